@@ -1,0 +1,143 @@
+package config
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The header that every configuration file starts with.
+const (
+	APIVersion = "accelmux.io/v1alpha1"
+	Kind       = "NodeConfig"
+)
+
+// NodeConfig is a node's whole configuration. A loaded one is complete (every
+// default is filled in), valid, and never changes.
+type NodeConfig struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	// Profiles are the alternatives; exactly one applies at a time. At least one.
+	Profiles []Profile `yaml:"profiles"`
+}
+
+// Profile says which backends run and which resources they become.
+type Profile struct {
+	// Name is a DNS label, unique in the file.
+	Name string `yaml:"name"`
+	// Backends run side by side, each in a process of its own. At least one.
+	Backends []Backend `yaml:"backends"`
+	// Resources are tried in order; a device belongs to the first that selects
+	// it, and to no other.
+	Resources []Resource `yaml:"resources"`
+}
+
+// Backend is one backend process.
+type Backend struct {
+	// Name is a DNS label, unique in the profile. It is part of CDI names and of
+	// logs, so one program can run twice under two names.
+	Name string `yaml:"name"`
+	// Command is the program's file name in the backend directory; default
+	// accelmux-backend-<name>. Never a path.
+	Command string `yaml:"command"`
+	// Env is added to the small environment that a backend gets.
+	Env map[string]string `yaml:"env"`
+	// Settings are the backend's own; the core checks them against the schema
+	// that the backend describes.
+	Settings Settings `yaml:"settings"`
+	// Heartbeat is how often the backend must show that its loop turns;
+	// three missed ones count as a hang. Default 10s; 100ms to 1m.
+	Heartbeat Duration `yaml:"heartbeat"`
+	// Holdover is how long the last inventory stays advertised when the backend
+	// is gone. Default 5m; 0s to 24h.
+	Holdover Duration       `yaml:"holdover"`
+	Recovery RecoveryPolicy `yaml:"recovery"`
+	Allow    PathPolicy     `yaml:"allow"`
+}
+
+// RecoveryPolicy says how faulted devices come back.
+type RecoveryPolicy struct {
+	// Delay is how long a device must stay sound before it is healthy again, so
+	// that a flapping one does not flap at kubelet. Default 3s; 0s to 1h.
+	Delay Duration `yaml:"delay"`
+	// Reset is ResetAuto (default) or ResetNever.
+	Reset ResetMode `yaml:"reset"`
+}
+
+// ResetMode says whether the core resets faulted devices by itself.
+type ResetMode string
+
+// The reset modes.
+const (
+	// ResetAuto resets a faulted device when a reset may help and no device of
+	// its reset group is in use.
+	ResetAuto  ResetMode = "auto"
+	ResetNever ResetMode = "never"
+)
+
+// PathPolicy says what a backend's container edits may touch. Patterns are
+// absolute paths in the syntax of path.Match; one that ends in "/**" takes in
+// everything below it. A list that is given replaces the default.
+type PathPolicy struct {
+	// Devices are host paths of device nodes. Default: /dev/**. Some nodes are
+	// refused whatever it says: raw memory and disks (inventory.Policy).
+	Devices []string `yaml:"devices"`
+	// Mounts are host paths of mounts. Default: none.
+	Mounts []string `yaml:"mounts"`
+	// Hooks are paths of OCI hook programs. Default: none.
+	Hooks []string `yaml:"hooks"`
+}
+
+// Resource is a name that pods ask for, and the devices behind it.
+type Resource struct {
+	// Name is domain/name as Kubernetes wants it, unique in the profile.
+	Name string `yaml:"name"`
+	// Backend limits the resource to one backend of the profile; "" means all.
+	Backend string `yaml:"backend"`
+	// Class limits it to one device class; "" means all.
+	Class string `yaml:"class"`
+	// Selector is a CEL expression over device, the language of DRA's device
+	// selectors; "" means all. Attributes and capacities are in the domain of
+	// the backend's name: device.attributes["mock"].model == "M1".
+	Selector string `yaml:"selector"`
+	// Replicas is how many pods may share one device. Default 1; 1 to 1000.
+	// With more than 1, device IDs get the suffix ::N.
+	Replicas int `yaml:"replicas"`
+	// MaxReplicasPerContainer limits what one container may take of a shared
+	// resource. Default 1; 0 means no limit.
+	MaxReplicasPerContainer *int `yaml:"maxReplicasPerContainer"`
+	// Injection is how a container gets its devices. Default InjectCDI.
+	Injection Injection `yaml:"injection"`
+	// Registration is how kubelet learns of the resource. Default RegisterSocket.
+	Registration Registration `yaml:"registration"`
+}
+
+// Injection is how a container gets its devices.
+type Injection string
+
+// The injections.
+const (
+	// InjectCDI names CDI devices in the field made for it (kubelet 1.29 and later).
+	InjectCDI Injection = "cdi"
+	// InjectCDIAnnotations names CDI devices in container annotations
+	// (cdi.k8s.io/...), for older kubelets with a runtime that knows CDI.
+	InjectCDIAnnotations Injection = "cdi-annotations"
+	// InjectPlain gives device nodes, mounts and env, for runtimes without CDI.
+	InjectPlain Injection = "plain"
+)
+
+// Registration is how kubelet learns of a resource.
+type Registration string
+
+// The registrations.
+const (
+	// RegisterSocket calls Register on device-plugins/kubelet.sock.
+	RegisterSocket Registration = "socket"
+	// RegisterWatcher leaves a socket in plugins_registry for kubelet to find.
+	RegisterWatcher Registration = "watcher"
+)
+
+// Duration is a time.Duration written as "10s" or "1m30s".
+type Duration time.Duration
+
+// Settings are a backend's own settings, kept as one JSON object.
+type Settings json.RawMessage

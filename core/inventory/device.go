@@ -1,0 +1,189 @@
+package inventory
+
+import "time"
+
+// Key names a device on this node: device IDs are unique per backend only.
+type Key struct {
+	Backend string
+	ID      string
+}
+
+// String is "backend/id", for logs and files.
+func (k Key) String() string { return k.Backend + "/" + k.ID }
+
+// Device is one device that a backend reported and that passed validation. It
+// is shared by every snapshot that contains it and never changes; treat its
+// slices and maps as read-only.
+type Device struct {
+	Key
+	Class string
+	// Health is what the backend says now; package health turns it into a verdict.
+	Health Health
+	// NUMANodes is sorted and without duplicates; empty means unknown.
+	NUMANodes []int
+	// PCIBusID is domain:bus:device.function in lower-case hex, or "".
+	PCIBusID   string
+	Attributes map[string]Attribute
+	// Capacities are in base units (bytes, watts, units).
+	Capacities map[string]int64
+	Links      []Link
+	// Parent is the ID of the physical device this is a partition of, or "".
+	Parent string
+	// ResetGroup names the devices that lose their state together, or "".
+	ResetGroup string
+	Edits      Edits
+	Hooks      Hooks
+}
+
+// Hooks are the calls a device asks for.
+type Hooks struct {
+	Prepare bool
+	Release bool
+}
+
+// State is what a backend can say of a device's health.
+type State string
+
+// The states. A backend that says nothing has said StateUnknown.
+const (
+	StateHealthy   State = "healthy"
+	StateUnhealthy State = "unhealthy"
+	StateUnknown   State = "unknown"
+)
+
+// Recovery is the least that must happen before a faulted device works again.
+// A greater value is graver.
+type Recovery int
+
+// The recoveries, from the lightest to the gravest.
+const (
+	RecoverySelf Recovery = iota + 1
+	RecoveryReset
+	RecoveryReboot
+	RecoveryReplacement
+)
+
+// String is the word that status output and the state file use.
+func (r Recovery) String() string {
+	switch r {
+	case RecoverySelf:
+		return "self"
+	case RecoveryReset:
+		return "reset"
+	case RecoveryReboot:
+		return "reboot"
+	case RecoveryReplacement:
+		return "replacement"
+	}
+	return "unknown"
+}
+
+// Health is a device's health as its backend reports it.
+type Health struct {
+	State    State
+	Code     string
+	Message  string
+	Recovery Recovery
+	// Recovered, with StateHealthy: there is evidence that earlier faults are over.
+	Recovered bool
+}
+
+// Attribute is a typed value; exactly one field is set, as in
+// resource.k8s.io/v1 DeviceAttribute.
+type Attribute struct {
+	String  *string `json:"string,omitempty"`
+	Int     *int64  `json:"int,omitempty"`
+	Bool    *bool   `json:"bool,omitempty"`
+	Version *string `json:"version,omitempty"`
+}
+
+// Link says how close a peer of the same backend is, in this direction.
+type Link struct {
+	Peer string
+	// Kind is the wire name in lower case without its prefix: "nvlink",
+	// "pcie_switch", "cross_numa" ...
+	Kind     string
+	Count    int
+	Distance int
+}
+
+// Edits are what a container gets with a device. Paths are the host's.
+type Edits struct {
+	Env            map[string]string
+	DeviceNodes    []DeviceNode
+	Mounts         []Mount
+	Hooks          []OCIHook
+	AdditionalGIDs []uint32
+}
+
+// Empty reports whether there is no edit at all.
+func (e Edits) Empty() bool {
+	return len(e.Env) == 0 && len(e.DeviceNodes) == 0 && len(e.Mounts) == 0 &&
+		len(e.Hooks) == 0 && len(e.AdditionalGIDs) == 0
+}
+
+// DeviceNode is a device node to create in the container.
+type DeviceNode struct {
+	Path        string
+	HostPath    string // never empty
+	Permissions string // never empty; a subset of "rwm"
+}
+
+// Mount is a bind mount of a host path.
+type Mount struct {
+	HostPath      string
+	ContainerPath string
+	Writable      bool
+	Options       []string
+}
+
+// OCIHook is a program that the runtime calls.
+type OCIHook struct {
+	Name string
+	Path string
+	Args []string
+	Env  []string
+}
+
+// Problem is something an operator must know: a device that was left out, or a
+// sentence of the backend's own.
+type Problem struct {
+	// Device is the offending ID, made printable; "" for the backend as a whole.
+	Device  string `json:"device,omitempty"`
+	Message string `json:"message"`
+}
+
+// Description is what a backend says of itself.
+type Description struct {
+	Name    string
+	Vendor  string
+	Version string
+	Classes []string
+	// Abilities beyond the mandatory calls.
+	Prepare, Release, Reset, Sample bool
+	// SettingsSchema is a JSON schema, or "".
+	SettingsSchema string
+}
+
+// Backend is one backend's part of a snapshot.
+type Backend struct {
+	Name        string
+	Description Description
+	// Generation counts the inventories accepted from this backend since we
+	// started; it grows over the backend's restarts.
+	Generation uint64
+	// ReceivedAt is when the latest inventory was accepted.
+	ReceivedAt time.Time
+	// LostAt is when the backend stopped reporting; zero while it reports.
+	LostAt   time.Time
+	Devices  []*Device
+	Problems []Problem
+}
+
+// Snapshot is everything that is known at one moment. It never changes.
+type Snapshot struct {
+	// Generation grows with every change.
+	Generation uint64
+	// Backends are sorted by name. Only those with an accepted inventory.
+	Backends []*Backend
+}
