@@ -1,1 +1,18 @@
+// Package config is a node's configuration: its types, strict loading, its
+// defaults, its validation, and live reload of the file.
+//
+// Loading is strict. Unknown and repeated fields, values of the wrong type,
+// impossible values and dangling references are refused, and all of them at
+// once: the error is an [Errors], sorted by line, that names file, line and the
+// path of the field, and says what would be right.
+//
+//	node.yaml:12: profiles[0].resources[1].replica: unknown field "replica"; did you mean "replicas"? ...
+//
+// A configuration that [Parse] or [Load] returned is complete (every default is
+// filled in), valid, and never changes, so that no other package has to check a
+// field or know a default. [Schema] says the same to editors.
+//
+// The package does not decide what applies (that is the caller's choice of
+// [NodeConfig.Profile]), does not start anything, and does not look into a
+// backend's [Settings]: it only makes sure that they are one JSON object.
 package config

@@ -22,7 +22,8 @@ type NodeConfig struct {
 
 // Profile says which backends run and which resources they become.
 type Profile struct {
-	// Name is a DNS label, unique in the file.
+	// Name is a DNS label (RFC 1123), unique in the file. The one named
+	// "default" applies if none is chosen.
 	Name string `yaml:"name"`
 	// Backends run side by side, each in a process of its own. At least one.
 	Backends []Backend `yaml:"backends"`
@@ -33,16 +34,19 @@ type Profile struct {
 
 // Backend is one backend process.
 type Backend struct {
-	// Name is a DNS label, unique in the profile. It is part of CDI names and of
-	// logs, so one program can run twice under two names.
+	// Name is a DNS label that starts with a letter (RFC 1035), unique in the
+	// profile. It is part of CDI names and of logs, and the domain of the devices'
+	// attributes in selectors; one program can run twice under two names.
 	Name string `yaml:"name"`
 	// Command is the program's file name in the backend directory; default
 	// accelmux-backend-<name>. Never a path.
 	Command string `yaml:"command"`
-	// Env is added to the small environment that a backend gets.
+	// Env is added to the small environment that a backend gets. Names are those
+	// that shells take; ACCELMUX_BACKEND and PLUGIN_* are the core's. Values are at
+	// most 32 KiB.
 	Env map[string]string `yaml:"env"`
-	// Settings are the backend's own; the core checks them against the schema
-	// that the backend describes.
+	// Settings are the backend's own: any mapping. Default {}. The core checks
+	// them against the schema that the backend describes.
 	Settings Settings `yaml:"settings"`
 	// Heartbeat is how often the backend must show that its loop turns;
 	// three missed ones count as a hang. Default 10s; 100ms to 1m.
@@ -70,7 +74,8 @@ type ResetMode string
 const (
 	// ResetAuto resets a faulted device when a reset may help and no device of
 	// its reset group is in use.
-	ResetAuto  ResetMode = "auto"
+	ResetAuto ResetMode = "auto"
+	// ResetNever leaves resets to people.
 	ResetNever ResetMode = "never"
 )
 
@@ -89,21 +94,25 @@ type PathPolicy struct {
 
 // Resource is a name that pods ask for, and the devices behind it.
 type Resource struct {
-	// Name is domain/name as Kubernetes wants it, unique in the profile.
+	// Name is domain/name as Kubernetes wants it, unique in the profile. Domains
+	// that end in kubernetes.io are reserved.
 	Name string `yaml:"name"`
 	// Backend limits the resource to one backend of the profile; "" means all.
 	Backend string `yaml:"backend"`
-	// Class limits it to one device class; "" means all.
+	// Class limits it to one device class, as backends name them; "" means all.
 	Class string `yaml:"class"`
 	// Selector is a CEL expression over device, the language of DRA's device
-	// selectors; "" means all. Attributes and capacities are in the domain of
-	// the backend's name: device.attributes["mock"].model == "M1".
+	// selectors and with its limits (CompileSelector); "" means all. Attributes
+	// and capacities are in the domain of the backend's name:
+	// device.attributes["mock"].model == "M1". What the core knows of every device
+	// is in FactsDomain. Package resource documents both.
 	Selector string `yaml:"selector"`
 	// Replicas is how many pods may share one device. Default 1; 1 to 1000.
 	// With more than 1, device IDs get the suffix ::N.
 	Replicas int `yaml:"replicas"`
 	// MaxReplicasPerContainer limits what one container may take of a shared
-	// resource. Default 1; 0 means no limit.
+	// resource. Default 1; 0 to 1000, 0 means no limit. It belongs to a resource
+	// with more than one replica and is nil, also after loading, for any other.
 	MaxReplicasPerContainer *int `yaml:"maxReplicasPerContainer"`
 	// Injection is how a container gets its devices. Default InjectCDI.
 	Injection Injection `yaml:"injection"`
@@ -139,5 +148,6 @@ const (
 // Duration is a time.Duration written as "10s" or "1m30s".
 type Duration time.Duration
 
-// Settings are a backend's own settings, kept as one JSON object.
+// Settings are a backend's own settings, kept as one JSON object with sorted
+// keys. Equal settings are equal bytes.
 type Settings json.RawMessage

@@ -165,6 +165,15 @@ type Description struct {
 	SettingsSchema string
 }
 
+// Statement is what a backend said of a device's health and no longer says.
+type Statement struct {
+	ID     string
+	Health Health
+	// Generation is the Backend.Generation of the inventory that replaced it.
+	Generation uint64
+	At         time.Time
+}
+
 // Backend is one backend's part of a snapshot.
 type Backend struct {
 	Name        string
@@ -178,6 +187,10 @@ type Backend struct {
 	LostAt   time.Time
 	Devices  []*Device
 	Problems []Problem
+	// Superseded are faults and recoveries that a later inventory replaced,
+	// oldest first. Consumers may skip snapshots; what must not be skipped with
+	// them (a fault that lasted a millisecond) is here for a minute.
+	Superseded []Statement
 }
 
 // Snapshot is everything that is known at one moment. It never changes.

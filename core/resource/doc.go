@@ -1,1 +1,48 @@
+// Package resource turns devices into the named resources that pods ask for.
+//
+// A [Mapper] is compiled from a profile once; [Mapper.Map] then turns every
+// snapshot of the inventory, with the verdicts on its devices, into a [Table]:
+// the resources in the order of the configuration, each with its units. A device
+// belongs to the first resource that selects it, and to no other, whatever its
+// health, so that a fault never moves capacity from one name to another. With
+// replicas, a device becomes several units id::0, id::1 and so on, which share
+// its verdict.
+//
+// # Selectors
+//
+// A selector is a CEL expression with the compiler, the library and the cost
+// limits of the device selectors in Kubernetes' dynamic resource allocation
+// (https://kubernetes.io/docs/reference/using-api/cel/). It sees one device:
+//
+//	device.driver                             string: the backend's name in the profile
+//	device.attributes["<backend>"].<name>     what the backend reports: string, int, bool or version
+//	device.capacity["<backend>"].<name>       what the backend reports, as a quantity
+//	device.attributes["accelmux.io"].id       string: the device's ID
+//	                                .class           string
+//	                                .numaNode        int; missing if unknown or several
+//	                                .pciBusID        string; missing if there is none
+//	                                .parent          string, the ID of the physical device; missing for a whole one
+//	                                .vendor          string, as the backend describes itself
+//	                                .backendVersion  version, as the backend describes itself
+//
+// For a backend that the profile calls "mock":
+//
+//	device.attributes["mock"].model == "M1"
+//	device.attributes["mock"].model.startsWith("M") && device.attributes["mock"].cores >= 64
+//	device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0
+//	device.attributes["mock"].firmware.isGreaterThan(semver("1.9.0"))
+//	device.attributes["accelmux.io"].class == "gpu" && !has(device.attributes["accelmux.io"].parent)
+//	device.attributes["accelmux.io"].numaNode == 0
+//	device.driver == "mock" || device.attributes["other"].model == "X"
+//
+// Health is not there, on purpose.
+//
+// A device without an attribute that the selector asks for is not selected, and
+// that is no error: resources of one profile ask for attributes that only some
+// devices have. (In DRA it is an error, which fails the allocation.) Every other
+// failure, such as comparing a string with a number or exceeding the cost limit,
+// leaves the device unselected by this resource and is a [Table] problem.
+//
+// The package does not advertise anything, and it does not choose between
+// devices; packages deviceplugin and topology do.
 package resource

@@ -12,29 +12,38 @@ type Table struct {
 	Generation uint64
 	// Resources are in the order of the configuration.
 	Resources []*Resource
-	// Problems are what an operator must know: a selector that failed on a
-	// device, an ID that two backends report under one resource.
+	// Problems are what an operator must know, in the order of the snapshot's
+	// devices: a selector that failed on a device, an ID that two backends report
+	// under one resource (the first backend by name has it, the other's device is
+	// left out), a unit ID that became too long.
 	Problems []inventory.Problem
-	// Unassigned are devices that no resource selects.
+	// Unassigned are devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key
 }
 
 // Resource is one resource name and its units. It never changes.
 type Resource struct {
-	Name         string
-	Injection    config.Injection
+	// Name is domain/name, unique in the table.
+	Name string
+	// Injection is how a container gets the devices.
+	Injection config.Injection
+	// Registration is how kubelet learns of the resource.
 	Registration config.Registration
 	// Replicas is how many units each device has; 1 means the device itself.
 	Replicas int
 	// MaxReplicasPerContainer is 0 for no limit; only of meaning if Replicas > 1.
 	MaxReplicasPerContainer int
-	Units                   []Unit
+	// Units are in the order of the snapshot: by backend's name, then as the
+	// backend lists its devices, then by replica. IDs are unique.
+	Units []Unit
 }
 
 // Unit is what kubelet counts as one device: a device, or one replica of it.
 type Unit struct {
-	// ID is what kubelet sees: the device's ID, with ::N for a replica.
-	ID      string
-	Device  *inventory.Device
+	// ID is what kubelet sees: the device's ID, with ::N for a replica, N from 0.
+	// SplitUnitID takes it apart.
+	ID     string
+	Device *inventory.Device
+	// Verdict is the device's; all its replicas have the same.
 	Verdict health.Verdict
 }

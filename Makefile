@@ -1,0 +1,74 @@
+# accelmux: `make help` says what there is.
+# A fresh machine needs Go, make and a C compiler (for the race detector).
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+BIN      := $(CURDIR)/bin
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
+# Tools are Go modules, pinned in modfiles of their own: two, because their
+# dependencies do not fit into one.
+BUF      := $(GO) tool -modfile=proto/tools.mod buf
+LINT     := $(GO) tool -modfile=tools.mod golangci-lint
+# What buf breaking compares with: the last commit on main before the working
+# tree's own change.
+BASE     ?= $(shell test/breaking-base.sh)
+
+.PHONY: help
+help: ## What each target does
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## The binaries, into bin/
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+.PHONY: demo
+demo: build ## Show what a kubelet sees: needs no cluster, no root, no hardware
+	$(BIN)/accelmux demo $(ARGS)
+
+.PHONY: test
+test: ## Unit, property and end-to-end tests, with the race detector
+	$(GO) test -race -timeout 15m ./...
+
+.PHONY: test-kubelet
+test-kubelet: build ## The same against the real device manager of k8s.io/kubernetes
+	cd test/kubelet && ACCELMUX_BIN=$(BIN) $(GO) test -timeout 20m ./...
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
+	test/fuzz.sh $(or $(FUZZTIME),20s)
+
+.PHONY: bench
+bench: ## Speed and memory as ratios to the floor of the same run
+	$(GO) run ./test/bench $(ARGS)
+
+.PHONY: lint
+lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current
+	$(GO) vet ./...
+	cd test/kubelet && $(GO) vet ./...
+	$(LINT) run ./...
+	$(BUF) lint
+	@if [[ -z "$(BASE)" ]]; then \
+	    echo "buf breaking: no earlier commit with a contract to compare with"; \
+	else \
+	    echo "$(BUF) breaking --against .git#ref=$(BASE)"; \
+	    $(BUF) breaking --against '.git#ref=$(BASE)'; \
+	fi
+	test/generated.sh
+
+.PHONY: format
+format: ## gofmt and goimports on everything
+	$(LINT) fmt ./...
+	$(BUF) format -w
+
+.PHONY: generate
+generate: ## The contract's Go code from backend.proto
+	$(BUF) generate
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(BIN)

@@ -1,0 +1,206 @@
+package mock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// counts are the calls that a device has seen.
+type counts struct{ prepares, releases, resets float64 }
+
+// count adds a call to the count of a device.
+func (b *Backend) count(id string, add func(*counts)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.counts[id]
+	if c == nil {
+		c = &counts{}
+		b.counts[id] = c
+	}
+	add(c)
+}
+
+// Prepare implements [sdk.Preparer]. Every call for a known device counts, also
+// one that fails.
+func (b *Backend) Prepare(ctx context.Context, _ string, devices []string) (map[string]*sdk.Edits, error) {
+	v := b.now()
+	more := map[string]*sdk.Edits{}
+	for _, id := range devices {
+		s := v.find(id)
+		if s == nil {
+			return nil, fmt.Errorf("prepare: there is no device %s", id)
+		}
+		b.count(id, func(c *counts) { c.prepares++ })
+		h := v.entry(s).Prepare
+		if h == nil {
+			h = s.group.Prepare
+		}
+		if err := h.run(ctx, "prepare", id); err != nil {
+			return nil, err
+		}
+		if h != nil && h.Edits != nil {
+			var errs sdk.FieldErrors
+			r := newRenderer(s.facts, &errs)
+			more[id], _ = h.Edits.fill(r, "prepare.edits")
+			if err := errs.Err(); err != nil {
+				return nil, fmt.Errorf("prepare %s: %w", id, err)
+			}
+		}
+	}
+	return more, nil
+}
+
+// Release implements [sdk.Releaser].
+func (b *Backend) Release(ctx context.Context, devices []string) error {
+	v := b.now()
+	for _, id := range devices {
+		s := v.find(id)
+		if s == nil {
+			continue // gone, and nothing is left to clean up
+		}
+		b.count(id, func(c *counts) { c.releases++ })
+		h := v.entry(s).Release
+		if h == nil {
+			h = s.group.Release
+		}
+		if err := h.run(ctx, "release", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run waits and fails as it is told; nil does neither.
+func (h *behaviour) run(ctx context.Context, call, id string) error {
+	if h == nil {
+		return nil
+	}
+	if err := sleep(ctx, h.Delay); err != nil {
+		return fmt.Errorf("%s %s: %w", call, id, err)
+	}
+	if h.Error != "" {
+		return fmt.Errorf("%s %s: %w", call, id, errors.New(h.Error))
+	}
+	return nil
+}
+
+// Reset implements [sdk.Resetter].
+func (b *Backend) Reset(ctx context.Context, devices []string) ([]*sdk.ResetResult, error) {
+	v := b.now()
+	var results []*sdk.ResetResult
+	for _, id := range devices {
+		s := v.find(id)
+		if s == nil {
+			continue
+		}
+		b.count(id, func(c *counts) { c.resets++ })
+		e := v.entry(s)
+		r := resetBehaviour{}
+		switch {
+		case e.Reset != nil:
+			r = *e.Reset
+		case s.group.Reset != nil:
+			r = *s.group.Reset
+		}
+		if err := sleep(ctx, r.Delay); err != nil {
+			return nil, fmt.Errorf("reset %s: %w", id, err)
+		}
+		switch r.Result {
+		case resetError:
+			return nil, fmt.Errorf("reset %s: %s", id, or(r.Message, "the scenario says so"))
+		case resetMissing:
+		case resetFailed:
+			results = append(results, &sdk.ResetResult{DeviceId: id, Message: or(r.Message, "the device did not come back")})
+		default:
+			results = append(results, b.resetDone(id, e.Fault, r.Message))
+		}
+	}
+	return results, nil
+}
+
+// resetDone takes a fault away, if a reset can.
+func (b *Backend) resetDone(id string, f *fault, message string) *sdk.ResetResult {
+	if f == nil {
+		return &sdk.ResetResult{DeviceId: id, Recovered: true, Message: or(message, "reset")}
+	}
+	if r, _ := recovery(f.Recovery); r > sdk.RecoveryReset {
+		return &sdk.ResetResult{DeviceId: id, Message: fmt.Sprintf("a reset is not enough for %s: it needs a %s", f.Code, f.Recovery)}
+	}
+	b.mu.Lock()
+	b.cleared[id] = *f
+	b.version++
+	b.mu.Unlock()
+	select {
+	case b.changed <- struct{}{}:
+	default: // the loop is about to look anyway
+	}
+	return &sdk.ResetResult{DeviceId: id, Recovered: true, Message: or(message, "reset")}
+}
+
+// Sample implements [sdk.Sampler]: a load that comes and goes once a minute, the
+// same for the same seed, device and age of the process.
+func (b *Backend) Sample(context.Context) ([]*sdk.Metric, error) {
+	v := b.now()
+	if v.cfg == nil {
+		return nil, errors.New("mock: Sample came before Configure")
+	}
+	age := time.Since(b.started).Seconds()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []*sdk.Metric
+	for _, s := range v.specs() {
+		if !s.telemetry || v.entry(s).Unplugged {
+			continue
+		}
+		id := s.device.GetId()
+		const perMinute = 2 * math.Pi / 60
+		phase := float64((uint64(s.facts.Number)*2654435761+v.cfg.seed)%360) * math.Pi / 180 //nolint:gosec // never negative
+		load := (1 + math.Sin(age*perMinute+phase)) / 2
+		out = append(out,
+			sdk.Gauge(id, "temperature_celsius", 35+40*load),
+			sdk.Gauge(id, "power_watts", 60+240*load),
+			sdk.Gauge(id, "utilization_ratio", load),
+			// The integral of power_watts over age.
+			sdk.Counter(id, "energy_joules_total", 180*age+120/perMinute*(math.Cos(phase)-math.Cos(age*perMinute+phase))),
+		)
+		if memory := s.device.GetCapacities()["memory"]; memory > 0 {
+			out = append(out, sdk.Gauge(id, "memory_used_bytes", math.Floor(float64(memory)*load)))
+		}
+		c := b.counts[id]
+		if c == nil {
+			c = &counts{}
+		}
+		out = append(out,
+			sdk.Counter(id, "prepares_total", c.prepares),
+			sdk.Counter(id, "releases_total", c.releases),
+			sdk.Counter(id, "resets_total", c.resets),
+		)
+		if len(out) > maxMetrics-10 {
+			break
+		}
+	}
+	return out, nil
+}
+
+// maxMetrics is the contract's limit for one sample.
+const maxMetrics = 65536
+
+// sleep waits for d, or until ctx ends, which is an error.
+func sleep(ctx context.Context, d duration) error {
+	if d == 0 {
+		return nil
+	}
+	t := time.NewTimer(time.Duration(d))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

@@ -1,0 +1,234 @@
+package mock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Version is the backend's own version.
+const Version = "0.1.0"
+
+// Backend is the mock backend. Make it with [New].
+type Backend struct {
+	exit    func(code int)
+	started time.Time
+	changed chan struct{} // wakes the loop after a reset
+
+	mu     sync.Mutex
+	cfg    *config
+	play   player
+	file   loadedFile
+	counts map[string]*counts
+	// cleared holds the faults that a reset took away, until the scenario has
+	// another one for the device.
+	cleared map[string]fault
+	version int // grows when cleared or the file changes
+}
+
+// loadedFile is what was last seen of the scenario file.
+type loadedFile struct {
+	path    string
+	read    bool
+	content string
+	invalid string // why the content is no scenario
+	problem string // that, or why the file could not be read
+}
+
+// The abilities of the mock.
+var (
+	_ sdk.Backend    = (*Backend)(nil)
+	_ sdk.Configurer = (*Backend)(nil)
+	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Releaser   = (*Backend)(nil)
+	_ sdk.Resetter   = (*Backend)(nil)
+	_ sdk.Sampler    = (*Backend)(nil)
+)
+
+// New returns a mock backend. A scenario's crash calls exit, which should end
+// the process: os.Exit.
+func New(exit func(code int)) *Backend {
+	return &Backend{
+		exit:    exit,
+		started: time.Now(),
+		changed: make(chan struct{}, 1),
+		counts:  map[string]*counts{},
+		cleared: map[string]fault{},
+	}
+}
+
+// Describe implements [sdk.Backend].
+func (b *Backend) Describe() sdk.Description {
+	return sdk.Description{
+		Name: "mock", Vendor: "Mock Devices", Version: Version,
+		Classes: classes, SettingsSchema: settingsSchema,
+	}
+}
+
+// Configure implements [sdk.Configurer].
+func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostPaths) error {
+	cfg, err := parseSettings(data)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg = cfg
+	return nil
+}
+
+// Watch implements [sdk.Backend].
+func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
+	f := &following{}
+	defer f.stop()
+	var last rendered
+	for {
+		v := b.now()
+		if v.cfg == nil {
+			return errors.New("mock: Watch came before Configure")
+		}
+		if v.crash {
+			return b.crash(v.Crash)
+		}
+		f.follow(ctx, v.cfg.scenarioFile, v.cfg.poll)
+		if !v.hang {
+			if r := v.rendered(); r != last {
+				out.Publish(v.devices(), append(v.problems(), createFiles(v.cfg.specs)...)...)
+				last = r
+			}
+			out.Beat()
+		}
+		wake := time.NewTimer(min(out.Pace(), v.next))
+		select {
+		case <-ctx.Done():
+		case <-f.changed:
+		case <-out.Reconfigured():
+		case <-b.changed:
+		case <-wake.C:
+		}
+		wake.Stop()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// crash ends the process; in a test, where exit returns, the loop.
+func (b *Backend) crash(c *crash) error {
+	code := 1
+	if c.ExitCode != nil {
+		code = *c.ExitCode
+	}
+	slog.Warn("the scenario says crash", "id", c.ID, "exitCode", code)
+	b.exit(code)
+	return errors.New("mock: crashed")
+}
+
+// now reads the scenario file if it changed, and returns what holds now.
+func (b *Backend) now() view {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.cfg != nil {
+		b.reload(now)
+	}
+	p := b.play.at(now)
+	v := view{playing: p, cfg: b.cfg, scenario: b.play.scenario, problem: b.file.problem}
+	if b.cfg != nil {
+		b.forgetResets(&v)
+	}
+	v.version = b.version
+	v.cleared = make(map[string]fault, len(b.cleared))
+	for id, f := range b.cleared {
+		v.cleared[id] = f
+	}
+	return v
+}
+
+// reload looks at the scenario file. One that is bad is reported, and the last
+// good one stays. The caller holds mu.
+func (b *Backend) reload(now time.Time) {
+	if b.file.path != b.cfg.scenarioFile {
+		b.file = loadedFile{path: b.cfg.scenarioFile}
+	}
+	var data []byte
+	var modified time.Time
+	var err error
+	if b.file.path != "" {
+		data, modified, err = readScenario(b.file.path)
+	}
+	problem := b.file.invalid
+	switch {
+	case err != nil:
+		problem = b.badScenario(err)
+	case !b.file.read || string(data) != b.file.content:
+		old := !b.file.read && !modified.After(b.started)
+		b.file.read, b.file.content, b.file.invalid = true, string(data), ""
+		s, err := parseScenario(data)
+		if err != nil {
+			b.file.invalid = b.badScenario(err)
+		} else {
+			b.play.load(s, old, now)
+			b.version++
+			if b.file.path != "" {
+				slog.Info("scenario loaded", "file", b.file.path, "bytes", len(data), "steps", len(s.Steps))
+			}
+		}
+		problem = b.file.invalid
+	}
+	if problem != b.file.problem {
+		b.file.problem = problem
+		b.version++
+		if problem != "" {
+			slog.Warn(problem)
+		}
+	}
+}
+
+func (b *Backend) badScenario(err error) string {
+	return fmt.Sprintf("scenario file %s: %s; the last good scenario stays",
+		b.file.path, strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// forgetResets drops the memory of a reset once the scenario has no fault, or
+// another one, for the device. The caller holds mu.
+func (b *Backend) forgetResets(v *view) {
+	if len(b.cleared) == 0 {
+		return
+	}
+	for id, f := range b.cleared {
+		if s := v.find(id); s == nil || v.entry(s).Fault == nil || *v.entry(s).Fault != f {
+			delete(b.cleared, id)
+			b.version++
+		}
+	}
+}
+
+// createFiles makes the host files that mounts ask for; it says what went wrong.
+func createFiles(specs []*spec) []string {
+	var problems []string
+	for _, s := range specs {
+		for _, path := range s.create {
+			if _, err := os.Lstat(path); err == nil {
+				continue
+			}
+			err := os.MkdirAll(filepath.Dir(path), 0o755)
+			if err == nil {
+				err = os.WriteFile(path, nil, 0o644) //nolint:gosec // containers of any user mount it
+			}
+			if err != nil {
+				problems = append(problems, fmt.Sprintf("%s: the file to mount could not be created: %s", s.device.GetId(), err))
+			}
+		}
+	}
+	return problems
+}

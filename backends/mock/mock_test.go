@@ -1,0 +1,334 @@
+package mock
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	healthy   = backendv1.HealthState_HEALTH_STATE_HEALTHY
+	unhealthy = backendv1.HealthState_HEALTH_STATE_UNHEALTHY
+)
+
+func TestDescribe(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	d, err := r.Describe(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.GetName() != "mock" || len(d.GetAbilities()) != 4 || d.GetSettingsSchema() == "" {
+		t.Errorf("%v", d)
+	}
+}
+
+// A fault comes and goes with the file; without evidence it is merely healthy.
+func TestFaultAndRecovery(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	r.inventory("the start", healthOf("mock-0", healthy))
+	r.write("devices: {mock-0: {fault: {code: xid-79, message: gone, recovery: reset}}}")
+	inv := r.inventory("the fault", healthOf("mock-0", unhealthy))
+	if h := device(inv, "mock-0").GetHealth(); h.GetCode() != "xid-79" || h.GetMessage() != "gone" || h.GetRecovery() != sdk.RecoveryReset {
+		t.Errorf("%v", h)
+	}
+	if device(inv, "mock-1").GetHealth().GetState() != healthy {
+		t.Error("the other device has the fault, too")
+	}
+	r.write("devices: {mock-0: {recovered: true}}")
+	inv = r.inventory("recovery", healthOf("mock-0", healthy))
+	if !device(inv, "mock-0").GetHealth().GetRecovered() {
+		t.Error("no evidence of recovery")
+	}
+	if err := os.Remove(r.file); err != nil {
+		t.Fatal(err)
+	}
+	r.inventory("the file's end", func(inv *backendv1.Inventory) bool { return !device(inv, "mock-0").GetHealth().GetRecovered() })
+}
+
+// A ConfigMap is swapped by a symlink beside the file's own. Neither the poll nor
+// the loop's pace, half a minute, is fast enough to help here.
+func TestSymlinkSwap(t *testing.T) {
+	dir := t.TempDir()
+	put := func(version, text string) {
+		t.Helper()
+		data := filepath.Join(dir, version)
+		err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "scenario.yaml"), []byte(text), 0o600),
+			os.Symlink(version, filepath.Join(dir, "..tmp")), os.Rename(filepath.Join(dir, "..tmp"), filepath.Join(dir, "..data")))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("..1", "")
+	if err := os.Symlink("..data/scenario.yaml", filepath.Join(dir, "scenario.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r := newRigWithHeartbeat(t, dir, `{"scenarioFile": "FILE", "scenarioPoll": "1h"}`, time.Minute)
+	r.inventory("the start", anyInventory)
+	put("..2", "devices: {mock-0: {unplugged: true}}")
+	r.inventory("the unplugged device to go", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
+}
+
+// A directory that comes later is found by the poll.
+func TestLateDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "late")
+	r := newRig(t, dir, `{"scenarioFile": "FILE", "scenarioPoll": "10ms"}`)
+	r.inventory("the start", anyInventory)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.write("plug: [{}]")
+	r.inventory("the plugged device", func(inv *backendv1.Inventory) bool { return device(inv, "mock-plugged-0") != nil })
+}
+
+// A scenario that is wrong is reported, and the last good one stays.
+func TestBadScenarioFile(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	r.write("devices: {mock-0: {fault: {}}}")
+	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	r.write("devices: {mock-0: {falt: {}}}")
+	inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
+	if p := inv.GetProblems()[0]; !strings.Contains(p, r.file) || !strings.Contains(p, "devices.mock-0.falt: unknown field") || !strings.Contains(p, "last good") {
+		t.Errorf("problem %q", p)
+	}
+	if device(inv, "mock-0").GetHealth().GetState() != unhealthy {
+		t.Error("the last good scenario is gone")
+	}
+	r.write("devices: {mock-7: {}}\nproblems: [a card is dark]")
+	inv = r.inventory("the good scenario", healthOf("mock-0", healthy))
+	if got := strings.Join(inv.GetProblems(), "|"); got != `a card is dark|scenario: no device is named "mock-7"` {
+		t.Errorf("problems %s", got)
+	}
+	if err := errors.Join(os.Remove(r.file), os.Mkdir(r.file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	r.inventory("a directory in its place", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetProblems()) == 3 && strings.Contains(inv.GetProblems()[1], "no regular file")
+	})
+}
+
+// New settings take effect in a running Watch; refused ones change nothing.
+func TestReconfigure(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	r.inventory("the start", anyInventory)
+	res, err := r.Configure(t.Context(), &backendv1.ConfigureRequest{SettingsJson: []byte(`{"count": "many"}`)})
+	if err != nil || len(res.GetErrors()) != 1 || res.GetErrors()[0].GetField() != "count" {
+		t.Errorf("Configure = %v, %v", res, err)
+	}
+	r.configure(`{"count": 5}`)
+	r.inventory("five devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 5 })
+}
+
+func TestCrash(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	r.inventory("the start", anyInventory)
+	r.write("crash: {exitCode: 3}")
+	for {
+		select {
+		case code := <-r.crashed:
+			if code != 3 {
+				t.Errorf("exit code %d, want 3", code)
+			}
+			return
+		case <-r.events:
+		case <-time.After(patience):
+			t.Fatal("no crash")
+		}
+	}
+}
+
+// A process that starts with the file that crashed the one before does not crash.
+func TestCrashDoesNotRepeat(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "scenario.yaml")
+	past := time.Now().Add(-time.Hour)
+	if err := errors.Join(writeFile(file, "crash: {}\ndevices: {mock-0: {fault: {}}}"), os.Chtimes(file, past, past)); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dir, "")
+	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	r.write("crash: {id: 2}")
+	for done := false; !done; {
+		select {
+		case <-r.crashed:
+			done = true
+		case <-r.events:
+		case <-time.After(patience):
+			t.Fatal("no crash for another ID")
+		}
+	}
+}
+
+// While the backend hangs, its calls are answered, but nothing comes from its loop.
+func TestHang(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	r.inventory("the start", anyInventory)
+	r.write("hang: {}\ndevices: {mock-0: {fault: {}}}")
+	quiet := time.NewTimer(500 * time.Millisecond)
+	late := time.After(patience)
+	for silent := false; !silent; {
+		select {
+		case <-r.events:
+			quiet.Reset(500 * time.Millisecond)
+		case <-quiet.C:
+			silent = true
+		case <-late:
+			t.Fatal("the heartbeats go on")
+		}
+	}
+	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{"mock-0"}}); err != nil {
+		t.Errorf("Prepare during a hang: %v", err)
+	}
+	r.write("devices: {mock-0: {fault: {}}}")
+	r.inventory("the end of the hang", healthOf("mock-0", unhealthy))
+}
+
+func TestPrepare(t *testing.T) {
+	r := newRig(t, t.TempDir(), `{"count": 3, "scenarioFile": "FILE", "prepare": {"edits": {"env": {"EXTRA_{{.Index}}": "{{.ID}}"}}}}`)
+	prepare := func(ctx context.Context, id string) (*backendv1.PrepareResponse, error) {
+		return r.Prepare(ctx, &backendv1.PrepareRequest{DeviceIds: []string{id}})
+	}
+	res, err := prepare(t.Context(), "mock-1")
+	if err != nil || res.GetEdits()["mock-1"].GetEnv()["EXTRA_1"] != "mock-1" {
+		t.Errorf("Prepare = %v, %v", res, err)
+	}
+	// The file is looked at before the answer; there is nothing to wait for.
+	r.write("devices: {mock-1: {prepare: {error: the card is dirty}}, mock-2: {prepare: {delay: 1h}}}")
+	if _, err := prepare(t.Context(), "mock-1"); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "prepare mock-1: the card is dirty") {
+		t.Errorf("Prepare: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := prepare(ctx, "mock-2"); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("Prepare: %v, want DeadlineExceeded", err)
+	}
+	if _, err := prepare(t.Context(), "mock-9"); err == nil || !strings.Contains(err.Error(), "there is no device mock-9") {
+		t.Errorf("Prepare: %v", err)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	r := newRig(t, t.TempDir(), `{"scenarioFile": "FILE", "release": {"error": "stuck"}}`)
+	release := func() error {
+		_, err := r.Release(t.Context(), &backendv1.ReleaseRequest{DeviceIds: []string{"gone", "mock-0"}})
+		return err
+	}
+	if err := release(); err == nil || !strings.Contains(err.Error(), "release mock-0: stuck") {
+		t.Errorf("Release: %v", err)
+	}
+	r.write("devices: {mock-0: {release: {}}}")
+	if err := release(); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+}
+
+// A reset that works takes the fault away, until the file has another.
+func TestReset(t *testing.T) {
+	r := newRig(t, t.TempDir(), "")
+	reset := func() *backendv1.ResetResult {
+		t.Helper()
+		res, err := r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"mock-0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.GetResults()) == 0 {
+			return nil
+		}
+		return res.GetResults()[0]
+	}
+	const fault = "devices: {mock-0: {fault: {code: c, recovery: reset}}}"
+	r.write(fault)
+	r.inventory("the fault", healthOf("mock-0", unhealthy))
+	if res := reset(); !res.GetRecovered() {
+		t.Errorf("%v", res)
+	}
+	inv := r.inventory("the reset's effect", healthOf("mock-0", healthy))
+	if device(inv, "mock-0").GetHealth().GetRecovered() {
+		t.Error("the inventory claims what only the reset's result should say")
+	}
+	r.write(fault + "\nproblems: [x]")
+	inv = r.inventory("the changed file", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+	if device(inv, "mock-0").GetHealth().GetState() != healthy {
+		t.Error("the same fault is back")
+	}
+	r.write("")
+	r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
+	r.write(fault)
+	r.inventory("the fault again", healthOf("mock-0", unhealthy))
+
+	r.write("devices: {mock-0: {fault: {recovery: reboot}}}")
+	if res := reset(); res.GetRecovered() || !strings.Contains(res.GetMessage(), "needs a reboot") {
+		t.Errorf("%v", res)
+	}
+	r.write("devices: {mock-0: {fault: {recovery: reset}, reset: {result: failed, message: no luck}}}")
+	if res := reset(); res.GetRecovered() || res.GetMessage() != "no luck" {
+		t.Errorf("%v", res)
+	}
+	r.write("devices: {mock-0: {reset: {result: missing}}}")
+	if res := reset(); res != nil {
+		t.Errorf("%v", res)
+	}
+	r.write("devices: {mock-0: {reset: {result: error, message: bus error}}}")
+	if _, err := r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"mock-0"}}); err == nil || !strings.Contains(err.Error(), "bus error") {
+		t.Errorf("Reset: %v", err)
+	}
+}
+
+func TestSample(t *testing.T) {
+	r := newRig(t, t.TempDir(), `{"devices": [{"memory": "1Ki"}, {"id": "quiet", "telemetry": false}]}`)
+	for range 2 {
+		if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{"mock-0"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	metrics, err := r.backend.Sample(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, m := range metrics {
+		if m.GetDeviceId() != "mock-0" {
+			t.Errorf("metric of %s", m.GetDeviceId())
+		}
+		counter := m.GetKind() == backendv1.MetricKind_METRIC_KIND_COUNTER
+		if counter != strings.HasSuffix(m.GetName(), "_total") {
+			t.Errorf("%s is a %s", m.GetName(), m.GetKind())
+		}
+		got[m.GetName()] = m.GetValue()
+	}
+	for name, bound := range map[string][2]float64{
+		"temperature_celsius": {35, 75}, "power_watts": {60, 300}, "utilization_ratio": {0, 1},
+		"memory_used_bytes": {0, 1024}, "energy_joules_total": {0, 1e6}, "prepares_total": {2, 2}, "releases_total": {0, 0}, "resets_total": {0, 0},
+	} {
+		if v, ok := got[name]; !ok || v < bound[0] || v > bound[1] {
+			t.Errorf("%s = %v, want %v", name, v, bound)
+		}
+	}
+}
+
+// A mount's host file is made where the settings ask for it; a failure is told.
+func TestCreateFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, dir, `{"devices": [
+		{"id": "Dev-1", "edits": {"mounts": [{"hostPath": "`+dir+`/sub/{{.ID}}", "create": true}]}},
+		{"id": "Dev-2", "edits": {"mounts": [{"hostPath": "`+dir+`/file/{{.ID}}", "create": true}]}}]}`)
+	inv := r.inventory("the start", anyInventory)
+	if _, err := os.Stat(filepath.Join(dir, "sub", "Dev-1")); err != nil {
+		t.Error(err)
+	}
+	if p := inv.GetProblems(); len(p) != 1 || !strings.Contains(p[0], "Dev-2: the file to mount could not be created") {
+		t.Errorf("problems %q", p)
+	}
+}

@@ -1,0 +1,258 @@
+package mock
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+func parsed(t *testing.T, text string) *scenario {
+	t.Helper()
+	s, err := parseScenario([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestBadScenarios(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"no YAML":        {"devices: [", "yaml"},
+		"twice":          {"hang: {}\nhang: {}", "already defined"},
+		"two documents":  {"{}\n---\n{}", "more than one"},
+		"list":           {"[]", "want an object"},
+		"odd keys":       {"devices: {1: {}}", "must be a string"},
+		"unknown":        {"device: {}", "device: unknown field"},
+		"unknown deep":   {"devices: {a: {falt: {}}}", "devices.a.falt: unknown field"},
+		"pattern":        {`devices: {"[": {}}`, "neither a device ID nor a pattern"},
+		"recovery":       {"devices: {a: {fault: {recovery: prayer}}}", `devices["a"].fault.recovery: "prayer" is no recovery`},
+		"code":           {"devices: {a: {fault: {code: 'a b'}}}", "is no code"},
+		"contradiction":  {"devices: {a: {fault: {}, recovered: true}}", "exclude each other"},
+		"plug":           {"plug: [{count: 2, id: x}]", "plug[0].id"},
+		"exit code":      {"crash: {exitCode: 256}", "crash.exitCode"},
+		"garbage":        {"garbage: {kinds: [rubbish]}", "garbage.kinds[0]"},
+		"duration":       {"hang: {for: 5}", "hang.for: want a duration"},
+		"step":           {"steps: [{after: 1s, crash: {exitCode: -1}}]", "steps[0].crash.exitCode"},
+		"order of steps": {"steps: [{after: 2s}, {after: 1s}]", "steps[1].after"},
+		"nested steps":   {"steps: [{steps: []}]", "steps[0].steps: unknown field"},
+		"prepare edits":  {"devices: {a: {prepare: {edits: {env: {'{{.X}}': y}}}}}", "prepare.edits.env"},
+		"reset":          {"devices: {a: {reset: {result: x}}}", "reset.result"},
+		"attributes":     {"devices: {a: {attributes: {'a b': 1}}}", "attributes"},
+		"release edits":  {"devices: {a: {release: {edits: {}}}}", "only prepare"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseScenario([]byte(tc.text))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestEmptyScenarios(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "null", "{}"} {
+		if _, err := parseScenario([]byte(text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// What a scenario says of a device follows the rules of README.md.
+func TestLookup(t *testing.T) {
+	s := parsed(t, `
+devices:
+  mock-0: {fault: {code: own}}
+  "mock-*": {fault: {code: pattern}}
+  "mock-0-*": {fault: {code: longer}}
+  mock-1: {fault: {code: parent}}
+`)
+	part := func(id, parent string) *spec {
+		return &spec{device: &sdk.Device{Id: id}, facts: facts{Parent: parent}}
+	}
+	listed := map[string]*spec{"mock-2": {}}
+	for name, tc := range map[string]struct {
+		spec *spec
+		want string
+	}{
+		"own":             {part("mock-0", ""), "own"},
+		"pattern":         {part("mock-7", ""), "pattern"},
+		"longest pattern": {part("mock-0-p3", "x"), "longer"},
+		"parent unlisted": {part("mock-1-p0", "mock-1"), "parent"},
+		"parent listed":   {part("mock-2-p0", "mock-2"), "pattern"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := s.lookup(tc.spec, listed).Fault.Code; got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+	if e := s.lookup(part("other", ""), nil); e.Fault != nil {
+		t.Errorf("a device that no key means got %+v", e)
+	}
+}
+
+// The view of a scenario, as an inventory, at different times.
+func TestDevicesOfScenario(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settings, scenario string
+		after              time.Duration
+		check              func([]*sdk.Device) any
+		want               any
+	}{
+		"unplugged": {`{"count": 3}`, "devices: {mock-1: {unplugged: true}}", 0, ids, []string{"mock-0", "mock-2"}},
+		"links to the unplugged go": {
+			`{"count": 3, "links": {"topology": "ring"}}`, "devices: {mock-1: {unplugged: true}}", 0, peers, "mock-2 mock-0",
+		},
+		"partitions go with their parent": {
+			`{"count": 2, "partitions": {"count": 1, "listParent": true}}`, "devices: {mock-1: {unplugged: true}}", 0, ids, []string{"mock-0", "mock-0-p0"},
+		},
+		"plugged":            {`{}`, "plug: [{count: 2}, {id: mock-0}]", 0, ids, []string{"mock-0", "mock-plugged-0", "mock-plugged-1"}},
+		"before the step":    {`{}`, "steps: [{after: 2s, plug: [{}]}]", 1999 * time.Millisecond, ids, []string{"mock-0"}},
+		"after the step":     {`{}`, "steps: [{after: 2s, plug: [{}]}]", 2 * time.Second, ids, []string{"mock-0", "mock-plugged-0"}},
+		"unplugged by step":  {`{}`, "plug: [{}]\nsteps: [{after: 2s, plug: []}]", 2 * time.Second, ids, []string{"mock-0"}},
+		"step keeps others":  {`{"count": 3}`, "devices: {mock-0: {unplugged: true}}\nsteps: [{devices: {mock-1: {unplugged: true}}}]", 0, ids, []string{"mock-2"}},
+		"step makes normal":  {`{"count": 1}`, "devices: {mock-0: {unplugged: true}}\nsteps: [{devices: {mock-0: {}}}]", 0, ids, []string{"mock-0"}},
+		"health":             {`{"count": 4}`, "devices: {mock-0: {fault: {}}, mock-1: {recovered: true}, mock-2: {unknown: true}}", 0, health, "unhealthy mock-fault self|healthy recovered|unknown|healthy"},
+		"fault of all":       {`{"count": 2}`, "devices: {'*': {fault: {code: c, recovery: reboot}}}", 0, health, "unhealthy c reboot|unhealthy c reboot"},
+		"attribute":          {`{}`, "devices: {mock-0: {attributes: {driver: '2'}}}", 0, func(d []*sdk.Device) any { return d[0].GetAttributes()["driver"].GetStringValue() }, "2"},
+		"garbage":            {`{}`, "garbage: {kinds: [duplicate-ids, control-characters]}", 0, ids, []string{"mock-0", "mock-0", "mock\x1b[31m\nred\x00"}},
+		"garbage of no time": {`{}`, "garbage: {kinds: [duplicate-ids], for: 1s}", time.Second, ids, []string{"mock-0"}},
+		"too many":           {`{}`, "garbage: {kinds: [too-many-devices]}", 0, func(d []*sdk.Device) any { return len(d) > maxDevices }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := parseSettings([]byte(tc.settings))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var p player
+			start := time.Now()
+			p.load(parsed(t, tc.scenario), false, start)
+			p.at(start)
+			v := view{playing: p.at(start.Add(tc.after)), cfg: cfg}
+			if d := cmp.Diff(tc.want, tc.check(v.devices())); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func health(devices []*sdk.Device) any {
+	var out []string
+	for _, d := range devices {
+		h := d.GetHealth()
+		text := strings.TrimPrefix(h.GetState().String(), "HEALTH_STATE_")
+		if h.GetCode() != "" {
+			text += " " + h.GetCode() + " " + strings.TrimPrefix(h.GetRecovery().String(), "RECOVERY_")
+		}
+		if h.GetRecovered() {
+			text += " recovered"
+		}
+		out = append(out, text)
+	}
+	return strings.ReplaceAll(strings.ToLower(strings.Join(out, "|")), "  ", " ")
+}
+
+// Everything that is called garbage can be made, and none of it is an accident.
+func TestAllGarbage(t *testing.T) {
+	for kind, spoil := range litter {
+		before := []*sdk.Device{bad("good")}
+		if after := spoil(before); len(after) <= len(before) {
+			t.Errorf("%s adds nothing", kind)
+		}
+	}
+	for kind := range heavy {
+		if litter[kind] == nil {
+			t.Errorf("no such kind: %s", kind)
+		}
+	}
+}
+
+// An action happens once in a process, and not in the next one, unless asked.
+func TestActions(t *testing.T) {
+	type load struct {
+		text string
+		old  bool
+		at   time.Duration // since the first load
+		want string        // what goes on then
+	}
+	for name, loads := range map[string][]load{
+		"at once":                    {{"crash: {}", false, 0, "crash"}},
+		"file of the process before": {{"crash: {}", true, 0, ""}, {"", false, time.Second, ""}, {"crash: {}", false, 2 * time.Second, "crash"}},
+		"another ID":                 {{"crash: {id: 1}", true, 0, ""}, {"crash: {id: 2}", false, time.Second, "crash"}},
+		"same ID in another file":    {{"crash: {id: 1}", true, 0, ""}, {"crash: {id: 1}\nproblems: [x]", false, time.Second, ""}},
+		"repeat":                     {{"crash: {repeat: true}", true, 0, "crash"}},
+		"step to come":               {{"steps: [{after: 1s, crash: {}}]", false, 0, ""}},
+		"old step":                   {{"steps: [{crash: {}}]", true, 0, ""}},
+		"step":                       {{"steps: [{crash: {}}]", false, 0, "crash"}},
+		"hang goes on":               {{"hang: {}", false, 0, "hang"}, {"hang: {}\nproblems: [x]", false, time.Hour, "hang"}},
+		"hang ends with the file":    {{"hang: {}", false, 0, "hang"}, {"", false, time.Second, ""}},
+		"hang ends in time":          {{"hang: {for: 1m}", false, 0, "hang"}, {"hang: {for: 1m}\nproblems: [x]", false, time.Minute, ""}},
+		"garbage and hang":           {{"garbage: {}\nhang: {}", false, 0, "hang garbage"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p player
+			start := time.Now()
+			for i, l := range loads {
+				p.load(parsed(t, l.text), l.old, start.Add(l.at))
+				v := p.at(start.Add(l.at))
+				var got []string
+				for _, a := range []struct {
+					name string
+					on   bool
+				}{{"crash", v.crash}, {"hang", v.hang}, {"garbage", v.garbage}} {
+					if a.on {
+						got = append(got, a.name)
+					}
+				}
+				if g := strings.Join(got, " "); g != l.want {
+					t.Errorf("load %d: %q, want %q", i, g, l.want)
+				}
+			}
+		})
+	}
+}
+
+// The player knows when it must be asked again.
+func TestNext(t *testing.T) {
+	var p player
+	start := time.Now()
+	p.load(parsed(t, "hang: {for: 3s}\nsteps: [{after: 2s}, {after: 10s, problems: []}]"), false, start)
+	for at, want := range map[time.Duration]time.Duration{0: 2 * time.Second, 2 * time.Second: time.Second, 4 * time.Second: 6 * time.Second, 10 * time.Second: never} {
+		q := player{scenario: p.scenario, loaded: start, began: map[string]time.Time{"hang/": start}, over: map[string]bool{}}
+		if got := q.at(start.Add(at)).next; got != want {
+			t.Errorf("after %s: next in %s, want %s", at, got, want)
+		}
+	}
+}
+
+func FuzzScenario(f *testing.F) {
+	for _, s := range []string{
+		"", "devices: {mock-0: {fault: {code: xid-79, recovery: reset}}}", `{"plug": [{"count": 2}]}`,
+		"crash: {id: 1, exitCode: 3}\nhang: {for: 1s}\ngarbage: {kinds: [oversize]}",
+		"steps:\n- {after: 2s, devices: {'*': {unplugged: true}}}\n", "a: &a [*a]", "? {a: b}\n: c",
+	} {
+		f.Add([]byte(s))
+	}
+	cfg, err := parseSettings([]byte(`{"count": 2, "partitions": {"count": 2, "listParent": true}, "links": {"topology": "ring"}}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := parseScenario(data)
+		if err != nil {
+			return
+		}
+		var p player
+		now := time.Now()
+		p.load(s, len(data)%2 == 0, now)
+		for _, after := range []time.Duration{0, time.Second, maxDuration} {
+			v := view{playing: p.at(now.Add(after)), cfg: cfg}
+			v.devices()
+			v.problems()
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package mock
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// view is what holds at one time: the settings, the scenario, and what resets
+// have changed. It is a copy; nobody else changes it.
+type view struct {
+	playing
+	cfg      *config
+	scenario *scenario
+	cleared  map[string]fault
+	problem  string
+	version  int
+
+	byID map[string]*spec // filled on first use
+}
+
+// rendered tells views apart that lead to different inventories.
+type rendered struct {
+	cfg      *config
+	scenario *scenario
+	step     int
+	garbage  bool
+	version  int
+}
+
+func (v *view) rendered() rendered {
+	return rendered{cfg: v.cfg, scenario: v.scenario, step: v.step, garbage: v.garbage, version: v.version}
+}
+
+// specs are the devices of the settings and those that are plugged; a plugged
+// one under an ID that is there already is left out.
+func (v *view) specs() []*spec {
+	if v.byID == nil {
+		v.byID = make(map[string]*spec, len(v.cfg.specs))
+		for _, s := range v.cfg.specs {
+			v.byID[s.device.GetId()] = s
+		}
+	}
+	all := v.cfg.specs
+	for _, s := range v.plugged {
+		id := s.device.GetId()
+		if have, ok := v.byID[id]; ok && have != s {
+			continue
+		}
+		v.byID[id] = s
+		all = append(all[:len(all):len(all)], s)
+	}
+	return all
+}
+
+// find is the device with this ID, or nil.
+func (v *view) find(id string) *spec {
+	v.specs()
+	return v.byID[id]
+}
+
+// entry is what the scenario says of a device.
+func (v *view) entry(s *spec) entry {
+	if len(v.Devices) == 0 {
+		return entry{}
+	}
+	v.specs()
+	return v.lookup(s, v.byID)
+}
+
+// devices are the inventory.
+func (v *view) devices() []*sdk.Device {
+	var out []*sdk.Device
+	here := map[string]bool{}
+	for _, s := range v.specs() {
+		e := v.entry(s)
+		if e.Unplugged {
+			continue
+		}
+		d := s.device
+		if e.Fault != nil || e.Recovered || e.Unknown || e.Attributes != nil {
+			d = proto.CloneOf(d)
+			d.Health = v.health(s, e)
+			for name, a := range e.Attributes {
+				d.Attributes[name] = a.wire
+			}
+		}
+		here[d.GetId()] = true
+		out = append(out, d)
+	}
+	for i, d := range out {
+		if slices.ContainsFunc(d.GetLinks(), func(l *sdk.Link) bool { return !here[l.GetPeerId()] }) {
+			d = proto.CloneOf(d)
+			d.Links = slices.DeleteFunc(d.Links, func(l *sdk.Link) bool { return !here[l.GetPeerId()] })
+			out[i] = d
+		}
+	}
+	if v.garbage {
+		out = v.spoil(out)
+	}
+	return out
+}
+
+func (v *view) health(s *spec, e entry) *sdk.Health {
+	switch {
+	case e.Fault != nil && v.cleared[s.device.GetId()] != *e.Fault:
+		r, _ := recovery(e.Fault.Recovery)
+		return sdk.Fault(e.Fault.Code, r, e.Fault.Message)
+	case e.Recovered:
+		return sdk.Recovered()
+	case e.Unknown:
+		return sdk.Unknown("the scenario says so")
+	}
+	return sdk.Healthy()
+}
+
+// spoil adds the garbage.
+func (v *view) spoil(devices []*sdk.Device) []*sdk.Device {
+	kinds := v.Garbage.Kinds
+	if len(kinds) == 0 {
+		for _, k := range slices.Sorted(maps.Keys(litter)) {
+			if !heavy[k] {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	devices = slices.Clone(devices)
+	for _, k := range kinds {
+		devices = litter[k](devices)
+	}
+	return devices
+}
+
+// problems are what the inventory tells the operator.
+func (v *view) problems() []string {
+	out := slices.Clone(v.Problems)
+	if v.problem != "" {
+		out = append(out, v.problem)
+	}
+	v.specs()
+	for _, s := range v.plugged {
+		if v.byID[s.device.GetId()] != s {
+			out = append(out, fmt.Sprintf("scenario: %s cannot be plugged, it is there already", s.device.GetId()))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(v.Devices)) {
+		if !v.names(key) {
+			out = append(out, fmt.Sprintf("scenario: no device is named %q", key))
+		}
+	}
+	return out
+}
+
+// names reports whether a key of the scenario means any device.
+func (v *view) names(key string) bool {
+	for _, s := range v.specs() {
+		if ok, _ := path.Match(key, s.device.GetId()); ok || key == s.device.GetId() || key == s.facts.Parent {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,133 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Backend is what every backend implements.
+type Backend interface {
+	// Describe says what this backend is, always the same, without touching
+	// hardware.
+	Describe() Description
+	// Watch is the loop that looks after the hardware: it publishes the devices
+	// whenever something about them changed and beats at least once in every
+	// [Reporter.Pace]. It runs until ctx ends; what it returns then is ignored.
+	// Hardware that cannot be seen is no reason to return: publish what is known
+	// together with a problem, and keep trying.
+	Watch(ctx context.Context, out *Reporter) error
+}
+
+// Configurer is a backend with settings.
+type Configurer interface {
+	// Configure accepts the settings as a whole, or refuses them with an error
+	// and keeps the earlier ones. A [FieldErrors] names the fields that are
+	// wrong; any other error speaks of the settings as a whole. Settings is one
+	// JSON object; see [DecodeSettings]. Accepted settings take effect at once:
+	// the loop is told by [Reporter.Reconfigured]. The core's deadline is 10 s.
+	Configure(ctx context.Context, settings json.RawMessage, host HostPaths) error
+}
+
+// Preparer is a backend whose devices may list HOOK_PREPARE.
+type Preparer interface {
+	// Prepare readies devices for a container that is about to start. It must be
+	// idempotent. The result, by device ID, is added to the devices' own edits;
+	// nil if there is nothing to add. An error fails the start, and the user of
+	// the pod reads its text. The core's deadline is 25 s. Calls for different
+	// devices may run in parallel.
+	Prepare(ctx context.Context, resource string, devices []string) (map[string]*Edits, error)
+}
+
+// Releaser is a backend whose devices may list HOOK_RELEASE.
+type Releaser interface {
+	// Release says that devices have no holder any more. It must be idempotent.
+	// The core's deadline is 25 s. Calls for different devices may run in parallel.
+	Release(ctx context.Context, devices []string) error
+}
+
+// Resetter is a backend that can recover faulted devices.
+type Resetter interface {
+	// Reset resets the devices, all those of one reset group, or a single one,
+	// and says for each what came of it. The core's deadline is 2 minutes.
+	Reset(ctx context.Context, devices []string) ([]*ResetResult, error)
+}
+
+// Sampler is a backend with telemetry.
+type Sampler interface {
+	// Sample reads the metrics of all devices, at most 65,536. It is called once
+	// in every interval that the core asked for, never twice at the same time.
+	// An error ends the stream.
+	Sample(ctx context.Context) ([]*Metric, error)
+}
+
+// Description says what a backend is.
+type Description struct {
+	// Name is a DNS label such as "nvidia".
+	Name string
+	// Vendor says who makes the hardware, for people.
+	Vendor string
+	// Version is the backend's own semantic version.
+	Version string
+	// Classes are those that its devices may have; at least one.
+	Classes []string
+	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, or "".
+	SettingsSchema string
+}
+
+// response derives the abilities from what b implements.
+func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
+	if d.Name == "" || d.Vendor == "" || d.Version == "" || len(d.Classes) == 0 {
+		return nil, errors.New("the description lacks a name, vendor, version or class: return all four from Describe")
+	}
+	res := &backendv1.DescribeResponse{
+		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
+		Classes: d.Classes, SettingsSchema: d.SettingsSchema,
+	}
+	if _, ok := b.(Preparer); ok {
+		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_PREPARE)
+	}
+	if _, ok := b.(Releaser); ok {
+		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_RELEASE)
+	}
+	if _, ok := b.(Resetter); ok {
+		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_RESET)
+	}
+	if _, ok := b.(Sampler); ok {
+		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_SAMPLE)
+	}
+	return res, nil
+}
+
+// HostPaths say where to read the host's trees. A path that a backend reports
+// in edits is the host's own, without these prefixes.
+type HostPaths struct {
+	Sysfs  string // usually /sys
+	Devfs  string // usually /dev
+	Procfs string // usually /proc
+}
+
+// hostPaths fills in the usual places; a relative path is an error.
+func hostPaths(wire *backendv1.HostPaths) (HostPaths, error) {
+	p := HostPaths{Sysfs: wire.GetSysfs(), Devfs: wire.GetDevfs(), Procfs: wire.GetProcfs()}
+	for _, e := range []struct {
+		path        *string
+		name, usual string
+	}{
+		{&p.Sysfs, "sysfs", "/sys"},
+		{&p.Devfs, "devfs", "/dev"},
+		{&p.Procfs, "procfs", "/proc"},
+	} {
+		if *e.path == "" {
+			*e.path = e.usual
+		}
+		if !filepath.IsAbs(*e.path) {
+			return HostPaths{}, fmt.Errorf("host path %s is %q: it must be absolute", e.name, *e.path)
+		}
+	}
+	return p, nil
+}

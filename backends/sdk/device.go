@@ -1,0 +1,130 @@
+package sdk
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// The contract's own types; its .proto file documents every field and limit.
+type (
+	Device      = backendv1.Device
+	Health      = backendv1.Health
+	Attribute   = backendv1.Attribute
+	Link        = backendv1.Link
+	Edits       = backendv1.ContainerEdits
+	DeviceNode  = backendv1.DeviceNode
+	Mount       = backendv1.Mount
+	Metric      = backendv1.Metric
+	ResetResult = backendv1.ResetResult
+	Recovery    = backendv1.Recovery
+)
+
+// The least that must happen before a faulted device works again, from the
+// lightest to the gravest.
+const (
+	RecoverySelf        = backendv1.Recovery_RECOVERY_SELF
+	RecoveryReset       = backendv1.Recovery_RECOVERY_RESET
+	RecoveryReboot      = backendv1.Recovery_RECOVERY_REBOOT
+	RecoveryReplacement = backendv1.Recovery_RECOVERY_REPLACEMENT
+)
+
+// The calls that a device may ask for.
+const (
+	HookPrepare = backendv1.Hook_HOOK_PREPARE
+	HookRelease = backendv1.Hook_HOOK_RELEASE
+)
+
+// Limits of the contract on texts, in bytes.
+const (
+	maxAttribute = 64
+	maxMessage   = 1024
+	maxProblems  = 64
+)
+
+// String is a string attribute. Hardware has long and odd names, and a device
+// must not be lost for one: what is not UTF-8 is replaced, and what exceeds 64
+// bytes is cut off.
+func String(v string) *Attribute {
+	return &Attribute{Value: &backendv1.Attribute_StringValue{StringValue: clip(v, maxAttribute)}}
+}
+
+// Int is an integer attribute.
+func Int(v int64) *Attribute {
+	return &Attribute{Value: &backendv1.Attribute_IntValue{IntValue: v}}
+}
+
+// Bool is a boolean attribute.
+func Bool(v bool) *Attribute {
+	return &Attribute{Value: &backendv1.Attribute_BoolValue{BoolValue: v}}
+}
+
+// Version is a semantic version, major.minor.patch. The core leaves out a
+// device with any other text here; use [String] where a driver is free-spoken.
+func Version(v string) *Attribute {
+	return &Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: v}}
+}
+
+// Healthy says that nothing new is wrong. It is no evidence: a fault that needs
+// more than to pass by itself stays; see [Recovered].
+func Healthy() *Health {
+	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY}
+}
+
+// Recovered says that the backend has looked and has evidence that whatever was
+// wrong before is over. It clears every earlier fault.
+func Recovered() *Health {
+	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY, Recovered: true}
+}
+
+// Fault says that the device must not be given to new containers. The code is a
+// short name such as "xid-79"; the message says to the operator what happened
+// and what to do, and is cut off after 1,024 bytes.
+func Fault(code string, recovery Recovery, message string) *Health {
+	return &Health{
+		State:    backendv1.HealthState_HEALTH_STATE_UNHEALTHY,
+		Code:     code,
+		Message:  clip(message, maxMessage),
+		Recovery: recovery,
+	}
+}
+
+// Unknown says that the backend cannot tell. Not a fault: what the core knew
+// before stays.
+func Unknown(message string) *Health {
+	return &Health{State: backendv1.HealthState_HEALTH_STATE_UNKNOWN, Message: clip(message, maxMessage)}
+}
+
+// Nodes are edits that give a container these device nodes, under the same
+// paths as on the host, to read and write.
+func Nodes(paths ...string) *Edits {
+	e := &Edits{}
+	for _, p := range paths {
+		e.DeviceNodes = append(e.DeviceNodes, &DeviceNode{Path: p})
+	}
+	return e
+}
+
+// Gauge is a metric that goes up and down. The name ends in its base unit, such
+// as temperature_celsius.
+func Gauge(device, name string, value float64) *Metric {
+	return &Metric{DeviceId: device, Name: name, Kind: backendv1.MetricKind_METRIC_KIND_GAUGE, Value: value}
+}
+
+// Counter is a metric that only grows. The name ends in _total.
+func Counter(device, name string, value float64) *Metric {
+	return &Metric{DeviceId: device, Name: name, Kind: backendv1.MetricKind_METRIC_KIND_COUNTER, Value: value}
+}
+
+// clip makes s valid UTF-8 of at most limit bytes.
+func clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

@@ -1,0 +1,45 @@
+// Package sdk is what a backend in Go is made of: the interfaces it implements
+// and [Serve], which turns an implementation into a backend process.
+//
+// A backend implements [Backend]. What it can do beyond that, it says by
+// implementing further interfaces; the abilities in its description follow
+// from them:
+//
+//	Configurer  has settings, or needs the host's paths
+//	Preparer    readies devices before a container starts
+//	Releaser    is told when devices have no holder any more
+//	Resetter    can recover faulted devices
+//	Sampler     has telemetry
+//
+// A call that the type does not implement answers Unimplemented.
+//
+// # The life of a backend
+//
+// Describe may be called at any time and must not touch hardware. Configure
+// comes before the first Watch and again on every change; Configure calls never
+// overlap. Watch is the backend's loop. It runs once in a process, not once in
+// a stream: it starts when the core first asks for the inventory, goes on while
+// the core reconnects, and is told to end, by its context, when the process
+// ends. If it returns earlier, the stream ends with its error and the next
+// stream starts it again. [Poll] is such a loop, ready made.
+//
+// The loop tells the core that it is alive by [Reporter.Beat]; the server sends
+// a heartbeat only after such a call, so a loop that is stuck in a driver falls
+// silent and is noticed, even though the server still answers.
+//
+// # What Serve takes care of
+//
+//   - The handshake, gRPC only, messages of up to 16 MiB in both directions.
+//   - Standard output. The handshake is the only thing that may ever appear
+//     there, so file descriptor 1 points to /dev/null before the backend gets
+//     control, also for C code that writes to it without asking.
+//   - Standard error is the log. [Logger], slog's default logger and the log
+//     package write there; the first two keep their levels in the core.
+//   - The end: SIGTERM, a shutdown asked for by the core, or the death of the
+//     parent cancel the loop's context, and the process ends within 1.5 s.
+//   - Panics. One in a call is answered as Internal and logged with its stack;
+//     the process goes on. One in the loop is logged with its stack and ends
+//     the process with exit code 2, since nobody knows what state it left.
+//
+// The package knows nothing about hardware, and nothing about Kubernetes.
+package sdk

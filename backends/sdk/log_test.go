@@ -1,0 +1,42 @@
+package sdk
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// The lines are what go-plugin's client takes for hclog's.
+func TestLogger(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelDebug - 4: "trace", slog.LevelDebug: "debug", slog.LevelInfo: "info",
+		slog.LevelWarn: "warn", slog.LevelError: "error", slog.LevelError + 4: "error",
+	} {
+		var buf bytes.Buffer
+		newLogger(&buf).With("device", "d0").Log(t.Context(), level, "text", "level", 3, "time", "noon")
+		var got map[string]any
+		if err := json.Unmarshal(buf.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		stamp, _ := got["@timestamp"].(string)
+		if _, err := time.Parse("2006-01-02T15:04:05.000000Z07:00", stamp); err != nil {
+			t.Error(err)
+		}
+		if got["@level"] != want || got["@message"] != "text" || got["device"] != "d0" || got["level"] != 3.0 || got["time"] != "noon" {
+			t.Errorf("%s", &buf)
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	if got := String("a" + strings.Repeat("é", 40)).GetStringValue(); len(got) != 63 || !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
+	if got := Fault("c", RecoverySelf, "bad \xff byte").GetMessage(); !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,113 @@
+package sdk
+
+import (
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// Reporter takes what a backend's loop has to say. It keeps the newest
+// inventory and never waits for the core: who is slow to read misses
+// intermediate inventories, never the last one. All methods may be called from
+// any goroutine.
+type Reporter struct {
+	reconfigured chan struct{}
+
+	mu        sync.Mutex
+	newest    *backendv1.Inventory // never changed once it is here
+	beats     uint64
+	heartbeat time.Duration
+	changed   chan struct{} // closed and replaced when a stream has something to do
+}
+
+func newReporter() *Reporter {
+	return &Reporter{
+		reconfigured: make(chan struct{}, 1),
+		heartbeat:    backendplugin.DefaultHeartbeat,
+		changed:      make(chan struct{}),
+	}
+}
+
+// Publish hands over the whole inventory: all devices in a stable order, and up
+// to 64 sentences about hardware that could not be listed. It copies them, so
+// the caller may go on changing its own. Generations are counted here; an
+// inventory that equals the one before gets none and is not sent. Publish also
+// counts as a [Reporter.Beat].
+func (r *Reporter) Publish(devices []*Device, problems ...string) {
+	inv := &backendv1.Inventory{Devices: make([]*Device, 0, len(devices))}
+	for _, d := range devices {
+		inv.Devices = append(inv.Devices, proto.CloneOf(d))
+	}
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		inv.Problems = append(inv.Problems, clip(p, maxMessage))
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	inv.Generation = r.newest.GetGeneration()
+	if r.newest == nil || !proto.Equal(inv, r.newest) {
+		inv.Generation++
+		r.newest = inv
+	}
+	r.beats++
+	r.signal()
+}
+
+// Beat says that the loop has just gone round. Call it from that loop and from
+// nowhere else: a timer beside it would hide that the loop is stuck.
+func (r *Reporter) Beat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beats++
+	r.signal()
+}
+
+// Pace is the longest that one round of the loop should take: half of the
+// heartbeat interval that the core asked for, between 50 ms and 30 s. The core
+// kills a backend that stays silent for six of them.
+func (r *Reporter) Pace() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.heartbeat / 2
+}
+
+// Reconfigured receives after new settings were accepted or the pace changed.
+// It holds one event; there should be one reader, the loop.
+func (r *Reporter) Reconfigured() <-chan struct{} { return r.reconfigured }
+
+// kick makes the loop look at its settings and its pace.
+func (r *Reporter) kick() {
+	select {
+	case r.reconfigured <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+// setHeartbeat sets the interval that a stream asked for.
+func (r *Reporter) setHeartbeat(d time.Duration) {
+	r.mu.Lock()
+	old := r.heartbeat
+	r.heartbeat = d
+	r.mu.Unlock()
+	if old != d {
+		r.kick()
+	}
+}
+
+// state is what a stream needs to know, and a channel that is closed as soon as
+// it is out of date.
+func (r *Reporter) state() (newest *backendv1.Inventory, beats uint64, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.newest, r.beats, r.changed
+}
+
+// signal wakes the streams. The caller holds mu.
+func (r *Reporter) signal() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}

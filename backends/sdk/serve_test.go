@@ -1,0 +1,378 @@
+package sdk
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// patience bounds what a test waits for; nothing takes so long by itself.
+const patience = 20 * time.Second
+
+// noDelay lets a child of a race-detector build exit without its usual second.
+const noDelay = "GORACE=atexit_sleep_ms=0"
+
+// socketDir is short enough for socket paths.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// connect starts this test binary as a backend, the way the core does.
+func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin.Client, *logBuffer) {
+	t.Helper()
+	logs := &logBuffer{}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{modeVar + "=" + mode, noDelay}
+	c := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  backendplugin.Handshake,
+		VersionedPlugins: backendplugin.Versions(nil),
+		Cmd:              cmd,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		AutoMTLS:         true,
+		SkipHostEnv:      true,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: socketDir(t)},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize)),
+		},
+		Logger: hclog.New(&hclog.LoggerOptions{Output: logs, Level: hclog.Trace}),
+	})
+	t.Cleanup(c.Kill)
+	proto, err := c.Client()
+	if err != nil {
+		t.Fatalf("connect: %v\n%s", err, logs)
+	}
+	raw, err := proto.Dispense(backendplugin.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, ok := raw.(backendv1.BackendServiceClient)
+	if !ok {
+		t.Fatalf("dispensed %T", raw)
+	}
+	return client, c, logs
+}
+
+// logBuffer collects what the core would log.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func firstInventory(t *testing.T, ctx context.Context, c backendv1.BackendServiceClient) (*backendv1.Inventory, error) { //nolint:revive // a helper: t comes first
+	t.Helper()
+	stream, err := c.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(time.Second)})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		res, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if inv := res.GetInventory(); inv != nil {
+			return inv, nil
+		}
+	}
+}
+
+// A message of more than gRPC's usual 4 MiB arrives.
+func TestServeLargeInventory(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, _, _ := connect(t, "devices=8000")
+	inv, err := firstInventory(t, ctx, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(inv.GetDevices()); got != 8000 {
+		t.Errorf("%d devices, want 8000", got)
+	}
+}
+
+// A request of more than 4 MiB arrives, too.
+func TestServeLargeSettings(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, _, _ := connect(t, "devices=1")
+	res, err := client.Configure(ctx, &backendv1.ConfigureRequest{
+		SettingsJson: []byte(`{` + strings.Repeat(" ", 5<<20) + `}`),
+	})
+	if err != nil || len(res.GetErrors()) > 0 {
+		t.Fatalf("Configure = %v, %v", res, err)
+	}
+}
+
+// Output on fd 1, by C code or by Go, blocks nothing; plain lines and logs on
+// standard error arrive with their level.
+func TestServeNoisyBackend(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, c, logs := connect(t, "noisy")
+	if _, err := firstInventory(t, ctx, client); err != nil {
+		t.Fatalf("%v\n%s", err, logs)
+	}
+	c.Kill()
+	for _, want := range []string{"[WARN]", "a warning: device=d0", "plain line"} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, logs)
+		}
+	}
+	if strings.Contains(logs.String(), "noise") {
+		t.Error("what was written to standard output is in the log")
+	}
+}
+
+// A panic in the loop ends the process with code 2 and is logged as an error.
+func TestServePanic(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, c, logs := connect(t, "panic")
+	if _, err := firstInventory(t, ctx, client); err == nil {
+		t.Fatal("Watch gave an inventory")
+	}
+	waitFor(t, "the process to end", c.Exited)
+	for _, want := range []string{"[ERROR]", "the loop is broken", "main_test.go"} {
+		if !strings.Contains(logs.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, logs)
+		}
+	}
+}
+
+// An error of the loop ends the stream, not the process.
+func TestServeLoopError(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, _, _ := connect(t, "error")
+	for range 2 {
+		_, err := firstInventory(t, ctx, client)
+		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no hardware here") {
+			t.Fatalf("Watch: %v, want the loop's error", err)
+		}
+	}
+	if _, err := client.Describe(ctx, &backendv1.DescribeRequest{}); err != nil {
+		t.Errorf("Describe after that: %v", err)
+	}
+}
+
+// waitFor polls a condition that lives in another process.
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !is() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited %s for %s", patience, what)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestServeByHand(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{modeVar + "=devices=1", noDelay}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("ended with %v, want exit code 1", err)
+	}
+	for _, want := range []string{filepath.Base(os.Args[0]), `backend "child"`, "started by the accelmux agent"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("%q is not in the message:\n%s", want, &stderr)
+		}
+	}
+	if stdout.Len() > 0 {
+		t.Errorf("standard output: %q", &stdout)
+	}
+}
+
+// Nobody reads standard output after the handshake, and the backend neither
+// blocks on it nor gets anything through.
+func TestServeNoisyBackendUnread(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd, handshake, stdout := start(t, "noisy", socketDir(t))
+	conn, err := grpc.NewClient("unix://"+handshake[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := firstInventory(t, ctx, backendv1.NewBackendServiceClient(conn)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(stdout); err != nil || len(rest) > 0 {
+		t.Errorf("%d bytes after the handshake, %v", len(rest), err)
+	}
+}
+
+// start runs a backend without go-plugin's client and returns it after its
+// handshake, whose fields are the second result; the third is the rest of its
+// standard output.
+func start(t *testing.T, mode, dir string) (*exec.Cmd, []string, io.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{
+		modeVar + "=" + mode, noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + dir,
+		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	r := bufio.NewReader(out)
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatalf("handshake: %v", err)
+	}
+	return cmd, strings.Split(strings.TrimSpace(line), "|"), r
+}
+
+func TestServeSIGTERM(t *testing.T) {
+	dir := socketDir(t)
+	cmd, handshake, _ := start(t, "devices=1", dir)
+	if len(handshake) < 5 || handshake[0] != "1" || handshake[1] != "1" || handshake[2] != "unix" || handshake[4] != "grpc" {
+		t.Fatalf("handshake %q", handshake)
+	}
+	began := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v, want exit code 0", err)
+	}
+	if d := time.Since(began); d > 2*time.Second {
+		t.Errorf("took %s; the core kills after 2 s", d)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A loop that ignores its context does not keep the process.
+func TestServeShutdownStubborn(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, c, logs := connect(t, "stubborn")
+	if _, err := firstInventory(t, ctx, client); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	c.Kill()
+	if d := time.Since(began); d > 1900*time.Millisecond {
+		t.Errorf("Kill took %s: the process did not end by itself\n%s", d, logs)
+	}
+}
+
+func TestServeBadDescription(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{
+		modeVar + "=nameless", noDelay,
+		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("lacks a name")) {
+		t.Errorf("ended with %v, want exit code 1 and the reason:\n%s", err, out)
+	}
+}
+
+func TestServeNoSocketDir(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{
+		modeVar + "=devices=1", noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=/nonexistent",
+		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("/nonexistent")) {
+		t.Errorf("ended with %v, want exit code 1 and the reason:\n%s", err, out)
+	}
+}
+
+// A backend whose parent is killed ends, although nobody tells it.
+func TestServeParentDeath(t *testing.T) {
+	alive, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = alive.Close() }()
+	parent := exec.Command(os.Args[0])
+	parent.Env = []string{modeVar + "=parent", noDelay, "PLUGIN_UNIX_SOCKET_DIR=" + socketDir(t)}
+	parent.ExtraFiles = []*os.File{theirs}
+	stdin, err := parent.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stdin.Close() }()
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = theirs.Close()
+	if err := alive.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(alive)
+	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "1|1|unix|") {
+		t.Fatalf("handshake %q, %v", line, err)
+	}
+	if err := parent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	// The pipe ends when its last holder, the backend, is gone.
+	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the backend outlives its parent: %v", err)
+	}
+}

@@ -1,0 +1,244 @@
+package sdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Server is a backend as a gRPC service. [Serve] makes one; a test can register
+// it with a gRPC server of its own. All methods may be called from any goroutine.
+type Server struct {
+	backendv1.UnimplementedBackendServiceServer
+	backend  Backend
+	describe *backendv1.DescribeResponse
+	log      *slog.Logger
+	reporter *Reporter
+
+	ctx  context.Context // the loop's; ends with the process
+	end  context.CancelFunc
+	dead chan struct{} // closed after a panic in the loop
+
+	configuring sync.Mutex // Configure calls never overlap
+
+	mu         sync.Mutex
+	configured bool
+	loop       *loop
+}
+
+// loop is one run of Backend.Watch.
+type loop struct {
+	done chan struct{}
+	err  error // valid once done is closed
+}
+
+// NewServer returns a server for b, or an error if its description lacks
+// something. A nil logger means [Logger]. Close it when done.
+func NewServer(b Backend, log *slog.Logger) (*Server, error) {
+	describe, err := b.Describe().response(b)
+	if err != nil {
+		return nil, fmt.Errorf("serve backend: %w", err)
+	}
+	if log == nil {
+		log = Logger()
+	}
+	ctx, end := context.WithCancel(context.Background())
+	return &Server{
+		backend: b, describe: describe, log: log, reporter: newReporter(),
+		ctx: ctx, end: end, dead: make(chan struct{}),
+	}, nil
+}
+
+// Close ends all streams and the backend's loop. It waits for the loop until
+// ctx ends, and then returns an error.
+func (s *Server) Close(ctx context.Context) error {
+	s.end()
+	s.mu.Lock()
+	l := s.loop
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	select {
+	case <-l.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the backend's loop did not end: %w", ctx.Err())
+	}
+}
+
+// Describe implements the contract.
+func (s *Server) Describe(context.Context, *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
+	return s.describe, nil
+}
+
+// Configure implements the contract.
+func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest) (res *backendv1.ConfigureResponse, err error) {
+	defer s.recovered("Configure", &err)
+	paths, err := hostPaths(req.GetPaths())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	settings := json.RawMessage(req.GetSettingsJson())
+	if len(settings) == 0 {
+		settings = json.RawMessage("{}")
+	}
+
+	s.configuring.Lock()
+	defer s.configuring.Unlock()
+	if c, ok := s.backend.(Configurer); ok {
+		err = c.Configure(ctx, settings, paths)
+	} else {
+		err = DecodeSettings(settings, &struct{}{})
+	}
+	if err != nil {
+		return refusal(ctx, err)
+	}
+	s.mu.Lock()
+	s.configured = true
+	s.mu.Unlock()
+	s.reporter.kick()
+	return &backendv1.ConfigureResponse{}, nil
+}
+
+// refusal turns an error of Configure into field errors, unless the call itself
+// failed.
+func refusal(ctx context.Context, err error) (*backendv1.ConfigureResponse, error) {
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	var fields FieldErrors
+	if !errors.As(err, &fields) {
+		fields = FieldErrors{{Message: err.Error()}}
+	}
+	res := &backendv1.ConfigureResponse{}
+	for _, f := range fields {
+		res.Errors = append(res.Errors, &backendv1.FieldError{
+			Field: clip(f.Field, maxMessage), Message: clip(f.Message, maxMessage),
+		})
+	}
+	return res, nil
+}
+
+// Prepare implements the contract.
+func (s *Server) Prepare(ctx context.Context, req *backendv1.PrepareRequest) (res *backendv1.PrepareResponse, err error) {
+	defer s.recovered("Prepare", &err)
+	p, ok := s.backend.(Preparer)
+	if !ok {
+		return nil, s.unimplemented("Prepare")
+	}
+	edits, err := p.Prepare(ctx, req.GetResource(), req.GetDeviceIds())
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	return &backendv1.PrepareResponse{Edits: edits}, nil
+}
+
+// Release implements the contract.
+func (s *Server) Release(ctx context.Context, req *backendv1.ReleaseRequest) (res *backendv1.ReleaseResponse, err error) {
+	defer s.recovered("Release", &err)
+	r, ok := s.backend.(Releaser)
+	if !ok {
+		return nil, s.unimplemented("Release")
+	}
+	if err := r.Release(ctx, req.GetDeviceIds()); err != nil {
+		return nil, callError(ctx, err)
+	}
+	return &backendv1.ReleaseResponse{}, nil
+}
+
+// Reset implements the contract.
+func (s *Server) Reset(ctx context.Context, req *backendv1.ResetRequest) (res *backendv1.ResetResponse, err error) {
+	defer s.recovered("Reset", &err)
+	r, ok := s.backend.(Resetter)
+	if !ok {
+		return nil, s.unimplemented("Reset")
+	}
+	results, err := r.Reset(ctx, req.GetDeviceIds())
+	if err != nil {
+		return nil, callError(ctx, err)
+	}
+	for _, r := range results {
+		r.Message = clip(r.GetMessage(), maxMessage)
+	}
+	return &backendv1.ResetResponse{Results: results}, nil
+}
+
+// The bounds of SampleRequest.interval.
+const (
+	minSample     = time.Second
+	maxSample     = 10 * time.Minute
+	defaultSample = 10 * time.Second
+)
+
+// Sample implements the contract.
+func (s *Server) Sample(req *backendv1.SampleRequest, stream backendv1.BackendService_SampleServer) (err error) {
+	defer s.recovered("Sample", &err)
+	sampler, ok := s.backend.(Sampler)
+	if !ok {
+		return s.unimplemented("Sample")
+	}
+	every := defaultSample
+	if req.GetInterval() != nil {
+		every = min(max(req.GetInterval().AsDuration(), minSample), maxSample)
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	ctx := stream.Context()
+	for {
+		metrics, err := sampler.Sample(ctx)
+		if err != nil {
+			return callError(ctx, err)
+		}
+		if err := stream.Send(&backendv1.SampleResponse{Time: timestamppb.Now(), Metrics: metrics}); err != nil {
+			return fmt.Errorf("send sample: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.ctx.Done():
+			return errEnding
+		case <-tick.C:
+		}
+	}
+}
+
+var errEnding = status.Error(codes.Unavailable, "the backend is ending")
+
+func (s *Server) unimplemented(call string) error {
+	return status.Errorf(codes.Unimplemented, "backend %s does not implement %s", s.describe.GetName(), call)
+}
+
+// callError keeps a status that the backend chose, and gives any other error
+// one. The text is what the operator or the user of the pod reads.
+func callError(ctx context.Context, err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return status.Error(codes.Internal, clip(err.Error(), maxMessage))
+}
+
+// recovered turns a panic in a call into its error.
+func (s *Server) recovered(call string, err *error) {
+	if p := recover(); p != nil {
+		s.log.Error("the backend panicked in a call", "call", call, "panic", fmt.Sprint(p), "stack", stack())
+		*err = status.Errorf(codes.Internal, "backend %s panicked in %s: %s", s.describe.GetName(), call, clip(fmt.Sprint(p), maxMessage))
+	}
+}
+
+// stack is short enough for one line of log.
+func stack() string { return clip(string(debug.Stack()), 16<<10) }

@@ -1,0 +1,122 @@
+package sdk
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// The bounds of WatchRequest.heartbeat_interval.
+const (
+	minHeartbeat = 100 * time.Millisecond
+	maxHeartbeat = time.Minute
+)
+
+// Watch implements the contract. The stream says what the loop said: the newest
+// inventory at once and after every change, and one heartbeat for any number of
+// beats, at most four in an interval.
+func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
+	heartbeat := backendplugin.DefaultHeartbeat
+	if req.GetHeartbeatInterval() != nil {
+		heartbeat = min(max(req.GetHeartbeatInterval().AsDuration(), minHeartbeat), maxHeartbeat)
+	}
+	l, err := s.turn(heartbeat)
+	if err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	var sent, heard uint64 // generation and beats that the core knows of
+	var last time.Time     // when it was sent anything
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		newest, beats, changed := s.reporter.state()
+		var event *backendv1.WatchResponse
+		switch {
+		case newest.GetGeneration() > sent:
+			if size := proto.Size(newest); size > backendplugin.MaxMessageSize-1024 {
+				return status.Errorf(codes.ResourceExhausted,
+					"the inventory of %d devices is %d bytes long; at most %d can be sent", len(newest.GetDevices()), size, backendplugin.MaxMessageSize)
+			}
+			sent = newest.GetGeneration()
+			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: newest}}
+		case beats > heard && time.Since(last) >= heartbeat/4:
+			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
+		}
+		if event != nil {
+			heard, last = beats, time.Now()
+			if err := stream.Send(event); err != nil {
+				return fmt.Errorf("send to the core: %w", err)
+			}
+			continue
+		}
+		wait.Stop()
+		if beats > heard {
+			wait.Reset(heartbeat/4 - time.Since(last))
+		}
+		select {
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-s.ctx.Done():
+			return errEnding
+		case <-l.done:
+			return status.Error(codes.Internal, clip(l.err.Error(), maxMessage))
+		case <-changed:
+		case <-wait.C:
+		}
+	}
+}
+
+// turn makes sure that the loop turns, and returns it.
+func (s *Server) turn(heartbeat time.Duration) (*loop, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, errEnding
+	}
+	if _, ok := s.backend.(Configurer); ok && !s.configured {
+		return nil, status.Error(codes.FailedPrecondition, "Watch before any settings were accepted: call Configure first")
+	}
+	s.reporter.setHeartbeat(heartbeat)
+	if s.loop != nil {
+		select {
+		case <-s.loop.done:
+		default:
+			return s.loop, nil
+		}
+	}
+	select { // what was set before the loop begins is no news to it
+	case <-s.reporter.reconfigured:
+	default:
+	}
+	s.loop = &loop{done: make(chan struct{})}
+	go s.run(s.loop)
+	return s.loop, nil
+}
+
+// run is the goroutine of one loop.
+func (s *Server) run(l *loop) {
+	defer close(l.done)
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("the backend panicked in its loop; the process ends", "panic", fmt.Sprint(p), "stack", stack())
+			l.err = fmt.Errorf("the backend panicked in its loop: %v", p)
+			close(s.dead)
+		}
+	}()
+	err := s.backend.Watch(s.ctx, s.reporter)
+	if err == nil {
+		err = errors.New("the backend's loop ended by itself")
+	}
+	if s.ctx.Err() == nil {
+		s.log.Error("the backend's loop ended; the next stream starts it again", "error", err)
+	}
+	l.err = err
+}

@@ -1,0 +1,305 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// stream is a Watch stream whose other end reads as slowly as the test wants.
+type stream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	events chan *backendv1.WatchResponse
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) Send(e *backendv1.WatchResponse) error {
+	select {
+	case s.events <- e:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// watch opens a stream; the channel gives the error that it ended with.
+func watch(t *testing.T, s *Server, heartbeat time.Duration) (*stream, context.CancelFunc, <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	st := &stream{ctx: ctx, events: make(chan *backendv1.WatchResponse)}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)}, st)
+	}()
+	return st, cancel, ended
+}
+
+func newServer(t *testing.T, b Backend) *Server {
+	t.Helper()
+	s, err := NewServer(b, newLogger(t.Output()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func closeServer(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// Heartbeats go on exactly as long as the backend's own loop turns.
+func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wedge := make(chan struct{})
+		var wedged atomic.Bool
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			return Poll(ctx, out, time.Hour, func(ctx context.Context) ([]*Device, error) {
+				if wedged.Load() {
+					<-wedge // a driver that does not come back
+				}
+				return manyDevices(1), nil
+			})
+		}})
+		st, cancel, ended := watch(t, s, time.Second)
+		if e := <-st.events; e.GetInventory().GetGeneration() != 1 {
+			t.Fatalf("first event %v", e)
+		}
+		for range 10 {
+			began := time.Now()
+			e := <-st.events
+			if e.GetHeartbeat() == nil || time.Since(began) > time.Second {
+				t.Fatalf("%v after %s, want a heartbeat within a second", e, time.Since(began))
+			}
+		}
+
+		wedged.Store(true)
+		s.reporter.kick()
+		synctest.Wait()
+		silence := time.After(time.Minute)
+		beats := 0
+		for quiet := false; !quiet; {
+			select {
+			case <-st.events:
+				beats++
+			case <-silence:
+				quiet = true
+			}
+		}
+		if beats > 1 { // one may have been on its way
+			t.Errorf("%d heartbeats while the loop was stuck", beats)
+		}
+
+		close(wedge)
+		<-st.events
+		cancel()
+		<-ended
+		closeServer(t, s)
+	})
+}
+
+// However often the loop beats, the core is not flooded.
+func TestHeartbeatsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				out.Beat()
+				<-tick.C
+			}
+			return nil
+		}})
+		st, cancel, ended := watch(t, s, time.Second)
+		n, end := 0, time.After(10*time.Second)
+		for done := false; !done; {
+			select {
+			case <-st.events:
+				n++
+			case <-end:
+				done = true
+			}
+		}
+		if n < 30 || n > 45 {
+			t.Errorf("%d heartbeats in 10 intervals, want about 40", n)
+		}
+		cancel()
+		<-ended
+		closeServer(t, s)
+	})
+}
+
+// A slow reader misses intermediate inventories and holds nobody up; a new
+// stream gets the newest at once, and generations go on.
+func TestPublishCoalesces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		publish := make(chan int)
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			for {
+				select {
+				case n := <-publish:
+					out.Publish(manyDevices(n))
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}})
+		st, cancel, ended := watch(t, s, time.Minute)
+		for n := range 100 {
+			publish <- n // never waits for the reader, who reads nothing yet
+		}
+		synctest.Wait()
+		first, second := (<-st.events).GetInventory(), (<-st.events).GetInventory()
+		if first.GetGeneration() >= second.GetGeneration() || second.GetGeneration() != 100 || len(second.GetDevices()) != 99 {
+			t.Errorf("generations %d and %d with %d devices, want one early and the last",
+				first.GetGeneration(), second.GetGeneration(), len(second.GetDevices()))
+		}
+		cancel()
+		if err := <-ended; status.Code(err) != codes.Canceled {
+			t.Errorf("the stream ended with %v", err)
+		}
+
+		st, cancel, ended = watch(t, s, time.Minute)
+		if inv := (<-st.events).GetInventory(); inv.GetGeneration() != 100 {
+			t.Errorf("the second stream began with generation %d, want 100", inv.GetGeneration())
+		}
+		publish <- 99 // what is there already is no news
+		publish <- 3
+		for inv := (*backendv1.Inventory)(nil); inv.GetGeneration() != 101; {
+			if inv = (<-st.events).GetInventory(); inv.GetGeneration() > 101 {
+				t.Fatalf("generation %d for an inventory that did not change", inv.GetGeneration())
+			}
+		}
+		cancel()
+		<-ended
+		closeServer(t, s)
+	})
+}
+
+// The loop runs once, ends with the server, and is started again after an error.
+func TestLoopLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			if runs++; runs == 1 {
+				return errors.New("not yet")
+			}
+			out.Publish(nil)
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		_, cancel, ended := watch(t, s, time.Second)
+		if err := <-ended; !strings.Contains(err.Error(), "not yet") {
+			t.Errorf("first stream: %v", err)
+		}
+		cancel()
+		for range 3 {
+			st, cancel, ended := watch(t, s, time.Second)
+			<-st.events
+			cancel()
+			<-ended
+		}
+		if runs != 2 {
+			t.Errorf("the loop ran %d times, want 2", runs)
+		}
+		closeServer(t, s)
+		_, cancel, ended = watch(t, s, time.Second)
+		defer cancel()
+		if err := <-ended; status.Code(err) != codes.Unavailable {
+			t.Errorf("a stream after the end: %v", err)
+		}
+	})
+}
+
+func TestInventoryTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			out.Publish([]*Device{{Id: strings.Repeat("x", 17<<20)}})
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+		_, cancel, ended := watch(t, s, time.Second)
+		defer cancel()
+		if err := <-ended; status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%v, want ResourceExhausted", err)
+		}
+		closeServer(t, s)
+	})
+}
+
+// Poll publishes only changes, tells problems, keeps devices through an error,
+// and lists again as soon as settings changed.
+func TestPoll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newReporter()
+		d := &Device{Id: "a", Health: Healthy()}
+		var mu sync.Mutex // holds the hardware still
+		var devices []*Device
+		var fail error
+		lists := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- Poll(ctx, out, time.Minute, func(context.Context) ([]*Device, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				lists++
+				return devices, fail
+			})
+		}()
+		look := func(what string, generation uint64, state backendv1.HealthState, problems int) {
+			t.Helper()
+			synctest.Wait()
+			inv, _, _ := out.state()
+			if inv.GetGeneration() != generation || len(inv.GetProblems()) != problems {
+				t.Errorf("%s: %v, want generation %d with %d problems", what, inv, generation, problems)
+			}
+			if state != 0 && (len(inv.GetDevices()) != 1 || inv.GetDevices()[0].GetHealth().GetState() != state) {
+				t.Errorf("%s: devices %v, want one that is %v", what, inv.GetDevices(), state)
+			}
+		}
+		step := func(change func()) {
+			mu.Lock()
+			change()
+			mu.Unlock()
+			time.Sleep(time.Minute) // of the bubble's clock
+		}
+		look("start", 1, 0, 0)
+		step(func() { devices = []*Device{d} })
+		look("a device", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		step(func() {})
+		look("no change", 2, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		step(func() { d.Health = Fault("hot", RecoverySelf, "") }) // in place
+		look("a fault", 3, backendv1.HealthState_HEALTH_STATE_UNHEALTHY, 0)
+		mu.Lock()
+		d.Health = Healthy()
+		mu.Unlock()
+		out.kick()
+		look("new settings", 4, backendv1.HealthState_HEALTH_STATE_HEALTHY, 0)
+		step(func() { devices, fail = nil, errors.New("no driver\nno luck") })
+		look("an error", 5, backendv1.HealthState_HEALTH_STATE_UNKNOWN, 2)
+		if lists != 6 {
+			t.Errorf("%d lists, want 6", lists)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Poll ended with %v", err)
+		}
+	})
+}

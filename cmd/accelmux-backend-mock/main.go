@@ -1,0 +1,12 @@
+// Command accelmux-backend-mock is a backend of devices that exist only in its
+// settings. See package mock.
+package main
+
+import (
+	"os"
+
+	"github.com/accelmux/accelmux/backends/mock"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+func main() { os.Exit(sdk.Serve(mock.New(os.Exit))) }

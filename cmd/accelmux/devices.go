@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+func newDevicesCommand() *cobra.Command {
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "List the node's devices as the running agent knows them",
+		Example: `  accelmux devices
+  accelmux devices -o json | jq '.[] | select(.healthy | not)'`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
+	completeDirs(cmd, "state-dir")
+	format := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(*format); err != nil {
+			return err
+		}
+		devices, err := status.NewClient(stateDir).Devices(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return printAs(cmd.OutOrStdout(), *format, devices, func(w *tabwriter.Writer) { deviceTable(w, devices) })
+	}
+	return cmd
+}
+
+func deviceTable(w *tabwriter.Writer, devices []status.Device) {
+	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY")
+	for _, d := range devices {
+		row(w, d.Backend, d.ID, d.Class, attribute(d, "model"), numa(d.NUMANodes), d.Resource, healthWord(d), holders(d.Holders))
+	}
+}
+
+// healthWord is "healthy", or the gravest fault with what it needs.
+func healthWord(d status.Device) string {
+	if d.Healthy {
+		return "healthy"
+	}
+	if len(d.Faults) == 0 {
+		return "unhealthy"
+	}
+	fault := d.Faults[0]
+	word := fmt.Sprintf("unhealthy: %s (%s)", fault.Code, fault.Recovery)
+	if more := len(d.Faults) - 1; more > 0 {
+		word += fmt.Sprintf(" and %d more", more)
+	}
+	return word
+}
+
+func attribute(d status.Device, name string) string {
+	if value, ok := d.Attributes[name]; ok {
+		return fmt.Sprint(value)
+	}
+	return ""
+}
+
+func numa(nodes []int) string {
+	texts := make([]string, len(nodes))
+	for i, node := range nodes {
+		texts[i] = strconv.Itoa(node)
+	}
+	return strings.Join(texts, ",")
+}
+
+func holders(all []status.Holder) string {
+	texts := make([]string, len(all))
+	for i, h := range all {
+		texts[i] = h.Namespace + "/" + h.Pod + "/" + h.Container
+		if h.Pod == "" {
+			texts[i] = "a container kubelet has not named yet"
+		}
+	}
+	return strings.Join(texts, ", ")
+}

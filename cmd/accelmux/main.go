@@ -1,0 +1,34 @@
+// Command accelmux is the node agent: one process for every accelerator of a
+// node, with each vendor's driver code in a backend process of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run is main with an exit status: 0 for success, 1 for an error, 130 when
+// the user interrupted a command.
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return 130
+	}
+	fmt.Fprintln(os.Stderr, "accelmux:", err)
+	return 1
+}

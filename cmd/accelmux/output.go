@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// outputFormats are the values of -o.
+var outputFormats = []string{"table", "json", "yaml"}
+
+// outputFlag adds -o to a command, with completion.
+func outputFlag(cmd *cobra.Command) *string {
+	format := cmd.Flags().StringP("output", "o", "table", "how to print: "+strings.Join(outputFormats, ", "))
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp)))
+	return format
+}
+
+// checkOutput refuses an unknown format before anything is done.
+func checkOutput(format string) error {
+	for _, known := range outputFormats {
+		if format == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(outputFormats, ", "))
+}
+
+// printAs prints value as JSON or YAML, or calls table.
+func printAs(w io.Writer, format string, value any, table func(*tabwriter.Writer)) error {
+	switch format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(value)
+	case "yaml":
+		text, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	writer := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	table(writer)
+	return writer.Flush()
+}
+
+// row prints one line of a table; an empty cell becomes a dash.
+func row(w io.Writer, cells ...any) {
+	texts := make([]string, len(cells))
+	for i, cell := range cells {
+		texts[i] = fmt.Sprint(cell)
+		if texts[i] == "" {
+			texts[i] = "-"
+		}
+	}
+	fmt.Fprintln(w, strings.Join(texts, "\t"))
+}
+
+// age is how long ago t was, to the second: "3m12s".
+func age(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return max(time.Since(t), 0).Truncate(time.Second).String()
+}

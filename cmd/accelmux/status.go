@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+func newStatusCommand() *cobra.Command {
+	var stateDir string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how the running agent is: backends, resources, problems",
+		Long: `Shows the running agent's configuration, backends and resources, and a sentence
+about everything that is wrong. Exits with 0 also when there are problems.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
+	completeDirs(cmd, "state-dir")
+	format := outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(*format); err != nil {
+			return err
+		}
+		report, err := status.NewClient(stateDir).Report(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return printAs(cmd.OutOrStdout(), *format, report, func(w *tabwriter.Writer) { statusTable(w, report) })
+	}
+	return cmd
+}
+
+func statusTable(w *tabwriter.Writer, r status.Report) {
+	fmt.Fprintf(w, "accelmux %s on %s, pid %d, up %s\n", r.Version, r.Node, r.PID, age(r.StartedAt))
+	fmt.Fprintf(w, "configuration %s, profile %s, in force for %s\n", r.Config.Path, r.Config.Profile, age(r.Config.AppliedAt))
+	fmt.Fprintln(w)
+	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "VERSION")
+	for _, b := range r.Backends {
+		pid := ""
+		if b.PID != 0 {
+			pid = fmt.Sprint(b.PID)
+		}
+		row(w, b.Name, b.State, age(b.Since), pid, b.Restarts, b.Devices, strings.TrimSpace(b.Vendor+" "+b.Version))
+	}
+	fmt.Fprintln(w)
+	row(w, "RESOURCE", "STATE", "FOR", "HEALTHY", "INJECTION", "REGISTRATION")
+	for _, res := range r.Resources {
+		row(w, res.Name, res.State, age(res.Since), fmt.Sprintf("%d of %d", res.Healthy, res.Units), res.Injection, res.Registration)
+	}
+	fmt.Fprintln(w)
+	if len(r.Problems) == 0 {
+		fmt.Fprintln(w, "no problems")
+		return
+	}
+	fmt.Fprintln(w, "problems:")
+	for _, p := range r.Problems {
+		fmt.Fprintln(w, "  "+problemLine(p))
+	}
+}
+
+// problemLine is the sentence with where it belongs in front.
+func problemLine(p status.Problem) string {
+	var where []string
+	for _, part := range []struct{ name, value string }{{"backend", p.Backend}, {"resource", p.Resource}, {"device", p.Device}} {
+		if part.value != "" {
+			where = append(where, part.name+" "+part.value)
+		}
+	}
+	if len(where) == 0 {
+		return p.Message
+	}
+	return strings.Join(where, ", ") + ": " + p.Message
+}

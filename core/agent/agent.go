@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/usage"
+)
+
+// Options say where everything is. Directories are created when missing, but for
+// BackendDir.
+type Options struct {
+	// ConfigPath is the node configuration file; it is watched.
+	ConfigPath string
+	// Profile is the profile to apply; "" as config.NodeConfig.Profile says.
+	Profile  string
+	NodeName string
+	// KubeletDir is kubelet's root: device-plugins, plugins_registry and
+	// pod-resources are below it.
+	KubeletDir string
+	CDIDir     string
+	// StateDir holds what must survive a restart, and the admin socket.
+	StateDir   string
+	BackendDir string
+	HostPaths  HostPaths
+	// Log is where the agent logs; nil discards.
+	Log *slog.Logger
+	// Timing is for tests; the zero value is right for a node.
+	Timing Timing
+}
+
+// HostPaths are the host's trees as this process sees them. Empty ones are the
+// usual places.
+type HostPaths struct {
+	Sysfs, Devfs, Procfs string
+}
+
+// Timing are the agent's own intervals, and those it hands to its parts.
+type Timing struct {
+	// SwitchLimit is how long a new configuration may wait for its backends
+	// before it is applied without those that are late. Default 30s.
+	SwitchLimit time.Duration
+	// ResetBackoff is the pause after the first reset that did not help; it
+	// doubles up to 64 times that. Default 10s.
+	ResetBackoff time.Duration
+	// UsagePoll is the interval of the pod-resources poll. Default 10s.
+	UsagePoll  time.Duration
+	Usage      usage.Timing
+	Supervisor supervisor.Timing
+	Plugin     deviceplugin.Timing
+}
+
+// Agent is one running agent. Open makes it, Run runs it once.
+type Agent struct {
+	opts      Options
+	log       *slog.Logger
+	startedAt time.Time
+	// loaded is the configuration that Open read.
+	loaded *config.NodeConfig
+
+	inventory  *inventory.Store
+	health     *health.Judge
+	book       *usage.Book
+	cdi        *cdi.Store
+	supervisor *supervisor.Supervisor
+	plugin     *deviceplugin.Plugin
+	gate       *gate
+	resets     *resets
+
+	// wake asks the reconcile loop for another round; one pending is enough.
+	wake chan struct{}
+	// plans is what is in force and what is being switched to.
+	plans plans
+	// view is what the last round made, for status and for kubelet's calls.
+	view    atomic.Pointer[view]
+	journal journal
+	unlock  func() error
+	running sync.WaitGroup
+}
+
+// Open checks the configuration, takes the state directory and opens what is
+// in it. Nothing is started yet. Run must follow: it gives everything back.
+func Open(opts Options) (_ *Agent, err error) {
+	opts = opts.withDefaults()
+	loaded, err := config.Load(opts.ConfigPath)
+	if err != nil {
+		return nil, err
+	}
+	first, err := newPlan(loaded, opts.Profile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", opts.ConfigPath, err)
+	}
+	a := &Agent{
+		opts:      opts,
+		log:       opts.Log,
+		startedAt: time.Now(),
+		loaded:    loaded,
+		inventory: inventory.NewStore(time.Now),
+		gate:      newGate(),
+		journal:   journal{log: opts.Log},
+		wake:      make(chan struct{}, 1),
+	}
+	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state directory: %w", err)
+	}
+	if a.unlock, err = lockStateDir(opts.StateDir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.unlock())
+		}
+	}()
+	if err := a.openParts(); err != nil {
+		return nil, err
+	}
+	a.resets = newResets(a)
+	a.plans.start(first)
+	return a, nil
+}
+
+func (o Options) withDefaults() Options {
+	fill := func(field *string, value string) {
+		if *field == "" {
+			*field = value
+		}
+	}
+	fill(&o.HostPaths.Sysfs, "/sys")
+	fill(&o.HostPaths.Devfs, "/dev")
+	fill(&o.HostPaths.Procfs, "/proc")
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if o.Timing.SwitchLimit == 0 {
+		o.Timing.SwitchLimit = 30 * time.Second
+	}
+	if o.Timing.ResetBackoff == 0 {
+		o.Timing.ResetBackoff = 10 * time.Second
+	}
+	return o
+}
+
+// openParts opens every part that has something on disk.
+func (a *Agent) openParts() error {
+	bootID, err := health.BootID(a.opts.HostPaths.Procfs)
+	if err != nil {
+		return err
+	}
+	if a.health, err = health.Open(health.Options{
+		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,
+	}); err != nil {
+		return fmt.Errorf("open the health state: %w", err)
+	}
+	if a.book, err = usage.Open(usage.Options{
+		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
+		Socket:   filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
+		Resolve:  a.resolve,
+		Owns:     func(name string) bool { return a.plans.inForce().resource(name) != nil },
+		Interval: a.opts.Timing.UsagePoll,
+		Timing:   a.opts.Timing.Usage,
+		Log:      a.log,
+	}); err != nil {
+		return fmt.Errorf("open the usage book: %w", err)
+	}
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log}); err != nil {
+		return fmt.Errorf("open the CDI directory: %w", err)
+	}
+	// What an earlier run defined may be in a container that it had no time to
+	// note.
+	a.book.Suspect(a.cdi.Devices()...)
+	if a.supervisor, err = supervisor.New(supervisor.Options{
+		BackendDir: a.opts.BackendDir, StateDir: a.opts.StateDir, Paths: a.opts.HostPaths.wire(),
+		Sink: sink{a}, Log: a.log, Timing: a.opts.Timing.Supervisor,
+	}); err != nil {
+		return fmt.Errorf("open the supervisor: %w", err)
+	}
+	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
+		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
+		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
+		Lifecycle:   lifecycle{a}, Log: a.log, Timing: a.opts.Timing.Plugin,
+	}); err != nil {
+		return fmt.Errorf("open the device plugin: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+// Package agent puts the parts together: it is the only package that knows all
+// the others, and it holds what belongs to no single one of them.
+//
+//	configuration ─► supervisor ─► inventory ─► health ─► resource ─► cdi ─► deviceplugin ─► kubelet
+//	                                                                      └► status
+//
+// One goroutine runs that pipeline (reconcile.go), from the newest snapshot,
+// whenever something changed; it may skip what it was too slow for. What runs
+// beside it: the change from one configuration to another without a gap
+// (transition.go), kubelet's calls (lifecycle.go), and resets of faulted devices
+// (resets.go).
+package agent

@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// gateWait is how long an allocation waits for a reset or a release of its
+// device before it is refused. Kubelet itself sets no limit, but admits one pod
+// after another.
+const gateWait = 30 * time.Second
+
+// work is what the agent has done to devices that nobody may hold meanwhile.
+type work string
+
+const (
+	// resetting makes the devices unhealthy meanwhile, so that kubelet does not
+	// choose them.
+	resetting work = "reset"
+	// releasing is the clean-up after the last holder: short, and not a fault.
+	releasing work = "released"
+)
+
+// gate keeps allocations and work on the same device apart: what is in use is
+// not touched, what is worked on is not handed out. Both sides decide and act
+// under one lock.
+type gate struct {
+	mu   sync.Mutex
+	busy map[inventory.Key]*busy
+}
+
+// busy is on every device that is worked on.
+type busy struct {
+	work  work
+	since time.Time
+	over  chan struct{}
+}
+
+func newGate() *gate { return &gate{busy: map[inventory.Key]*busy{}} }
+
+// take calls commit, which must not block, while none of the devices is worked
+// on. It waits for work that is going on, at most gateWait.
+func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, gateWait)
+	defer cancel()
+	for {
+		key, mark, err := g.tryTake(keys, commit)
+		if mark == nil {
+			return err
+		}
+		select {
+		case <-mark.over:
+		case <-ctx.Done():
+			return fmt.Errorf("device %s is being %s since %s: try again when that is over", key, mark.work, mark.since.Format(time.TimeOnly))
+		}
+	}
+}
+
+func (g *gate) tryTake(keys []inventory.Key, commit func() error) (inventory.Key, *busy, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, key := range keys {
+		if mark := g.busy[key]; mark != nil {
+			return key, mark, nil
+		}
+	}
+	return inventory.Key{}, nil, commit()
+}
+
+// begin marks the devices as worked on, unless one of them is held or worked on
+// already: then it returns that one and no end. end must be called when
+// the work is over.
+func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) bool) (end func(), blocker inventory.Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, key := range keys {
+		if g.busy[key] != nil || held(key) {
+			return nil, key
+		}
+	}
+	mark := &busy{work: what, since: time.Now(), over: make(chan struct{})}
+	for _, key := range keys {
+		g.busy[key] = mark
+	}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, key := range keys {
+			delete(g.busy, key)
+		}
+		close(mark.over)
+	}, inventory.Key{}
+}
+
+// resetSince is when the reset of a device began; zero if there is none.
+func (g *gate) resetSince(key inventory.Key) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if mark := g.busy[key]; mark != nil && mark.work == resetting {
+		return mark.since
+	}
+	return time.Time{}
+}
+
+// verdicts are health's, with the devices that are being reset marked unhealthy.
+type verdicts struct {
+	health *health.View
+	gate   *gate
+}
+
+// Verdict implements resource.Verdicts.
+func (v verdicts) Verdict(key inventory.Key) health.Verdict {
+	verdict := v.health.Verdict(key)
+	since := v.gate.resetSince(key)
+	if since.IsZero() {
+		return verdict
+	}
+	faults := append([]health.Fault(nil), verdict.Faults...)
+	faults = append(faults, health.Fault{
+		Code: "resetting", Message: "the device, or one of its reset group, is being reset",
+		Recovery: inventory.RecoverySelf, Since: since,
+	})
+	return health.Verdict{Faults: faults}
+}

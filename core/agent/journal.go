@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// journalLines bounds what one round may log, device by device.
+const journalLines = 32
+
+// journal logs what changed from one round to the next, so that no device is
+// lost, fails or comes back without a word.
+type journal struct {
+	log *slog.Logger
+	// left is how many lines this round may still log; silent counts the rest.
+	left, silent int
+}
+
+// write logs the differences of two views; before is nil in the first round.
+func (j *journal) write(before, after *view) {
+	j.left, j.silent = journalLines, 0
+	for _, backend := range after.backends() {
+		for _, device := range backend.Devices {
+			j.compare(before, after, device)
+		}
+	}
+	for _, backend := range before.backends() {
+		for _, device := range backend.Devices {
+			if after.device(device.Key) == nil {
+				j.line(slog.LevelWarn, "device gone", device.Key)
+			}
+		}
+	}
+	j.problems(before, after)
+	if j.silent > 0 {
+		j.log.Info("more devices changed", "count", j.silent)
+	}
+}
+
+func (j *journal) compare(before, after *view, device *inventory.Device) {
+	now := after.health.Verdict(device.Key)
+	known := before.device(device.Key) != nil
+	was := !known || before.health.Verdict(device.Key).Healthy
+	switch {
+	case was && !now.Healthy && len(now.Faults) > 0:
+		fault := now.Faults[0]
+		j.line(slog.LevelWarn, "device unhealthy", device.Key,
+			"code", fault.Code, "message", fault.Message, "recovery", fault.Recovery.String())
+	case !was && now.Healthy:
+		j.line(slog.LevelInfo, "device healthy again", device.Key)
+	case !known:
+		j.line(slog.LevelInfo, "device found", device.Key, "class", device.Class)
+	}
+}
+
+// problems logs sentences that were not there before.
+func (j *journal) problems(before, after *view) {
+	old := map[string]bool{}
+	for _, backend := range before.backends() {
+		for _, problem := range backend.Problems {
+			old[backend.Name+problem.Device+problem.Message] = true
+		}
+	}
+	for _, backend := range after.backends() {
+		for _, problem := range backend.Problems {
+			if !old[backend.Name+problem.Device+problem.Message] {
+				j.line(slog.LevelWarn, "problem", inventory.Key{Backend: backend.Name, ID: problem.Device}, "message", problem.Message)
+			}
+		}
+	}
+}
+
+func (j *journal) line(level slog.Level, message string, key inventory.Key, more ...any) {
+	if j.left == 0 {
+		j.silent++
+		return
+	}
+	j.left--
+	j.log.With("backend", key.Backend, "device", key.ID).With(more...).Log(context.Background(), level, message)
+}

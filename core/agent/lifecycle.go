@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/usage"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// lifecycle is what kubelet's calls make the agent do. It implements
+// deviceplugin.Lifecycle; its methods are called concurrently.
+type lifecycle struct{ agent *Agent }
+
+// Allocate notes the holders before kubelet gets its answer, in memory only. It
+// waits for a reset of one of the devices that has just begun.
+func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) error {
+	keys := make([]inventory.Key, len(units))
+	claims := make([]usage.Claim, len(units))
+	for i, unit := range units {
+		keys[i] = unit.Device.Key
+		claims[i] = usage.Claim{Unit: unit.ID, Key: unit.Device.Key}
+	}
+	return l.agent.gate.take(ctx, keys, func() error { return l.agent.book.Allocated(name, claims) })
+}
+
+// Prepare has the devices' backends ready them for a container that is about to
+// start, and puts the edits that are known only then where the runtime looks.
+func (l lifecycle) Prepare(ctx context.Context, name string, units []resource.Unit) error {
+	ids := map[string][]string{}
+	for _, unit := range units {
+		backend := unit.Device.Backend
+		ids[backend] = append(ids[backend], unit.Device.ID)
+	}
+	var errs []error
+	for _, backend := range slices.Sorted(maps.Keys(ids)) {
+		// Two replicas of one device are prepared once.
+		devices := slices.Compact(slices.Sorted(slices.Values(ids[backend])))
+		response, err := l.agent.supervisor.Prepare(ctx, backend, devices, name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, devices, name, err))
+			continue
+		}
+		errs = append(errs, l.amend(name, backend, devices, response))
+	}
+	return errors.Join(errs...)
+}
+
+// amend gives the devices' CDI definitions the edits that Prepare answered, and
+// takes away those of the holder before: kubelet may hand a device on without a
+// release that we see.
+func (l lifecycle) amend(name, backend string, ids []string, response *backendv1.PrepareResponse) error {
+	v := l.agent.view.Load()
+	var errs []error
+	for _, id := range ids {
+		key := inventory.Key{Backend: backend, ID: id}
+		if err := l.amendOne(v, name, key, response.GetEdits()[id]); err != nil {
+			errs = append(errs, fmt.Errorf("device %s of %s: %w", key, name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l lifecycle) amendOne(v *view, name string, key inventory.Key, wire *backendv1.ContainerEdits) error {
+	policy, injection, ok := v.forAmend(name, key.Backend)
+	if !ok {
+		return errors.New("the resource is no longer configured")
+	}
+	edits, err := inventory.ParseEdits(policy, wire)
+	if err != nil {
+		return fmt.Errorf("Prepare returned edits that are refused: %w", err)
+	}
+	if injection == config.InjectPlain {
+		if edits.Empty() {
+			return nil
+		}
+		return fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q", config.InjectPlain, config.InjectCDI)
+	}
+	if edits.Empty() {
+		return l.agent.cdi.Unamend(key)
+	}
+	return l.agent.cdi.Amend(key, edits)
+}
+
+// released cleans up after devices whose last holder is gone. What could not be
+// done is told of again after a restart.
+func (a *Agent) released(ctx context.Context, keys []inventory.Key) {
+	v := a.view.Load()
+	for _, key := range keys {
+		end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
+		if end == nil {
+			continue // it has a new holder already
+		}
+		a.running.Go(func() {
+			defer a.poke()
+			defer end()
+			if err := a.release(ctx, key, v.device(key)); err != nil {
+				a.log.Warn("release a device", "backend", key.Backend, "device", key.ID, "error", err)
+				return
+			}
+			a.book.Settled(key)
+		})
+	}
+}
+
+// release does what must follow the last holder; device is nil if it is gone.
+func (a *Agent) release(ctx context.Context, key inventory.Key, device *inventory.Device) error {
+	if err := a.cdi.Unamend(key); err != nil {
+		return fmt.Errorf("remove what Prepare added to its CDI definition: %w", err)
+	}
+	if device == nil || !device.Hooks.Release {
+		return nil
+	}
+	_, err := a.supervisor.Release(ctx, key.Backend, []string{key.ID})
+	return err
+}
+
+// resolve finds the device behind a unit that kubelet says is in use.
+func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
+	v := a.view.Load()
+	if v == nil {
+		return inventory.Key{}, false
+	}
+	unit, ok := v.unit(name, unitID)
+	if !ok {
+		return inventory.Key{}, false
+	}
+	return unit.Device.Key, true
+}

@@ -1,0 +1,81 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// plan is one profile, ready to be put in force. It never changes.
+type plan struct {
+	profile *config.Profile
+	mapper  *resource.Mapper
+	// made is when the configuration was loaded.
+	made time.Time
+}
+
+func newPlan(loaded *config.NodeConfig, name string) (*plan, error) {
+	profile, err := loaded.Profile(name)
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := resource.Compile(profile)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
+	}
+	return &plan{profile: profile, mapper: mapper, made: time.Now()}, nil
+}
+
+// backend returns the configuration of one backend, or nil.
+func (p *plan) backend(name string) *config.Backend {
+	for i := range p.profile.Backends {
+		if p.profile.Backends[i].Name == name {
+			return &p.profile.Backends[i]
+		}
+	}
+	return nil
+}
+
+// resource returns the configuration of one resource, or nil.
+func (p *plan) resource(name string) *config.Resource {
+	for i := range p.profile.Resources {
+		if p.profile.Resources[i].Name == name {
+			return &p.profile.Resources[i]
+		}
+	}
+	return nil
+}
+
+// specs is what the supervisor must run for the plan.
+func (p *plan) specs() []supervisor.Spec {
+	specs := make([]supervisor.Spec, 0, len(p.profile.Backends))
+	for _, b := range p.profile.Backends {
+		specs = append(specs, supervisor.Spec{
+			Name: b.Name, Command: b.Command, Env: b.Env,
+			Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
+		})
+	}
+	return specs
+}
+
+// policies are health's, by backend.
+func (p *plan) policies() map[string]health.BackendPolicy {
+	policies := map[string]health.BackendPolicy{}
+	for _, b := range p.profile.Backends {
+		policies[b.Name] = health.BackendPolicy{
+			Holdover: time.Duration(b.Holdover), Delay: time.Duration(b.Recovery.Delay),
+		}
+	}
+	return policies
+}
+
+// pathPolicy is what a backend's edits may touch.
+func pathPolicy(b *config.Backend) inventory.Policy {
+	return inventory.Policy{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks}
+}

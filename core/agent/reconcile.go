@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// loop runs the pipeline whenever something changed, until ctx ends.
+func (a *Agent) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.inventory.Changed():
+		case <-a.wake:
+		case <-a.cdi.Changed():
+		case <-a.book.Changed():
+		case <-timer.C:
+		}
+		if next := a.reconcile(ctx); !next.IsZero() {
+			timer.Reset(max(time.Until(next), 0))
+		}
+	}
+}
+
+// poke asks for another round.
+func (a *Agent) poke() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // one is pending
+	}
+}
+
+// reconcile is one round: from the newest snapshot to what kubelet sees. It
+// returns when the next one is due though nothing changes; zero means never.
+func (a *Agent) reconcile(ctx context.Context) time.Time {
+	snapshot := a.inventory.Snapshot()
+	current, switched, next := a.plans.advance(a.statuses(), time.Now())
+	if switched {
+		a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
+		a.adopt(current)
+		snapshot = a.inventory.Snapshot()
+	}
+	a.health.SetPolicies(current.policies())
+	judged := a.health.Judge(snapshot)
+	table := current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate})
+	names := a.cdi.Publish(injected(table), a.book.Held)
+	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names}).index()
+	a.journal.write(a.view.Swap(v), v)
+	a.plugin.Publish(table, names)
+	next = earliest(next, judged.Next)
+	next = earliest(next, names.RetryAt())
+	return earliest(next, a.resets.consider(ctx, v))
+}
+
+// adopt stops the backends that the plan in force does not need, and has the
+// others' devices checked against the plan's policy.
+func (a *Agent) adopt(current *plan) {
+	a.supervisor.Apply(a.plans.specs())
+	for _, s := range a.supervisor.Status() {
+		if b := current.backend(s.Name); b != nil && s.Description.Name != "" {
+			a.inventory.Describe(s.Name, s.Description, pathPolicy(b))
+		}
+	}
+	for _, backend := range a.inventory.Snapshot().Backends {
+		if current.backend(backend.Name) == nil {
+			a.inventory.Remove(backend.Name)
+		}
+	}
+}
+
+// injected are the devices that need a CDI definition, each once.
+func injected(table *resource.Table) []*inventory.Device {
+	var devices []*inventory.Device
+	seen := map[inventory.Key]bool{}
+	for _, r := range table.Resources {
+		if r.Injection == config.InjectPlain {
+			continue
+		}
+		for _, unit := range r.Units {
+			if !seen[unit.Device.Key] {
+				seen[unit.Device.Key] = true
+				devices = append(devices, unit.Device)
+			}
+		}
+	}
+	return devices
+}

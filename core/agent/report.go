@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"os"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Report implements status.Source.
+func (a *Agent) Report() status.Report {
+	current, applied, waits, refused := a.plans.notes()
+	report := status.Report{
+		Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
+		Config: status.Config{
+			Path: a.opts.ConfigPath, Profile: current.profile.Name, AppliedAt: applied, Refused: refused,
+		},
+		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{},
+	}
+	a.reportNode(&report, waits, refused)
+	v := a.view.Load()
+	a.reportBackends(&report, v)
+	a.reportResources(&report, v)
+	a.reportDevices(&report, v)
+	return report
+}
+
+// reportNode adds what is wrong with the agent itself.
+func (a *Agent) reportNode(report *status.Report, waits, refused string) {
+	if refused != "" {
+		report.Problems = append(report.Problems, status.Problem{
+			Message: "the configuration file is refused, the last good one stays in force: " + refused,
+		})
+	}
+	notes := slices.Concat(a.health.Notes(), a.book.Notes(), a.cdi.Notes())
+	if waits != "" {
+		notes = append(notes, waits)
+	}
+	for _, note := range notes {
+		report.Problems = append(report.Problems, status.Problem{Message: note})
+	}
+}
+
+func (a *Agent) reportBackends(report *status.Report, v *view) {
+	known := map[string]*inventory.Backend{}
+	for _, backend := range v.backends() {
+		known[backend.Name] = backend
+	}
+	for _, s := range a.supervisor.Status() {
+		entry := status.Backend{
+			Name: s.Name, Vendor: s.Description.Vendor, Version: s.Description.Version,
+			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
+		}
+		if !s.RetryAt.IsZero() {
+			entry.RetryAt = &s.RetryAt
+		}
+		if backend := known[s.Name]; backend != nil {
+			entry.Devices, entry.Generation = len(backend.Devices), backend.Generation
+			for _, problem := range backend.Problems {
+				report.Problems = append(report.Problems, status.Problem{
+					Backend: s.Name, Device: problem.Device, Message: problem.Message,
+				})
+			}
+		}
+		if s.LastError != "" && s.State != supervisor.Running {
+			report.Problems = append(report.Problems, status.Problem{Backend: s.Name, Message: s.LastError})
+		}
+		for _, problem := range s.Problems {
+			if problem != s.LastError {
+				report.Problems = append(report.Problems, status.Problem{Backend: s.Name, Message: problem})
+			}
+		}
+		report.Backends = append(report.Backends, entry)
+	}
+}
+
+func (a *Agent) reportResources(report *status.Report, v *view) {
+	for _, s := range a.plugin.Status() {
+		entry := status.Resource{
+			Name: s.Resource, State: string(s.State), Since: s.Since, Socket: s.Socket,
+			Units: s.Healthy + s.Unhealthy, Healthy: s.Healthy, LastError: s.Error,
+		}
+		if r := v.resource(s.Resource); r != nil {
+			entry.Registration, entry.Injection = string(r.Registration), string(r.Injection)
+		}
+		report.Resources = append(report.Resources, entry)
+		for _, note := range append([]string{s.Error}, s.Notes...) {
+			if note != "" {
+				report.Problems = append(report.Problems, status.Problem{Resource: s.Resource, Message: note})
+			}
+		}
+	}
+	if v == nil {
+		return
+	}
+	for _, problem := range v.table.Problems {
+		report.Problems = append(report.Problems, status.Problem{Device: problem.Device, Message: problem.Message})
+	}
+}
+
+// reportDevices adds what is wrong with single devices.
+func (a *Agent) reportDevices(report *status.Report, v *view) {
+	waiting := a.resets.waiting()
+	for _, backend := range v.backends() {
+		for _, device := range backend.Devices {
+			verdict := verdicts{v.health, a.gate}.Verdict(device.Key)
+			for _, fault := range verdict.Faults {
+				message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
+				if reason := waiting[groupOf(device)]; reason != "" && fault.Recovery == inventory.RecoveryReset {
+					message += "; " + reason
+				}
+				report.Problems = append(report.Problems, status.Problem{
+					Backend: backend.Name, Device: device.ID, Message: message,
+				})
+			}
+		}
+	}
+}
+
+// Devices implements status.Source.
+func (a *Agent) Devices() []status.Device {
+	v := a.view.Load()
+	resources := map[inventory.Key]string{}
+	if v != nil {
+		for _, r := range v.table.Resources {
+			for _, unit := range r.Units {
+				resources[unit.Device.Key] = r.Name
+			}
+		}
+	}
+	devices := []status.Device{}
+	for _, backend := range v.backends() {
+		for _, d := range backend.Devices {
+			verdict := verdicts{v.health, a.gate}.Verdict(d.Key)
+			name, _ := v.names.Qualified(d.Key)
+			devices = append(devices, status.Device{
+				Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: resources[d.Key],
+				Healthy: verdict.Healthy, Faults: faults(verdict),
+				NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
+				Attributes: attributes(d), Capacities: d.Capacities,
+				CDI: name, Holders: a.holders(d.Key),
+			})
+		}
+	}
+	return devices
+}
+
+func (a *Agent) holders(key inventory.Key) []status.Holder {
+	var holders []status.Holder
+	for _, h := range a.book.Holders(key) {
+		holders = append(holders, status.Holder{
+			Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, Resource: h.Resource, Unit: h.Unit,
+		})
+	}
+	return holders
+}
+
+func faults(verdict health.Verdict) []status.Fault {
+	var faults []status.Fault
+	for _, f := range verdict.Faults {
+		faults = append(faults, status.Fault{
+			Code: f.Code, Message: f.Message, Recovery: f.Recovery.String(), Since: f.Since, From: f.From,
+		})
+	}
+	return faults
+}
+
+func attributes(d *inventory.Device) map[string]any {
+	values := make(map[string]any, len(d.Attributes))
+	for name, attribute := range d.Attributes {
+		switch {
+		case attribute.String != nil:
+			values[name] = *attribute.String
+		case attribute.Int != nil:
+			values[name] = *attribute.Int
+		case attribute.Bool != nil:
+			values[name] = *attribute.Bool
+		case attribute.Version != nil:
+			values[name] = *attribute.Version
+		}
+	}
+	return values
+}

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// stopLimit bounds how long the backends may take to end: SIGTERM must leave
+// nothing behind within 5 s.
+const stopLimit = 3 * time.Second
+
+// Run runs the agent until ctx ends, and then takes everything down: sockets,
+// backend processes, CDI definitions that nobody holds. It returns nil when it
+// was told to stop, and the first error that made it stop otherwise.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	part := func(name string, run func(context.Context) error) {
+		a.running.Go(func() {
+			if err := run(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	a.log.Info("accelmux starts", "version", status.Version, "node", a.opts.NodeName,
+		"path", a.opts.ConfigPath, "profile", a.plans.inForce().profile.Name)
+	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Current: a.loaded, Log: a.log})
+	a.running.Go(func() { watcher.Run(ctx) })
+	part("follow the configuration", func(ctx context.Context) error { return a.follow(ctx, watcher.Events()) })
+	part("watch usage", a.book.Run)
+	part("follow releases", a.followReleases)
+	part("watch the CDI directory", a.cdi.Run)
+	part("serve kubelet", a.plugin.Run)
+	part("serve status", status.NewServer(a.opts.StateDir, a, a.log).Run)
+	a.supervisor.Apply(a.plans.specs())
+	a.running.Go(func() { a.loop(ctx) })
+
+	<-ctx.Done()
+	a.log.Info("accelmux stops")
+	err := context.Cause(ctx)
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return errors.Join(err, a.close())
+}
+
+// close ends what Run started. Kubelet is left first, so that it sees no device
+// go away one by one.
+func (a *Agent) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	defer cancel()
+	err := a.supervisor.Close(ctx)
+	a.running.Wait()
+	return errors.Join(err, a.cdi.Close(a.book.Held), a.book.Close(), a.unlock())
+}
+
+// follow takes on each new configuration, or notes why not.
+func (a *Agent) follow(ctx context.Context, events <-chan config.Event) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event, ok := <-events:
+			if !ok {
+				return nil
+			}
+			a.take(event)
+		}
+	}
+}
+
+func (a *Agent) take(event config.Event) {
+	err := event.Err
+	var next *plan
+	if err == nil {
+		next, err = newPlan(event.Config, a.opts.Profile)
+	}
+	if err != nil {
+		a.log.Error("configuration refused, the last good one stays in force", "path", a.opts.ConfigPath, "error", err)
+		a.plans.refuse(err)
+		return
+	}
+	a.plans.propose(next, a.opts.Timing.SwitchLimit)
+	a.supervisor.Apply(a.plans.specs())
+	a.poke()
+}
+
+func (a *Agent) followReleases(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case keys := <-a.book.Released():
+			a.released(ctx, keys)
+		}
+	}
+}
+
+// statuses are the supervisor's, by backend.
+func (a *Agent) statuses() map[string]supervisor.Status {
+	statuses := map[string]supervisor.Status{}
+	for _, s := range a.supervisor.Status() {
+		statuses[s.Name] = s
+	}
+	return statuses
+}
+
+// sink hands what backends report to the inventory. It implements
+// supervisor.Sink.
+type sink struct{ agent *Agent }
+
+// Started begins a new life of a backend: its inventories count from 1 again.
+func (s sink) Started(backend string, description inventory.Description) {
+	s.agent.inventory.Restarted(backend)
+	if b := s.agent.plans.backend(backend); b != nil {
+		s.agent.inventory.Describe(backend, description, pathPolicy(b))
+	}
+}
+
+// Report takes in an inventory, or says what is wrong with it as a whole.
+func (s sink) Report(backend string, wire *backendv1.Inventory) error {
+	return s.agent.inventory.Report(backend, wire)
+}
+
+// Lost starts the holdover.
+func (s sink) Lost(backend string, reason error) {
+	if errors.Is(reason, supervisor.ErrRemoved) || errors.Is(reason, supervisor.ErrClosed) {
+		return
+	}
+	s.agent.log.Warn("backend lost, its last inventory stays for the holdover", "backend", backend, "error", reason)
+	s.agent.inventory.Lost(backend)
+}
+
+// Changed lets a switch that waits for this backend go on.
+func (s sink) Changed(string) { s.agent.poke() }
+
+// wire is what backends are told.
+func (h HostPaths) wire() *backendv1.HostPaths {
+	return &backendv1.HostPaths{Sysfs: h.Sysfs, Devfs: h.Devfs, Procfs: h.Procfs}
+}

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// view is what one round of the pipeline made of one snapshot: the same state of
+// the world in every stage. It never changes.
+type view struct {
+	plan     *plan
+	snapshot *inventory.Snapshot
+	health   *health.View
+	table    *resource.Table
+	names    *cdi.Names
+
+	devices map[inventory.Key]*inventory.Device
+	units   map[string]map[string]*resource.Unit
+}
+
+// index makes the look-ups of a view, once.
+func (v *view) index() *view {
+	v.devices = map[inventory.Key]*inventory.Device{}
+	for _, backend := range v.snapshot.Backends {
+		for _, device := range backend.Devices {
+			v.devices[device.Key] = device
+		}
+	}
+	v.units = make(map[string]map[string]*resource.Unit, len(v.table.Resources))
+	for _, r := range v.table.Resources {
+		units := make(map[string]*resource.Unit, len(r.Units))
+		for i := range r.Units {
+			units[r.Units[i].ID] = &r.Units[i]
+		}
+		v.units[r.Name] = units
+	}
+	return v
+}
+
+// backends are those of the snapshot; also of a nil view.
+func (v *view) backends() []*inventory.Backend {
+	if v == nil {
+		return nil
+	}
+	return v.snapshot.Backends
+}
+
+// device returns a device of the snapshot, or nil; also of a nil view.
+func (v *view) device(key inventory.Key) *inventory.Device {
+	if v == nil {
+		return nil
+	}
+	return v.devices[key]
+}
+
+// resource returns a resource of the table, or nil; also of a nil view.
+func (v *view) resource(name string) *resource.Resource {
+	if v == nil {
+		return nil
+	}
+	for _, r := range v.table.Resources {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// unit returns a unit of a resource, or nil.
+func (v *view) unit(name, id string) (*resource.Unit, bool) {
+	unit, ok := v.units[name][id]
+	return unit, ok
+}
+
+// forAmend is what is needed to judge edits that Prepare answered.
+func (v *view) forAmend(name, backend string) (inventory.Policy, config.Injection, bool) {
+	b, r := v.plan.backend(backend), v.plan.resource(name)
+	if b == nil || r == nil {
+		return inventory.Policy{}, "", false
+	}
+	return pathPolicy(b), r.Injection, true
+}

@@ -1,0 +1,97 @@
+package cdi
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+
+	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
+)
+
+// maxForeignFiles bounds how many files of other owners are looked at.
+const maxForeignFiles = 1024
+
+// foreignFile is a spec file that is not ours.
+type foreignFile struct {
+	stamp stamp
+	// devices are those of our kinds that it defines, by qualified name.
+	devices map[string]bool
+}
+
+// scanForeign looks for other files that define devices of our kinds. Only
+// those that changed since the last time are read.
+func (s *Store) scanForeign() {
+	found := map[string]foreignFile{}
+	for name, st := range s.foreignStamps() {
+		f, known := s.foreign[name]
+		if !known || f.stamp != st {
+			f = foreignFile{stamp: st, devices: definedIn(filepath.Join(s.opts.Dir, name), st)}
+		}
+		found[name] = f
+	}
+	s.foreign = found
+}
+
+// foreignStamps are the spec files in the directory that are not ours.
+func (s *Store) foreignStamps() map[string]stamp {
+	entries, err := os.ReadDir(s.opts.Dir)
+	if err != nil {
+		return nil
+	}
+	own := map[string]bool{}
+	for k := range s.files {
+		own[k.specName()] = true
+	}
+	stamps := map[string]stamp{}
+	for _, entry := range entries {
+		ext := filepath.Ext(entry.Name())
+		if entry.IsDir() || own[entry.Name()] || (ext != ".json" && ext != ".yaml") {
+			continue
+		}
+		if info, err := os.Stat(filepath.Join(s.opts.Dir, entry.Name())); err == nil {
+			stamps[entry.Name()] = stampFrom(info)
+		}
+		if len(stamps) == maxForeignFiles {
+			s.log.Warn("too many CDI files to look for conflicts in all", "limit", maxForeignFiles)
+			break
+		}
+	}
+	return stamps
+}
+
+// definedIn are the devices of our kinds that a file defines. A file that
+// runtimes can't read defines none.
+func definedIn(path string, st stamp) map[string]bool {
+	if !st.mode.IsRegular() || st.size > maxSpecSize {
+		return nil
+	}
+	// Most files belong to others altogether and need no parsing.
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(data, []byte(vendorSuffix)) {
+		return nil
+	}
+	spec, err := cdi.ReadSpec(path, 0)
+	if err != nil {
+		return nil
+	}
+	k, ok := parseKind(spec.Kind)
+	if !ok || k.specName() == filepath.Base(path) {
+		return nil // that name is ours, we are about to write it
+	}
+	devices := map[string]bool{}
+	for i := range spec.Devices {
+		devices[k.qualified(spec.Devices[i].Name)] = true
+	}
+	return devices
+}
+
+// conflict is the file of another owner that defines the device too, or "".
+func (s *Store) conflict(k kind, device string) string {
+	qualified := k.qualified(device)
+	for name, f := range s.foreign {
+		if f.devices[qualified] {
+			return filepath.Join(s.opts.Dir, name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,56 @@
+package cdi
+
+import (
+	"cmp"
+	"slices"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// Definition is what one CDI name means.
+type Definition struct {
+	// Name is fully qualified.
+	Name   string
+	Device inventory.Key
+	// Edits are the whole of what a container gets.
+	Edits specs.ContainerEdits
+	// Amended says that part of them came from Prepare.
+	Amended bool
+}
+
+// Definitions are all that are on disk, sorted by name: those of the devices
+// that are there, and those that are kept for containers which hold them.
+func (s *Store) Definitions() []Definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Definition
+	for k, f := range s.files {
+		for device, d := range f.defs {
+			if edits, err := d.edits(); err == nil {
+				out = append(out, Definition{Name: k.qualified(device), Device: d.key, Edits: *edits, Amended: d.amendment != ""})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Devices are the devices that have a definition, sorted, each once. Right after
+// Open, they are those that containers of an earlier run may hold.
+func (s *Store) Devices() []inventory.Key {
+	var keys []inventory.Key
+	for _, d := range s.Definitions() {
+		keys = append(keys, d.Device)
+	}
+	slices.SortFunc(keys, func(a, b inventory.Key) int { return cmp.Compare(a.String(), b.String()) })
+	return slices.Compact(keys)
+}
+
+// Notes are what an operator must know of the directory, a sentence each.
+func (s *Store) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.notes)
+}

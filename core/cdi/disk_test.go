@@ -1,0 +1,338 @@
+package cdi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+// faulty is a disk that fails at one step of writing one file.
+type faulty struct {
+	op   statefile.Op
+	file string
+}
+
+func (f *faulty) writer() statefile.Writer {
+	return statefile.Writer{Before: func(op statefile.Op, path string) error {
+		if op == f.op && strings.HasSuffix(path, f.file) {
+			return errDisk
+		}
+		return nil
+	}}
+}
+
+// A failed write costs the names that it would have brought: what is on disk
+// stands, other files go on, and the next Publish tries again.
+func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
+	for _, op := range []statefile.Op{statefile.OpCreate, statefile.OpWrite, statefile.OpSync, statefile.OpRename, statefile.OpSyncDir} {
+		t.Run(string(op), func(t *testing.T) {
+			dir := t.TempDir()
+			disk := &faulty{file: gpuFile}
+			now := time.Unix(1000, 0)
+			s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer(), Now: func() time.Time { return now }})
+			s.Publish([]*inventory.Device{device("old", "1"), device("changed", "1")}, nobody)
+			disk.op = op
+			other := device("other", "1")
+			other.Class = "nic"
+			devices := []*inventory.Device{device("old", "1"), device("changed", "2"), device("new", "1"), other}
+			names := s.Publish(devices, nobody)
+			if got := env(t, dir, qualified(t, names, "old"), qualified(t, names, "other")); got != "VALUE=1" {
+				t.Errorf("env %q", got)
+			}
+			for _, id := range []string{"changed", "new"} {
+				if _, err := names.Qualified(key(id)); !errors.Is(err, errDisk) {
+					t.Errorf("%s: error %v, want the disk's", id, err)
+				}
+			}
+			first := names.RetryAt()
+			if pause := first.Sub(now); pause < time.Second || pause > 2*time.Second {
+				t.Errorf("first retry after %v", pause)
+			}
+			if pause := s.Publish(devices, nobody).RetryAt().Sub(now); pause < 2*time.Second || pause > 4*time.Second {
+				t.Errorf("second retry after %v", pause)
+			}
+			disk.op = ""
+			names = s.Publish(devices, nobody)
+			if got := env(t, dir, qualified(t, names, "changed")); got != "VALUE=2" {
+				t.Errorf("env %q", got)
+			}
+			if !names.RetryAt().IsZero() {
+				t.Error("a retry is wanted though all is well")
+			}
+			if diff := cmp.Diff([]string{gpuFile, "accelmux-mock-nic.json"}, files(t, dir)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What failed to be redefined still means what the disk says, so when it is
+// taken meanwhile, that is what stays.
+func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
+	dir := t.TempDir()
+	disk := &faulty{file: gpuFile}
+	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
+	name := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
+	disk.op = statefile.OpRename
+	s.Publish([]*inventory.Device{device("a", "2")}, nobody)
+	disk.op = ""
+	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
+	if got := env(t, dir, name); got != "VALUE=1" {
+		t.Errorf("the held name means %q", got)
+	}
+}
+
+// Stopped between the side file and the spec, or between the temporary file and
+// the rename: the next run finds every name as the spec has it.
+func TestStoppedHalfway(t *testing.T) {
+	for _, op := range []statefile.Op{statefile.OpCreate, statefile.OpRename} {
+		t.Run(string(op), func(t *testing.T) {
+			dir := t.TempDir()
+			disk := &faulty{file: gpuFile}
+			s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
+			plain := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
+			disk.op = op
+			s.Publish([]*inventory.Device{device("a", "2")}, everyone)
+			if err := s.Amend(key("a"), inventory.Edits{Env: map[string]string{"MORE": "1"}}); !errors.Is(err, errDisk) {
+				t.Errorf("amend: error %v", err)
+			}
+			writeFile(t, dir, ".accelmux-mock-gpu.json.123.tmp", "half")
+			s = open(t, dir)
+			if got := env(t, dir, plain); got != "VALUE=1" {
+				t.Errorf("the held name means %q", got)
+			}
+			names := s.Publish([]*inventory.Device{device("a", "2")}, everyone)
+			if got := env(t, dir, plain) + " " + env(t, dir, qualified(t, names, "a")); got != "VALUE=1 VALUE=2" {
+				t.Errorf("the two names mean %q", got)
+			}
+			if err := s.Close(nobody); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{}, files(t, dir)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Somebody wipes the directory, deletes our file, or writes into it: the next
+// Publish puts it right, held names included.
+func TestTamperedDirectoryIsPutRight(t *testing.T) {
+	for name, tamper := range map[string]func(t *testing.T, dir string) error{
+		"directory gone": func(_ *testing.T, dir string) error { return os.RemoveAll(dir) },
+		"file gone":      func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, gpuFile)) },
+		"side file gone": func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "accelmux-mock-gpu.state")) },
+		"overwritten":    func(t *testing.T, dir string) error { writeFile(t, dir, gpuFile, "x"); return nil },
+		"unreadable":     func(_ *testing.T, dir string) error { return os.Chmod(filepath.Join(dir, gpuFile), 0o600) },
+		"emptied":        func(_ *testing.T, dir string) error { return os.Truncate(filepath.Join(dir, gpuFile), 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			s := open(t, dir)
+			devices := []*inventory.Device{device("a", "2"), device("b", "1")}
+			plain := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
+			derived := qualified(t, s.Publish(devices, holding("a")), "a")
+			if err := tamper(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			names := s.Publish(devices, holding("a"))
+			if got := qualified(t, names, "a"); got != derived {
+				t.Errorf("name %s, want %s", got, derived)
+			}
+			if got := env(t, dir, plain) + " " + env(t, dir, derived) + " " + env(t, dir, qualified(t, names, "b")); got != "VALUE=1 VALUE=2 VALUE=1" {
+				t.Errorf("env %q", got)
+			}
+			if got := stat(t, filepath.Join(dir, gpuFile)).Mode().Perm(); got != 0o644 {
+				t.Errorf("mode %o", got)
+			}
+			// The side file is back, too: a restart knows whose the names are.
+			s = open(t, dir)
+			s.Publish([]*inventory.Device{device("b", "1")}, holding("a"))
+			if got := env(t, dir, derived); got != "VALUE=2" {
+				t.Errorf("env %q after a restart", got)
+			}
+		})
+	}
+}
+
+// While the disk says something else, a name of that file is not given out.
+func TestTamperedFileThatCannotBeWritten(t *testing.T) {
+	dir := t.TempDir()
+	disk := &faulty{file: gpuFile}
+	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
+	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
+	disk.op = statefile.OpCreate
+	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := s.Publish([]*inventory.Device{device("a", "1")}, nobody).Qualified(key("a")); !errors.Is(err, errDisk) {
+		t.Errorf("name %q, %v; want the disk's error", name, err)
+	}
+}
+
+// A damaged spec of an earlier run is moved aside; names that only its side file
+// explains are restored while they are held.
+func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
+	for name, damage := range map[string]func(content []byte) []byte{
+		"cut short":     func(c []byte) []byte { return c[:len(c)/2] },
+		"empty":         func([]byte) []byte { return nil },
+		"unknown field": func(c []byte) []byte { return bytes.Replace(c, []byte(`"kind"`), []byte(`"kin"`), 1) },
+		"no devices": func([]byte) []byte {
+			return []byte(`{"cdiVersion":"0.5.0","kind":"mock.accelmux.io/gpu","devices":[]}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			s.Publish([]*inventory.Device{device("a", "1")}, nobody)
+			derived := qualified(t, s.Publish([]*inventory.Device{device("a", "2")}, everyone), "a")
+			content, err := os.ReadFile(filepath.Join(dir, gpuFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, dir, gpuFile, string(damage(content)))
+			s = open(t, dir)
+			if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], gpuFile+".corrupt") {
+				t.Errorf("notes %q", notes)
+			}
+			names := s.Publish([]*inventory.Device{device("a", "3")}, everyone)
+			if got := env(t, dir, derived) + " " + env(t, dir, qualified(t, names, "a")); got != "VALUE=2 VALUE=3" {
+				t.Errorf("env %q", got)
+			}
+		})
+	}
+}
+
+// A damaged side file costs what it said, not the spec.
+func TestDamagedSideFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
+	derived := qualified(t, s.Publish([]*inventory.Device{device("a", "2")}, everyone), "a")
+	writeFile(t, dir, "accelmux-mock-gpu.state", "zeroes")
+	s = open(t, dir)
+	if notes := s.Notes(); len(notes) != 1 {
+		t.Errorf("notes %q", notes)
+	}
+	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
+	if got := env(t, dir, derived); got != "VALUE=2" {
+		t.Errorf("env %q", got)
+	}
+}
+
+// Another owner's file that defines our device makes it vanish for runtimes.
+func TestConflictIsReported(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	theirs := `{"cdiVersion":"0.5.0","kind":"mock.accelmux.io/gpu","devices":[{"name":"a","containerEdits":{"env":["X=1"]}}]}`
+	writeFile(t, dir, "accelmux-mine.json", theirs)
+	writeFile(t, dir, "broken.json", `{"kind":"mock.accelmux.io/gpu"`)
+	writeFile(t, dir, "ignored.txt", theirs)
+	if err := os.Mkdir(filepath.Join(dir, "folder.json"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	devices := []*inventory.Device{device("a", "1"), device("b", "1")}
+	for range 2 {
+		names := s.Publish(devices, nobody)
+		if _, err := names.Qualified(key("a")); err == nil || !strings.Contains(err.Error(), "accelmux-mine.json") {
+			t.Errorf("error %v, want one that names the file", err)
+		}
+		if _, err := names.Qualified(key("b")); err != nil {
+			t.Error(err)
+		}
+	}
+	// Changed in place, without the directory changing.
+	writeFile(t, dir, "accelmux-mine.json", strings.ReplaceAll(theirs, `"a"`, `"b"`))
+	names := s.Publish(devices, nobody)
+	if _, err := names.Qualified(key("a")); err != nil {
+		t.Error(err)
+	}
+	if _, err := names.Qualified(key("b")); err == nil {
+		t.Error("no error")
+	}
+	if err := os.Remove(filepath.Join(dir, "accelmux-mine.json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Publish(devices, nobody).Qualified(key("b")); err != nil {
+		t.Error(err)
+	}
+}
+
+// Open refuses only what leaves no place to write to.
+func TestOpenRefuses(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", filepath.Join(file, "cdi")} {
+		if _, err := cdi.Open(cdi.Options{Dir: dir}); err == nil {
+			t.Errorf("%q was accepted", dir)
+		}
+	}
+}
+
+// unrelated is a sound spec of somebody else.
+const unrelated = `{"cdiVersion":"0.3.0","kind":"v.com/c","devices":[{"name":"d","containerEdits":{"env":["X=1"]}}]}`
+
+// Run notices what others do to the directory, and keeps quiet about what the
+// store does itself.
+func TestRunTellsOfChanges(t *testing.T) {
+	for name, timing := range map[string]cdi.Timing{
+		"by the kernel":   {Poll: time.Hour},
+		"at the interval": {Poll: 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "cdi")
+			s := openWith(t, cdi.Options{Dir: dir, Timing: timing})
+			devices := []*inventory.Device{device("a", "1")}
+			s.Publish(devices, nobody)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- s.Run(ctx) }()
+			defer func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}()
+			for what, change := range map[string]func() error{
+				"our file removed": func() error { return os.Remove(filepath.Join(dir, gpuFile)) },
+				"a foreign file":   func() error { return os.WriteFile(filepath.Join(dir, "x.json"), []byte(unrelated), 0o600) },
+			} {
+				// The watch may begin later than the change: change until told.
+				changed := s.Changed()
+				if err := change(); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-changed:
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s: not told", what)
+				}
+				names := s.Publish(devices, nobody)
+				if got := env(t, dir, qualified(t, names, "a")); got != "VALUE=1" {
+					t.Errorf("env %q", got)
+				}
+				if err := os.RemoveAll(filepath.Join(dir, "x.json")); err != nil {
+					t.Fatal(err)
+				}
+				s.Publish(devices, nobody)
+				select {
+				case <-changed: // the removal may have been seen before Publish
+				default:
+				}
+			}
+		})
+	}
+}

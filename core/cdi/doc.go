@@ -1,0 +1,22 @@
+// Package cdi keeps the CDI spec files on disk: the definitions by which a
+// container runtime gives a device to a container.
+//
+// Kubelet stores the CDI names it was given at an allocation and asks for them
+// again whenever a container of the pod restarts, over our restarts and
+// upgrades. So a name that a container may hold always means what it meant when
+// it was taken: a definition that changes meanwhile gets a name of its own.
+//
+//	                  not held                        held
+//	first seen        plain name                      plain name
+//	edits changed     plain name is redefined         a new name, <id>_<hash>; the old one stays
+//	device gone       name removed                    name stays
+//
+// A definition is in place, fsynced and readable by everybody before [Names]
+// gives its name out. Each backend and class has a file of its own; what a spec
+// cannot say (which device a derived name belongs to, which edits an amendment
+// added) is in a small file beside it that runtimes do not read, so that a spec
+// asks for no newer version of CDI than its edits need.
+//
+// The package does not know who holds a device (see package usage), nor whether
+// it is healthy.
+package cdi

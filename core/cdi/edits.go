@@ -1,0 +1,178 @@
+package cdi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// propagations are the mount options that say how mounts propagate; one is set
+// always, as runc's own default depends on the host.
+var propagations = []string{"private", "rprivate", "shared", "rshared", "slave", "rslave", "unbindable", "runbindable"}
+
+// toCDI turns edits into CDI's terms. Equal edits give equal results, whatever
+// the order in which a backend lists them; the order of hooks matters and stays.
+func toCDI(e inventory.Edits) *specs.ContainerEdits {
+	out := &specs.ContainerEdits{}
+	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+		out.Env = append(out.Env, name+"="+e.Env[name])
+	}
+	for _, d := range e.DeviceNodes {
+		node := &specs.DeviceNode{Path: d.Path, Permissions: d.Permissions}
+		// Saying the host path asks for CDI 0.5.0, so only where it differs.
+		if d.HostPath != d.Path {
+			node.HostPath = d.HostPath
+		}
+		// CDI takes no permissions for "rwm", the contract for "rw".
+		if node.Permissions == "" {
+			node.Permissions = "rw"
+		}
+		out.DeviceNodes = append(out.DeviceNodes, node)
+	}
+	slices.SortStableFunc(out.DeviceNodes, func(a, b *specs.DeviceNode) int { return strings.Compare(a.Path, b.Path) })
+	for _, m := range e.Mounts {
+		out.Mounts = append(out.Mounts, &specs.Mount{
+			HostPath: m.HostPath, ContainerPath: m.ContainerPath, Options: mountOptions(m),
+		})
+	}
+	slices.SortStableFunc(out.Mounts, func(a, b *specs.Mount) int { return strings.Compare(a.ContainerPath, b.ContainerPath) })
+	for _, h := range e.Hooks {
+		out.Hooks = append(out.Hooks, &specs.Hook{HookName: h.Name, Path: h.Path, Args: h.Args, Env: h.Env})
+	}
+	out.AdditionalGIDs = groups(e.AdditionalGIDs)
+	return out
+}
+
+// mountOptions are the options of a bind mount: how it binds (runc knows a bind
+// mount by that option alone), what may be done with it, how it propagates, and
+// the backend's own. Whether it is writable is said by Writable alone.
+func mountOptions(m inventory.Mount) []string {
+	bind, access, propagation := "rbind", "ro", "rprivate"
+	if m.Writable {
+		access = "rw"
+	}
+	var rest []string
+	for _, option := range m.Options {
+		switch {
+		case option == "bind" || option == "rbind":
+			bind = option
+		case option == "ro" || option == "rw":
+		case slices.Contains(propagations, option):
+			propagation = option
+		case !slices.Contains(rest, option):
+			rest = append(rest, option)
+		}
+	}
+	return append([]string{bind, access, propagation}, rest...)
+}
+
+// groups sorts the IDs and leaves out duplicates and 0, which CDI ignores.
+func groups(ids []uint32) []uint32 {
+	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+	if len(sorted) > 0 && sorted[0] == 0 {
+		sorted = sorted[1:]
+	}
+	if len(sorted) == 0 {
+		return nil
+	}
+	return sorted
+}
+
+// encode is the canonical text of edits: equal text, equal edits.
+func encode(e *specs.ContainerEdits) (string, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return "", fmt.Errorf("encode container edits: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+func decode(text string) (*specs.ContainerEdits, error) {
+	e := &specs.ContainerEdits{}
+	if err := json.Unmarshal([]byte(text), e); err != nil {
+		return nil, fmt.Errorf("decode container edits: %w", err)
+	}
+	return e, nil
+}
+
+// compose adds an amendment to edits. Of two variables, nodes or mounts of the
+// same name or place, the amendment's counts.
+func compose(base, amendment *specs.ContainerEdits) *specs.ContainerEdits {
+	envName := func(v string) string { n, _, _ := strings.Cut(v, "="); return n }
+	return &specs.ContainerEdits{
+		Env:            override(base.Env, amendment.Env, envName),
+		DeviceNodes:    override(base.DeviceNodes, amendment.DeviceNodes, func(d *specs.DeviceNode) string { return d.Path }),
+		Mounts:         override(base.Mounts, amendment.Mounts, func(m *specs.Mount) string { return m.ContainerPath }),
+		Hooks:          slices.Concat(base.Hooks, amendment.Hooks),
+		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, amendment.AdditionalGIDs)),
+	}
+}
+
+func override[T any](base, over []T, id func(T) string) []T {
+	replaced := make(map[string]bool, len(over))
+	for _, v := range over {
+		replaced[id(v)] = true
+	}
+	out := slices.DeleteFunc(slices.Clone(base), func(v T) bool { return replaced[id(v)] })
+	out = append(out, over...)
+	slices.SortStableFunc(out, func(a, b T) int { return strings.Compare(id(a), id(b)) })
+	return out
+}
+
+var errNoEdits = errors.New("it has no container edits (yet)")
+
+// checkEdits refuses what would make a runtime refuse the whole spec file, and
+// with it every other device in there.
+func checkEdits(e *specs.ContainerEdits) error {
+	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs) == 0 {
+		return errNoEdits
+	}
+	if err := (&cdi.ContainerEdits{ContainerEdits: e}).Validate(); err != nil {
+		return err
+	}
+	texts := slices.Clone(e.Env)
+	for _, d := range e.DeviceNodes {
+		texts = append(texts, d.Path, d.HostPath)
+	}
+	for _, m := range e.Mounts {
+		texts = append(append(texts, m.HostPath, m.ContainerPath), m.Options...)
+	}
+	for _, h := range e.Hooks {
+		texts = slices.Concat(texts, []string{h.Path}, h.Args, h.Env)
+	}
+	for _, text := range texts {
+		if err := checkText(text); err != nil {
+			return fmt.Errorf("container edits: %q %w", text, err)
+		}
+	}
+	return nil
+}
+
+// checkText refuses text that does not survive. Runtimes read a spec, JSON too,
+// with a YAML parser, which refuses a file with one of the characters below;
+// JSON escapes those under 0x20, but NUL cannot be in an OCI spec's strings.
+func checkText(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("is not valid UTF-8")
+	}
+	for _, r := range text {
+		control := r == 0 || (r >= 0x7f && r <= 0x9f && r != 0x85)
+		special := r == 0xfeff || r == 0xfffe || r == 0xffff
+		if control || special {
+			return fmt.Errorf("contains the character %U, which CDI cannot carry", r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,319 @@
+package cdi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/pkg/parser"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+const (
+	specMode  = 0o600
+	sideMagic = "accelmux-cdi/1"
+	// maxSpecSize bounds what is read of a spec file, ours or another's.
+	maxSpecSize = 32 << 20
+)
+
+// stamp tells whether a file is still the one we know, without reading it. The
+// zero stamp is a file that is not there.
+type stamp struct {
+	inode uint64
+	size  int64
+	mtime int64
+	mode  fs.FileMode
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return stamp{}
+	}
+	return stampFrom(info)
+}
+
+func stampFrom(info fs.FileInfo) stamp {
+	s := stamp{size: info.Size(), mtime: info.ModTime().UnixNano(), mode: info.Mode()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode = sys.Ino
+	}
+	return s
+}
+
+// specFile is the spec file of one kind, and the side file that belongs to it.
+type specFile struct {
+	kind kind
+	dir  string
+	// defs are what a runtime that reads the file sees, or would see if nobody
+	// had touched it; durable are those that would survive a power cut, too.
+	defs, durable definitions
+	// last are the names that were given out by the latest Publish.
+	last map[inventory.Key]string
+	// written is the file as we put it there; seen is it as the latest Publish
+	// left it, which is not the same where a write failed.
+	written, seen stamp
+	// side is the payload of the side file; nil if there is none.
+	side []byte
+}
+
+func (f *specFile) path() string     { return filepath.Join(f.dir, f.kind.specName()) }
+func (f *specFile) sidePath() string { return filepath.Join(f.dir, f.kind.stem()+sideSuffix) }
+
+// intact reports whether the file on disk is the one we wrote.
+func (f *specFile) intact() bool {
+	return stampOf(f.path()) == f.written && (f.side == nil || stampOf(f.sidePath()) != stamp{})
+}
+
+// ready reports whether the name means d on disk.
+func (f *specFile) ready(name string, d definition) bool {
+	found, ok := f.durable[name]
+	return ok && found == d
+}
+
+// commit makes the disk say next, and writes only if it does not yet. After an
+// error, defs and durable say what is there.
+//
+//	side file first, spec second: a name is never without its meaning.
+//	spec first, side file second, when there is nothing left to say aside.
+func (f *specFile) commit(w statefile.Writer, next definitions) error {
+	defer func() { f.seen = stampOf(f.path()) }()
+	if !f.intact() {
+		f.durable, f.side = nil, nil
+	} else if maps.Equal(f.defs, next) && maps.Equal(f.durable, next) {
+		return nil
+	}
+	if len(next) == 0 {
+		return f.remove()
+	}
+	side, err := encodeSide(next)
+	if err != nil {
+		return err
+	}
+	spec, err := next.spec(f.kind)
+	if err != nil {
+		return err
+	}
+	content, err := encodeSpec(spec)
+	if err != nil {
+		return err
+	}
+	if side != nil && !bytes.Equal(side, f.side) {
+		f.side = nil
+		if err := w.Write(f.sidePath(), sideMagic, side); err != nil {
+			return err
+		}
+		f.side = side
+	}
+	err = w.Replace(f.path(), content, specMode)
+	if err == nil || errors.Is(err, statefile.ErrNotDurable) {
+		f.written, f.defs = stampOf(f.path()), next
+	}
+	if err != nil {
+		f.durable = common(f.durable, next)
+		return err
+	}
+	f.durable = next
+	if side == nil {
+		f.side = nil
+		_ = os.Remove(f.sidePath()) // usually there is none
+	}
+	return nil
+}
+
+// remove deletes both files. A spec without devices would be invalid.
+func (f *specFile) remove() error {
+	f.durable = nil
+	for _, path := range []string{f.path(), f.sidePath()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove %s, which defines no device any more: %w", path, err)
+		}
+	}
+	f.defs, f.side, f.written = nil, nil, stamp{}
+	if err := statefile.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s, which defines no device any more: %w", f.path(), err)
+	}
+	return nil
+}
+
+// common are the definitions that both have.
+func common(a, b definitions) definitions {
+	out := definitions{}
+	for name, d := range a {
+		if b[name] == d {
+			out[name] = d
+		}
+	}
+	return out
+}
+
+func encodeSpec(spec any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	if err := enc.Encode(spec); err != nil {
+		return nil, fmt.Errorf("encode CDI spec: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// sideFile is what a spec cannot say.
+type sideFile struct {
+	Definitions []sideDefinition `json:"definitions"`
+}
+
+// sideDefinition is a name that is not the device's ID, or is amended.
+type sideDefinition struct {
+	Name      string          `json:"name"`
+	Device    string          `json:"device"`
+	Base      json.RawMessage `json:"base"`
+	Amendment json.RawMessage `json:"amendment,omitempty"`
+}
+
+// encodeSide is the payload of the side file, or nil if the spec says it all.
+func encodeSide(d definitions) ([]byte, error) {
+	var side sideFile
+	for _, name := range slices.Sorted(maps.Keys(d)) {
+		definition := d[name]
+		if name == definition.key.ID && definition.amendment == "" {
+			continue
+		}
+		side.Definitions = append(side.Definitions, sideDefinition{
+			Name: name, Device: definition.key.ID,
+			Base: json.RawMessage(definition.base), Amendment: json.RawMessage(definition.amendment),
+		})
+	}
+	if len(side.Definitions) == 0 {
+		return nil, nil
+	}
+	return encodeSpec(side)
+}
+
+// loadSide reads a side file. Whatever is wrong with one entry costs that entry.
+func loadSide(path string, k kind) (definitions, []byte, error) {
+	payload, err := statefile.Read(path, sideMagic)
+	if err != nil {
+		return nil, nil, err
+	}
+	var side sideFile
+	if err := json.Unmarshal(payload, &side); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w: %w", path, statefile.ErrCorrupt, err)
+	}
+	defs := definitions{}
+	for _, entry := range side.Definitions {
+		d := definition{key: inventory.Key{Backend: k.backend, ID: entry.Device}}
+		if d.base, err = recode(entry.Base); err != nil || d.base == "" {
+			continue
+		}
+		if d.amendment, err = recode(entry.Amendment); err != nil {
+			continue
+		}
+		defs[entry.Name] = d
+	}
+	return defs, payload, nil
+}
+
+// recode gives indented JSON its canonical text back; nothing stays nothing.
+func recode(raw json.RawMessage) (string, error) {
+	if len(raw) == 0 {
+		return "", nil
+	}
+	edits, err := decode(string(raw))
+	if err != nil {
+		return "", err
+	}
+	return encode(edits)
+}
+
+// loadSpec reads a spec file of ours, and what its side file adds. The error is
+// for the spec; a side file that can't be read costs what it says.
+func loadSpec(path string) (*specFile, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSpecSize {
+		return nil, fmt.Errorf("not a regular file of at most %d bytes", maxSpecSize)
+	}
+	spec, err := cdi.ReadSpec(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	k, ok := parseKind(spec.Kind)
+	if !ok || k.specName() != filepath.Base(path) {
+		return nil, errForeign
+	}
+	f := &specFile{kind: k, dir: filepath.Dir(path), defs: definitions{}}
+	side, payload, sideErr := loadSide(f.sidePath(), k)
+	f.side = payload
+	for i := range spec.Devices {
+		device := &spec.Devices[i]
+		text, err := encode(&device.ContainerEdits)
+		if err != nil {
+			return nil, err
+		}
+		f.defs[device.Name] = explain(k, device.Name, text, side)
+	}
+	f.durable = maps.Clone(f.defs)
+	// A name that only the side file has was never given out: the spec is second.
+	f.written = stampFrom(info)
+	// Anything that we would write otherwise is written at the next Publish.
+	if !f.matchesDisk() || info.Mode().Perm() != specMode {
+		f.written = stamp{}
+	}
+	if errors.Is(sideErr, fs.ErrNotExist) {
+		sideErr = nil
+	}
+	return f, sideErr
+}
+
+// explain finds out which device a name on disk belongs to, and which part of
+// its edits is an amendment. If the side file describes something else than what
+// is there (we were stopped between the two files), the disk is right.
+func explain(k kind, name, text string, side definitions) definition {
+	d, ok := side[name]
+	if !ok {
+		return definition{key: inventory.Key{Backend: k.backend, ID: name}, base: text}
+	}
+	if edits, err := d.edits(); err == nil {
+		if whole, err := encode(edits); err == nil && whole == text {
+			return d
+		}
+	}
+	return definition{key: d.key, base: text}
+}
+
+// adopt takes over definitions that only the side file has: the spec was lost.
+func (f *specFile) adopt(side definitions) {
+	for name, d := range side {
+		edits, err := d.edits()
+		if _, there := f.defs[name]; there || err != nil || checkEdits(edits) != nil || parser.ValidateDeviceName(name) != nil {
+			continue
+		}
+		f.defs[name] = d
+	}
+}
+
+func (f *specFile) matchesDisk() bool {
+	spec, err := f.defs.spec(f.kind)
+	if err != nil {
+		return false
+	}
+	want, err := encodeSpec(spec)
+	if err != nil {
+		return false
+	}
+	found, err := os.ReadFile(f.path())
+	return err == nil && bytes.Equal(found, want)
+}

@@ -1,0 +1,130 @@
+package cdi_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"go.uber.org/goleak"
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const backend = "mock"
+
+func key(id string) inventory.Key { return inventory.Key{Backend: backend, ID: id} }
+
+// device is one whose edits are told apart by the value of an env variable.
+func device(id, value string) *inventory.Device {
+	return &inventory.Device{Key: key(id), Class: "gpu", Edits: inventory.Edits{Env: map[string]string{"VALUE": value}}}
+}
+
+func open(t testing.TB, dir string) *cdi.Store {
+	t.Helper()
+	return openWith(t, cdi.Options{Dir: dir})
+}
+
+func openWith(t testing.TB, opts cdi.Options) *cdi.Store {
+	t.Helper()
+	s, err := cdi.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// holding is the held function for the devices with these IDs.
+func holding(ids ...string) func(inventory.Key) bool {
+	return func(k inventory.Key) bool { return slices.Contains(ids, k.ID) }
+}
+
+func nobody(inventory.Key) bool   { return false }
+func everyone(inventory.Key) bool { return true }
+
+func qualified(t testing.TB, names *cdi.Names, id string) string {
+	t.Helper()
+	name, err := names.Qualified(key(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// inject is what a container runtime makes of the names: it loads the directory
+// with the CDI library and edits an OCI spec.
+func inject(t testing.TB, dir string, names ...string) (*oci.Spec, error) {
+	t.Helper()
+	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(dir), cdilib.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, errs := range cache.GetErrors() {
+		t.Errorf("the CDI library complains about %s: %v", file, errs)
+	}
+	spec := &oci.Spec{Process: &oci.Process{}, Linux: &oci.Linux{}}
+	_, err = cache.InjectDevices(spec, names...)
+	return spec, err
+}
+
+// env is the environment that a container with these names gets.
+func env(t testing.TB, dir string, names ...string) string {
+	t.Helper()
+	spec, err := inject(t, dir, names...)
+	if err != nil {
+		t.Errorf("inject: %v", err)
+		return ""
+	}
+	return strings.Join(spec.Process.Env, " ")
+}
+
+func gone(t testing.TB, dir, name string) {
+	t.Helper()
+	if _, err := inject(t, dir, name); err == nil {
+		t.Errorf("%s still resolves", name)
+	}
+}
+
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func readSpec(t testing.TB, path string) specs.Spec {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func writeFile(t testing.TB, dir, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errDisk = errors.New("no space left on device")

@@ -1,0 +1,184 @@
+package cdi_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+// machine drives a store at random, and remembers what each holder was given.
+type machine struct {
+	t       *testing.T
+	dir     string
+	store   *cdi.Store
+	names   *cdi.Names
+	values  map[string]int             // device -> its edits; absent: gone
+	held    map[string]map[string]int  // device -> name -> the edits when taken
+	amended map[string]map[string]bool // device -> the names it held when amended
+	broken  statefile.Op
+	file    string
+}
+
+var ids = []string{"a", "a-", "b", "0000:65:00.0"}
+
+func (m *machine) open(t *rapid.T) {
+	s, err := cdi.Open(cdi.Options{Dir: m.dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
+		if op == m.broken && strings.HasSuffix(path, m.file) {
+			return errDisk
+		}
+		return nil
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.store = s
+}
+
+func (m *machine) publish() {
+	var devices []*inventory.Device
+	for _, id := range slices.Sorted(maps.Keys(m.values)) {
+		devices = append(devices, device(id, fmt.Sprint(m.values[id])))
+	}
+	m.names = m.store.Publish(devices, func(k inventory.Key) bool { return len(m.held[k.ID]) > 0 })
+}
+
+// mend ends a fault of the disk and lets the store catch up.
+func (m *machine) mend() { m.broken = ""; m.publish() }
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	id := rapid.SampledFrom(ids)
+	return map[string]func(*rapid.T){
+		"publish": func(*rapid.T) { m.publish() },
+		"change": func(t *rapid.T) {
+			m.values[id.Draw(t, "id")] = rapid.IntRange(1, 4).Draw(t, "value")
+		},
+		"vanish": func(t *rapid.T) { delete(m.values, id.Draw(t, "id")) },
+		"take": func(t *rapid.T) {
+			id := id.Draw(t, "id")
+			name, err := m.names.Qualified(key(id))
+			if err != nil {
+				t.Skip("not given out")
+			}
+			value, ok := meaning(m.runtime(t), name)
+			if !ok {
+				t.Fatalf("%s was given out, but is not on disk", name)
+			}
+			if m.held[id] == nil {
+				m.held[id] = map[string]int{}
+			}
+			if _, twice := m.held[id][name]; !twice {
+				m.held[id][name] = value
+			}
+		},
+		"release": func(t *rapid.T) {
+			id := id.Draw(t, "id")
+			delete(m.held, id)
+			delete(m.amended, id)
+			if err := m.store.Unamend(key(id)); err != nil && m.broken == "" {
+				t.Fatal(err)
+			}
+		},
+		"amend": func(t *rapid.T) {
+			id := id.Draw(t, "id")
+			if len(m.held[id]) == 0 {
+				t.Skip("not held")
+			}
+			if err := m.store.Amend(key(id), more("1")); err == nil {
+				m.amended[id] = map[string]bool{}
+				for name := range m.held[id] {
+					m.amended[id][name] = true
+				}
+			} else if m.broken == "" {
+				t.Fatal(err)
+			}
+		},
+		"reopen": func(t *rapid.T) { m.open(t); m.publish() },
+		"wipe": func(t *rapid.T) {
+			if err := os.RemoveAll(m.dir); err != nil {
+				t.Fatal(err)
+			}
+			m.mend()
+		},
+		"break": func(t *rapid.T) {
+			m.broken = rapid.SampledFrom([]statefile.Op{statefile.OpCreate, statefile.OpSync, statefile.OpRename, statefile.OpSyncDir}).Draw(t, "op")
+			m.file = rapid.SampledFrom([]string{".json", ".state", ""}).Draw(t, "file")
+		},
+		"mend": func(*rapid.T) { m.mend() },
+		"":     m.check,
+	}
+}
+
+// runtime is what a container runtime finds in the directory.
+func (m *machine) runtime(t *rapid.T) *cdilib.Cache {
+	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(m.dir), cdilib.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := cache.GetErrors(); len(errs) > 0 {
+		t.Fatalf("the CDI library complains: %v", errs)
+	}
+	return cache
+}
+
+// meaning is the edits behind a name.
+func meaning(runtime *cdilib.Cache, name string) (value int, ok bool) {
+	d := runtime.GetDevice(name)
+	if d == nil {
+		return 0, false
+	}
+	for _, e := range d.ContainerEdits.Env {
+		if _, err := fmt.Sscanf(e, "VALUE=%d", &value); err == nil {
+			return value, true
+		}
+	}
+	return 0, false
+}
+
+// check is what must hold always: a held name means what it meant when it was
+// taken, and an amendment is there until it is taken back.
+func (m *machine) check(t *rapid.T) {
+	runtime := m.runtime(t)
+	for id, names := range m.held {
+		for name, want := range names {
+			got, ok := meaning(runtime, name)
+			if !ok || got != want {
+				t.Fatalf("held %s of %s means %d (there: %v), meant %d when it was taken", name, id, got, ok, want)
+			}
+		}
+	}
+	for _, d := range m.store.Definitions() {
+		if d.Device.Backend != backend || !slices.Contains(ids, d.Device.ID) {
+			t.Fatalf("%s belongs to the unknown device %s", d.Name, d.Device)
+		}
+		if m.amended[d.Device.ID][d.Name] && !d.Amended {
+			t.Fatalf("%s lost its amendment", d.Name)
+		}
+	}
+}
+
+// Whatever happens, in whatever order, a name that is held resolves to the edits
+// it had when it was taken.
+func TestHeldNamesKeepTheirMeaningWhateverHappens(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp("", "cdi")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		m := &machine{t: t, dir: dir, values: map[string]int{}, held: map[string]map[string]int{}, amended: map[string]map[string]bool{}}
+		m.open(rt)
+		m.publish()
+		rt.Repeat(m.actions())
+	})
+}

@@ -1,0 +1,276 @@
+package cdi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+// Options of [Open]. Dir is required.
+type Options struct {
+	// Dir is the directory of dynamic specs that the container runtime reads,
+	// usually /var/run/cdi. It is created, mode 0755, whenever it is missing.
+	Dir string
+	// Log is where what cannot be returned goes; nil for nowhere.
+	Log *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Timing is for tests; the zero value is right.
+	Timing Timing
+	// Disk writes the files; a test may let it fail.
+	Disk statefile.Writer
+}
+
+// Timing are the store's intervals. Zero means the default.
+type Timing struct {
+	// RetryMin and RetryMax bound the pause after a failed write, which doubles
+	// with each failure. Defaults 1 s and 1 min.
+	RetryMin, RetryMax time.Duration
+	// Poll is how often Run looks whether the files are still ours, beyond being
+	// told by the kernel. Default 10 s.
+	Poll time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	t.RetryMin = cmp.Or(t.RetryMin, time.Second)
+	t.RetryMax = cmp.Or(t.RetryMax, time.Minute)
+	t.Poll = cmp.Or(t.Poll, 10*time.Second)
+	return t
+}
+
+// Store keeps the spec files of one directory. Its methods are safe for
+// concurrent use. Two stores must not share a directory.
+type Store struct {
+	opts    Options
+	log     *slog.Logger
+	changed chan struct{}
+
+	mu    sync.Mutex
+	files map[kind]*specFile
+	// texts are the checked edits of the devices of the latest Publish.
+	texts map[inventory.Key]checked
+	// foreign are other owners' spec files in the directory, by file name.
+	foreign  map[string]foreignFile
+	notes    []string
+	failures int
+	closed   bool
+}
+
+// checked is the canonical text of a device's edits. A device never changes, so
+// it holds as long as the device is the same one.
+type checked struct {
+	device *inventory.Device
+	text   string
+	err    error
+}
+
+// Open takes over what an earlier run left in the directory: its definitions
+// stay known, its temporary files are removed. A file of ours that is damaged is
+// moved aside, as runtimes can't read it either. The error is for a directory
+// that can be neither created nor read.
+func Open(opts Options) (*Store, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("open the CDI directory: no directory given")
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.Timing = opts.Timing.withDefaults()
+	s := &Store{
+		opts: opts, log: opts.Log, changed: make(chan struct{}, 1),
+		files: map[kind]*specFile{}, foreign: map[string]foreignFile{},
+	}
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create the CDI directory: %w", err)
+	}
+	if _, err := statefile.Sweep(opts.Dir, filePrefix); err != nil {
+		s.log.Warn("remove temporary files of an earlier run", "error", err)
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("read the CDI directory: %w", err)
+	}
+	return s, nil
+}
+
+// Publish makes the disk define the devices, and returns the names by which new
+// containers get them. Only files whose content changes are written. A name of a
+// device that held reports is never changed or removed; held is called once for
+// a device, must not call the store, and nil means that all are held. Publish
+// never fails as a whole: a device that is not on disk has an error in Names, and
+// is tried again at the next Publish; see [Names.RetryAt].
+func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bool) *Names {
+	if held == nil {
+		held = func(inventory.Key) bool { return true }
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := &Names{names: make(map[inventory.Key]name, len(devices))}
+	if s.closed {
+		for _, d := range devices {
+			names.names[d.Key] = name{err: fmt.Errorf("device %s: the CDI store is closed", d.Key)}
+		}
+		return names
+	}
+	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+		s.log.Error("create the CDI directory", "error", err)
+	}
+	s.scanForeign()
+	wanted := s.wanted(devices, names)
+	failed := false
+	for _, k := range s.kinds(wanted) {
+		if err := s.publishKind(k, wanted[k], held, names); err != nil {
+			s.log.Error("write CDI definitions, trying again", "backend", k.backend, "class", k.class, "error", err)
+			failed = true
+		}
+	}
+	names.retryAt = s.backOff(failed)
+	return names
+}
+
+// publishKind carries out the plan for one kind.
+func (s *Store) publishKind(k kind, wanted []want, held func(inventory.Key) bool, names *Names) error {
+	f := s.files[k]
+	if f == nil {
+		f = &specFile{kind: k, dir: s.opts.Dir}
+		s.files[k] = f
+	}
+	p := plan(f.defs, f.last, wanted, held)
+	writeErr := f.commit(s.opts.Disk, p.next)
+	f.last = p.current
+	for _, w := range wanted {
+		if err := p.errs[w.key]; err != nil {
+			names.names[w.key] = name{err: err}
+			continue
+		}
+		device := p.current[w.key]
+		qualified := k.qualified(device)
+		switch file := s.conflict(k, device); {
+		case file != "":
+			names.names[w.key] = name{err: fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
+				qualified, file)}
+		case !f.ready(device, p.next[device]):
+			names.names[w.key] = name{err: fmt.Errorf("CDI device %s is not on disk: %w", qualified, writeErr)}
+		default:
+			names.names[w.key] = name{qualified: qualified}
+		}
+	}
+	if len(f.defs) == 0 && len(wanted) == 0 && writeErr == nil {
+		delete(s.files, k)
+	}
+	return writeErr
+}
+
+// wanted groups the devices by kind, sorted; what CDI cannot express gets its
+// error here.
+func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]want {
+	wanted := map[kind][]want{}
+	texts := make(map[inventory.Key]checked, len(devices))
+	for _, d := range devices {
+		k := kind{backend: d.Backend, class: d.Class}
+		c := s.texts[d.Key]
+		if c.device != d {
+			c = check(k, d)
+		}
+		if _, twice := texts[d.Key]; twice {
+			continue
+		}
+		texts[d.Key] = c
+		if c.err != nil {
+			names.names[d.Key] = name{err: c.err}
+			continue
+		}
+		wanted[k] = append(wanted[k], want{key: d.Key, base: c.text})
+	}
+	s.texts = texts
+	for _, list := range wanted {
+		slices.SortFunc(list, func(a, b want) int { return cmp.Compare(a.key.ID, b.key.ID) })
+	}
+	return wanted
+}
+
+// check turns a device's edits into their canonical text, or says why a runtime
+// would not take them.
+func check(k kind, d *inventory.Device) checked {
+	c := checked{device: d}
+	fail := func(err error) checked {
+		c.err = fmt.Errorf("device %s cannot be defined for CDI: %w", d.Key, err)
+		return c
+	}
+	if err := k.check(); err != nil {
+		return fail(err)
+	}
+	edits := toCDI(d.Edits)
+	if err := checkEdits(edits); err != nil {
+		return fail(err)
+	}
+	text, err := encode(edits)
+	if err != nil {
+		return fail(err)
+	}
+	c.text = text
+	return c
+}
+
+// kinds are those on disk and those wanted, sorted.
+func (s *Store) kinds(wanted map[kind][]want) []kind {
+	all := map[kind]bool{}
+	for k := range s.files {
+		all[k] = true
+	}
+	for k := range wanted {
+		all[k] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b kind) int { return cmp.Compare(a.String(), b.String()) })
+}
+
+// backOff is when to try again after a failure; zero after a success.
+func (s *Store) backOff(failed bool) time.Time {
+	if !failed {
+		s.failures = 0
+		return time.Time{}
+	}
+	pause := min(s.opts.Timing.RetryMin<<min(s.failures, 20), s.opts.Timing.RetryMax)
+	s.failures++
+	return s.opts.Now().Add(pause + rand.N(pause/4+1))
+}
+
+// Close removes the definitions that nobody holds, and files that get empty; nil
+// means that all are held. The store does nothing after that.
+func (s *Store) Close(held func(inventory.Key) bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || held == nil {
+		s.closed = true
+		return nil
+	}
+	s.closed = true
+	var errs []error
+	for _, k := range s.kinds(nil) {
+		f := s.files[k]
+		p := plan(f.defs, nil, nil, held)
+		if len(p.next) > 0 {
+			if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		errs = append(errs, f.commit(s.opts.Disk, p.next))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("remove CDI definitions that nobody holds: %w", err)
+	}
+	return nil
+}

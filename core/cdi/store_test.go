@@ -1,0 +1,398 @@
+package cdi_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+const gpuFile = "accelmux-mock-gpu.json"
+
+// A device that is published can be injected by a runtime: every kind of edit
+// arrives in the OCI spec, in a file that everybody may read.
+func TestPublishedDeviceCanBeInjected(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "var", "run", "cdi")
+	s := open(t, dir)
+	d := device("dev-1", "1")
+	d.Edits = inventory.Edits{
+		Env:            map[string]string{"B": "2", "A": "1", "TEXT": "tab\tline\nquote\" ünïcode <&> 🙂"},
+		DeviceNodes:    []inventory.DeviceNode{{Path: "/dev/accel0", HostPath: "/dev/null", Permissions: "rw"}, {Path: "/dev/zero", HostPath: "/dev/zero", Permissions: "r"}},
+		Mounts:         []inventory.Mount{{HostPath: "/etc", ContainerPath: "/data", Options: []string{"nosuid", "ro"}}, {HostPath: "/tmp", ContainerPath: "/a", Writable: true, Options: []string{"bind", "rslave"}}},
+		Hooks:          []inventory.OCIHook{{Name: "createContainer", Path: "/bin/true", Args: []string{"true", "x"}, Env: []string{"E=1"}}},
+		AdditionalGIDs: []uint32{44, 0, 7, 44},
+	}
+	name := qualified(t, s.Publish([]*inventory.Device{d}, nobody), "dev-1")
+	if name != "mock.accelmux.io/gpu=dev-1" {
+		t.Errorf("name %q", name)
+	}
+	spec, err := inject(t, dir, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"A=1", "B=2", "TEXT=tab\tline\nquote\" ünïcode <&> 🙂"}, spec.Process.Env); diff != "" {
+		t.Errorf("env (-want +got):\n%s", diff)
+	}
+	var nodes []string
+	for _, node := range spec.Linux.Devices {
+		nodes = append(nodes, node.Path+" "+node.Type)
+	}
+	for _, rule := range spec.Linux.Resources.Devices {
+		nodes = append(nodes, rule.Access)
+	}
+	if diff := cmp.Diff([]string{"/dev/accel0 c", "/dev/zero c", "rw", "r"}, nodes); diff != "" {
+		t.Errorf("device nodes (-want +got):\n%s", diff)
+	}
+	wantMounts := []oci.Mount{
+		{Source: "/tmp", Destination: "/a", Options: []string{"bind", "rw", "rslave"}},
+		{Source: "/etc", Destination: "/data", Options: []string{"rbind", "ro", "rprivate", "nosuid"}},
+	}
+	if diff := cmp.Diff(wantMounts, spec.Mounts); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+	wantHooks := []oci.Hook{{Path: "/bin/true", Args: []string{"true", "x"}, Env: []string{"E=1"}}}
+	if diff := cmp.Diff(wantHooks, spec.Hooks.CreateContainer); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]uint32{7, 44}, spec.Process.User.AdditionalGids); diff != "" {
+		t.Errorf("additional groups (-want +got):\n%s", diff)
+	}
+	info, err := os.Stat(filepath.Join(dir, gpuFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, want 0644", info.Mode())
+	}
+}
+
+// A spec asks for the oldest version of CDI that its edits allow: an older
+// runtime refuses a newer file as a whole.
+func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		id    string
+		edits inventory.Edits
+		want  string
+	}{
+		"env only":        {"dev", inventory.Edits{Env: map[string]string{"A": "1"}}, "0.3.0"},
+		"same host path":  {"dev", inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/null", HostPath: "/dev/null", Permissions: "rw"}}}, "0.3.0"},
+		"mount":           {"dev", inventory.Edits{Mounts: []inventory.Mount{{HostPath: "/a", ContainerPath: "/a"}}}, "0.3.0"},
+		"other host path": {"dev", inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/null", Permissions: "rw"}}}, "0.5.0"},
+		"digit first":     {"0000:65:00.0", inventory.Edits{Env: map[string]string{"A": "1"}}, "0.5.0"},
+		"groups":          {"dev", inventory.Edits{AdditionalGIDs: []uint32{44}}, "0.7.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			d := &inventory.Device{Key: key(tc.id), Class: "gpu", Edits: tc.edits}
+			n := qualified(t, s.Publish([]*inventory.Device{d}, nobody), tc.id)
+			if got := readSpec(t, filepath.Join(dir, gpuFile)).Version; got != tc.want {
+				t.Errorf("version %s, want %s", got, tc.want)
+			}
+			// Neither does an amendment ask for more than its edits.
+			if err := s.Amend(key(tc.id), inventory.Edits{Env: map[string]string{"MORE": "1"}}); err != nil {
+				t.Fatal(err)
+			}
+			if got := readSpec(t, filepath.Join(dir, gpuFile)).Version; got != tc.want {
+				t.Errorf("version %s with an amendment, want %s", got, tc.want)
+			}
+			if _, err := inject(t, dir, n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The table of the package comment.
+func TestHeldNamesKeepTheirMeaning(t *testing.T) {
+	for name, tc := range map[string]struct {
+		held func(inventory.Key) bool
+		next []*inventory.Device
+		// oldValue is what the first name means afterwards, "" for nothing;
+		// newName is what a new container gets, "derived" for another name.
+		oldValue, newName string
+	}{
+		"nothing changes":         {nobody, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
+		"nothing changes, held":   {everyone, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
+		"edits change":            {nobody, []*inventory.Device{device("a", "2")}, "VALUE=2", "plain"},
+		"edits change, held":      {everyone, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
+		"device vanishes":         {nobody, nil, "", ""},
+		"device vanishes, held":   {everyone, nil, "VALUE=1", ""},
+		"edits vanish":            {nobody, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "", ""},
+		"edits vanish, held":      {everyone, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "VALUE=1", ""},
+		"nobody says who is held": {nil, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, restart := range []bool{false, true} {
+				dir := t.TempDir()
+				s := open(t, dir)
+				first := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
+				if restart {
+					s = open(t, dir)
+				}
+				names := s.Publish(tc.next, tc.held)
+				if tc.oldValue == "" {
+					gone(t, dir, first)
+				} else if got := env(t, dir, first); got != tc.oldValue {
+					t.Errorf("restart %v: the first name means %q, want %q", restart, got, tc.oldValue)
+				}
+				got, err := names.Qualified(key("a"))
+				switch tc.newName {
+				case "":
+					if err == nil {
+						t.Errorf("restart %v: %s is given out", restart, got)
+					}
+				case "plain":
+					if err != nil || got != first {
+						t.Errorf("restart %v: name %q, %v; want %q", restart, got, err, first)
+					}
+				case "derived":
+					if err != nil || !strings.HasPrefix(got, first+"_") {
+						t.Errorf("restart %v: name %q, %v; want another than %q", restart, got, err, first)
+					}
+					if got := env(t, dir, got); got != "VALUE=2" {
+						t.Errorf("restart %v: the new name means %q", restart, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A definition that changes back gets its earlier name back, and after the
+// release only the plain name is left.
+func TestDerivedNamesEndWithTheHolder(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	one, two := device("a", "1"), device("a", "2")
+	plain := qualified(t, s.Publish([]*inventory.Device{one}, everyone), "a")
+	derived := qualified(t, s.Publish([]*inventory.Device{two}, everyone), "a")
+	if got := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, everyone), "a"); got != plain {
+		t.Errorf("name %s, want %s again", got, plain)
+	}
+	if got := qualified(t, s.Publish([]*inventory.Device{two}, everyone), "a"); got != derived {
+		t.Errorf("name %s, want %s again", got, derived)
+	}
+	if got := qualified(t, s.Publish([]*inventory.Device{two}, nobody), "a"); got != plain {
+		t.Errorf("name %s after the release, want %s", got, plain)
+	}
+	// Somebody may just be taking the name that was current until now.
+	if got := env(t, dir, derived); got != "VALUE=2" {
+		t.Errorf("%s means %q right after the release", derived, got)
+	}
+	s.Publish([]*inventory.Device{two}, nobody)
+	gone(t, dir, derived)
+	if got := env(t, dir, plain); got != "VALUE=2" {
+		t.Errorf("%s means %q", plain, got)
+	}
+	if diff := cmp.Diff([]string{gpuFile}, files(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// A backend that changes the edits of a held device all the time fills nothing.
+func TestDefinitionsOfOneDeviceAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	var err error
+	for i := range 100 {
+		_, err = s.Publish([]*inventory.Device{device("a", strings.Repeat("x", i)), device("b", "1")}, holding("a")).Qualified(key("a"))
+	}
+	if err == nil || !strings.Contains(err.Error(), "changed its container edits") {
+		t.Errorf("error %v", err)
+	}
+	if got := len(s.Definitions()); got > 17 {
+		t.Errorf("%d definitions", got)
+	}
+	names := s.Publish([]*inventory.Device{device("a", "end"), device("b", "1")}, nobody)
+	if got := env(t, dir, qualified(t, names, "a"), qualified(t, names, "b")); got != "VALUE=1" {
+		t.Errorf("env %q", got)
+	}
+}
+
+// An ID that CDI does not allow gets a name that is its own, also against
+// somebody who knows how names are made.
+func TestNamesAreInjective(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	odd := []*inventory.Device{device("a-", "1"), device("a.", "2"), device("a", "3"), device("a--", "4"), device("x:y:0.1", "5")}
+	names := s.Publish(odd, nobody)
+	crafted := strings.TrimPrefix(qualified(t, names, "a-"), "mock.accelmux.io/gpu=")
+	names = s.Publish(append(odd, device(crafted, "6")), nobody)
+	seen := map[string]string{}
+	for _, id := range []string{"a-", "a.", "a", "a--", "x:y:0.1", crafted} {
+		name := qualified(t, names, id)
+		if other, ok := seen[name]; ok {
+			t.Errorf("%q and %q are both %s", id, other, name)
+		}
+		seen[name] = id
+	}
+	for _, d := range append(odd, device(crafted, "6")) {
+		if got, want := env(t, dir, qualified(t, names, d.ID)), "VALUE="+d.Edits.Env["VALUE"]; got != want {
+			t.Errorf("%s gives %q, want %q", d.ID, got, want)
+		}
+	}
+	// The owners are known after a restart, too: the crafted one leaves alone.
+	s = open(t, dir)
+	names = s.Publish(odd, holding("a-"))
+	if got := env(t, dir, qualified(t, names, "a-")); got != "VALUE=1" {
+		t.Errorf("a- gives %q after a restart", got)
+	}
+	if got := len(s.Definitions()); got != len(odd) {
+		t.Errorf("%d definitions, want %d", got, len(odd))
+	}
+}
+
+// Backends and classes with dashes do not share a file.
+func TestKindsHaveFilesOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	in := func(backend, class string) *inventory.Device {
+		d := device("dev", backend+"|"+class)
+		d.Backend, d.Class = backend, class
+		return d
+	}
+	devices := []*inventory.Device{in("a-b", "c"), in("a", "b-c"), in("a", "c")}
+	devices[2].ID = "other" // IDs are unique in a backend
+	names := s.Publish(devices, nobody)
+	for i := range 2 {
+		for _, d := range devices {
+			if got, err := names.Qualified(d.Key); d.Backend == "a-b" && (err != nil || got != "a-b.accelmux.io/c=dev") {
+				t.Errorf("name %q, %v", got, err)
+			}
+		}
+		if got := env(t, dir, "a-b.accelmux.io/c=dev"); got != "VALUE=a-b|c" {
+			t.Errorf("env %q", got)
+		}
+		if got := env(t, dir, "a.accelmux.io/b-c=dev"); got != "VALUE=a|b-c" {
+			t.Errorf("env %q", got)
+		}
+		if got := len(files(t, dir)); got != 3 {
+			t.Errorf("round %d: files %v", i, files(t, dir))
+		}
+		s = open(t, dir)
+		names = s.Publish(devices, nobody)
+	}
+}
+
+// A device that CDI cannot express costs that device.
+func TestBadDeviceCostsOnlyItself(t *testing.T) {
+	bad := func(change func(*inventory.Device)) *inventory.Device {
+		d := device("bad", "1")
+		change(d)
+		return d
+	}
+	for name, tc := range map[string]struct {
+		device *inventory.Device
+		want   string
+	}{
+		"no edits":     {bad(func(d *inventory.Device) { d.Edits = inventory.Edits{} }), "no container edits"},
+		"only group 0": {bad(func(d *inventory.Device) { d.Edits = inventory.Edits{AdditionalGIDs: []uint32{0}} }), "no container edits"},
+		"unknown hook": {bad(func(d *inventory.Device) { d.Edits.Hooks = []inventory.OCIHook{{Name: "nope", Path: "/x"}} }), "hook"},
+		"permissions": {bad(func(d *inventory.Device) {
+			d.Edits.DeviceNodes = []inventory.DeviceNode{{Path: "/x", HostPath: "/x", Permissions: "rx"}}
+		}), "permissions"},
+		"empty env name": {bad(func(d *inventory.Device) { d.Edits.Env = map[string]string{"": "x"} }), "environment"},
+		"delete in env":  {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "a\x7fb" }), "U+007F"},
+		"NUL in env":     {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "a\x00b" }), "U+0000"},
+		"C1 in a path": {bad(func(d *inventory.Device) {
+			d.Edits.Mounts = []inventory.Mount{{HostPath: "/\u0090", ContainerPath: "/x"}}
+		}), "U+0090"},
+		"BOM in an arg": {bad(func(d *inventory.Device) {
+			d.Edits.Hooks = []inventory.OCIHook{{Name: "poststop", Path: "/x", Args: []string{"\ufeff"}}}
+		}), "U+FEFF"},
+		"invalid UTF-8":   {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "\xff" }), "UTF-8"},
+		"class with dash": {bad(func(d *inventory.Device) { d.Class = "gpu-" }), "class"},
+		"backend digit":   {bad(func(d *inventory.Device) { d.Backend = "3d" }), "backend"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			names := open(t, dir).Publish([]*inventory.Device{tc.device, device("good", "1")}, nobody)
+			if got := env(t, dir, qualified(t, names, "good")); got != "VALUE=1" {
+				t.Errorf("env %q", got)
+			}
+			_, err := names.Qualified(tc.device.Key)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), tc.device.Key.String()) {
+				t.Errorf("error %v, want one of %s about %q", err, tc.device.Key, tc.want)
+			}
+		})
+	}
+	t.Run("unknown device", func(t *testing.T) {
+		var none *cdi.Names
+		if _, err := none.Qualified(key("x")); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// A file is written only when what it says changes.
+func TestPublishWritesOnlyChanges(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	other := device("o", "1")
+	other.Class = "nic"
+	s.Publish([]*inventory.Device{device("a", "1"), other}, nobody)
+	before := stat(t, filepath.Join(dir, gpuFile))
+	s.Publish([]*inventory.Device{device("a", "1"), other}, nobody)
+	s = open(t, dir)
+	changed := device("o", "2")
+	changed.Class = "nic"
+	s.Publish([]*inventory.Device{device("a", "1"), changed}, nobody)
+	if !os.SameFile(before, stat(t, filepath.Join(dir, gpuFile))) {
+		t.Error("the file of devices that did not change was written again")
+	}
+	if got := env(t, dir, "mock.accelmux.io/nic=o"); got != "VALUE=2" {
+		t.Errorf("env %q", got)
+	}
+}
+
+func stat(t *testing.T, path string) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// Close leaves what somebody holds, and nothing else.
+func TestCloseRemovesWhatNobodyHolds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		held func(inventory.Key) bool
+		want []string
+	}{
+		"nobody":      {nobody, []string{}},
+		"one":         {holding("a"), []string{gpuFile}},
+		"not told":    {nil, []string{gpuFile, "accelmux-mock-nic.json"}},
+		"all of them": {everyone, []string{gpuFile, "accelmux-mock-nic.json"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir)
+			other := device("o", "1")
+			other.Class = "nic"
+			s.Publish([]*inventory.Device{device("a", "1"), device("b", "1"), other}, nobody)
+			if err := s.Close(tc.held); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, files(t, dir)); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if name == "one" {
+				gone(t, dir, "mock.accelmux.io/gpu=b")
+				if got := env(t, dir, "mock.accelmux.io/gpu=a"); got != "VALUE=1" {
+					t.Errorf("env %q", got)
+				}
+			}
+			if _, err := s.Publish([]*inventory.Device{device("a", "1")}, nobody).Qualified(key("a")); err == nil {
+				t.Error("a closed store gives out names")
+			}
+		})
+	}
+}

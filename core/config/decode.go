@@ -1,0 +1,318 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on a document once its aliases are expanded, so that a small file
+// cannot become a big one. They are far above what a node needs.
+const (
+	maxNodes = 200_000
+	maxBytes = 4 << 20
+	maxDepth = 64
+)
+
+// decoder copies a YAML document into the types of this package and collects
+// everything that does not fit, instead of stopping at the first.
+type decoder struct {
+	file string
+	errs Errors
+	// lines has the line of every field that the file gives a value; a field
+	// that is null counts as not given.
+	lines map[string]int
+	// failed are the paths that an error has been reported for. What is at or
+	// below them is not complained about again by validation.
+	failed map[string]bool
+	// broken are the paths with an error somewhere below them.
+	broken map[string]bool
+}
+
+func newDecoder(file string) *decoder {
+	return &decoder{file: file, lines: map[string]int{}, failed: map[string]bool{}, broken: map[string]bool{}}
+}
+
+// fail records an error at a line and marks the path.
+func (d *decoder) fail(line int, path, format string, args ...any) {
+	d.failed[path] = true
+	for p := path; p != "" && !d.broken[p]; p = parentPath(p) {
+		d.broken[p] = true
+	}
+	d.errs = append(d.errs, Error{File: d.file, Line: line, Field: path, Message: fmt.Sprintf(format, args...)})
+}
+
+// value decodes a node that is not null into v, which must be addressable.
+func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
+	n = resolve(n)
+	switch u := v.Addr().Interface().(type) {
+	case yaml.Unmarshaler:
+		d.custom(n, line, path, u.UnmarshalYAML(n))
+		return
+	case encoding.TextUnmarshaler:
+		if n.Kind != yaml.ScalarNode {
+			d.wrongType(n, line, path, "a string")
+		} else if err := u.UnmarshalText([]byte(n.Value)); err != nil {
+			d.fail(line, path, "%s", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, line, v.Elem(), path)
+	case reflect.Struct:
+		d.object(n, line, v, path)
+	case reflect.Slice:
+		d.list(n, line, v, path)
+	case reflect.Map:
+		d.table(n, line, v, path)
+	case reflect.String:
+		if isString(n) {
+			v.SetString(n.Value)
+		} else {
+			d.wrongType(n, line, path, "a string")
+		}
+	case reflect.Int:
+		d.integer(n, line, v, path)
+	default:
+		d.fail(line, path, "the type %s cannot be configured", v.Type())
+	}
+}
+
+// custom takes over the errors of a type that decodes itself.
+func (d *decoder) custom(n *yaml.Node, line int, path string, err error) {
+	var errs Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &errs):
+		for _, e := range errs {
+			below := path
+			switch {
+			case strings.HasPrefix(e.Field, "["):
+				below += e.Field
+			case e.Field != "":
+				below += "." + e.Field
+			}
+			d.fail(e.Line, below, "%s", e.Message)
+		}
+		d.failed[path] = true
+	default:
+		d.fail(line, path, "%s", err)
+	}
+}
+
+// object decodes a mapping into a struct: known fields only, each once.
+func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
+	fields, names := yamlFields(v.Type())
+	if n.Kind != yaml.MappingNode {
+		d.wrongType(n, line, path, "a mapping with the fields "+strings.Join(names, ", "))
+		return
+	}
+	d.eachPair(n, path, func(key, item *yaml.Node) {
+		at := fieldPath(path, key.Value)
+		i, known := fields[key.Value]
+		if !known {
+			d.unknownField(key, path, names)
+			return
+		}
+		if isNull(item) {
+			return
+		}
+		d.lines[at] = key.Line
+		d.value(item, key.Line, v.Field(i), at)
+	})
+}
+
+// unknownField reports a field that does not exist.
+func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
+	at := fieldPath(path, key.Value)
+	if key.ShortTag() == mergeTag {
+		d.fail(key.Line, at, "merge keys are not supported; write the fields out")
+		return
+	}
+	d.fail(key.Line, at, "unknown field %s%s; the fields here are %s",
+		show(key.Value), didYouMean(key.Value, names), strings.Join(names, ", "))
+	if meant := suggest(key.Value, names); meant != "" {
+		// That the field which was meant is missing is the same mistake.
+		d.failed[fieldPath(path, meant)] = true
+	}
+}
+
+// list decodes a sequence into a slice.
+func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		d.wrongType(n, line, path, "a list")
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		at := itemPath(path, i)
+		d.lines[at] = item.Line
+		d.value(item, item.Line, v.Index(i), at)
+	}
+}
+
+// table decodes a mapping into a map of strings.
+func (d *decoder) table(n *yaml.Node, line int, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.wrongType(n, line, path, "a mapping of names to strings")
+		return
+	}
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Content)/2))
+	d.eachPair(n, path, func(key, item *yaml.Node) {
+		at := fieldPath(path, key.Value)
+		d.lines[at] = key.Line
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(item, key.Line, elem, at)
+		v.SetMapIndex(reflect.ValueOf(key.Value), elem)
+	})
+}
+
+// eachPair visits the pairs of a mapping whose keys are strings, each key once,
+// and reports the others.
+func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml.Node)) {
+	seen := make(map[string]int, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := resolve(n.Content[i])
+		if !isString(key) && (key.Kind != yaml.ScalarNode || key.ShortTag() != mergeTag) {
+			d.fail(key.Line, path, "a key must be a string, this one is %s", describe(key))
+			continue
+		}
+		if first, dup := seen[key.Value]; dup {
+			d.fail(key.Line, fieldPath(path, key.Value), "given twice, first on line %d", first)
+			continue
+		}
+		seen[key.Value] = key.Line
+		visit(key, n.Content[i+1])
+	}
+}
+
+// integer decodes a whole number in decimal.
+func (d *decoder) integer(n *yaml.Node, line int, v reflect.Value, path string) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != intTag {
+		d.wrongType(n, line, path, "a whole number")
+		return
+	}
+	i, err := strconv.ParseInt(n.Value, 10, 0)
+	if err != nil {
+		d.fail(line, path, "must be a whole number in decimal, is %s", show(n.Value))
+		return
+	}
+	v.SetInt(i)
+}
+
+func (d *decoder) wrongType(n *yaml.Node, line int, path, want string) {
+	hint := ""
+	if want == "a string" && n.Kind == yaml.ScalarNode && !isNull(n) {
+		hint = "; put it in quotes"
+	}
+	d.fail(line, path, "must be %s, is %s%s", want, describe(n), hint)
+}
+
+// yamlFields are the fields of a struct by their name in YAML, and the names in
+// the order of the type.
+func yamlFields(t reflect.Type) (fields map[string]int, names []string) {
+	fields = make(map[string]int, t.NumField())
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		fields[name] = i
+		names = append(names, name)
+	}
+	return fields, names
+}
+
+// The short tags that YAML gives to values.
+const (
+	nullTag  = "!!null"
+	boolTag  = "!!bool"
+	strTag   = "!!str"
+	intTag   = "!!int"
+	floatTag = "!!float"
+	timeTag  = "!!timestamp"
+	mergeTag = "!!merge"
+)
+
+// resolve follows an alias to what it stands for; checkBounds has made sure
+// that there is an end.
+func resolve(n *yaml.Node) *yaml.Node {
+	for n.Kind == yaml.AliasNode && n.Alias != nil {
+		n = n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool {
+	n = resolve(n)
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == nullTag
+}
+
+func isString(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == strTag
+}
+
+// describe names what a node is, for "must be a string, is ...".
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch tag := n.ShortTag(); tag {
+	case nullTag:
+		return "empty"
+	case boolTag:
+		return "the boolean " + show(n.Value)
+	case intTag, floatTag:
+		return "the number " + show(n.Value)
+	case strTag:
+		return "the string " + show(n.Value)
+	case timeTag:
+		return "the date " + show(n.Value)
+	default:
+		return "of the type " + show(tag)
+	}
+}
+
+// checkBounds walks a document as its readers will, with every alias expanded,
+// and refuses one that is too big, too deep or without end. It returns the node
+// that goes too far.
+func checkBounds(root *yaml.Node) (*yaml.Node, error) {
+	var nodes, bytes int
+	var walk func(n *yaml.Node, depth int) (*yaml.Node, error)
+	walk = func(n *yaml.Node, depth int) (*yaml.Node, error) {
+		nodes++
+		bytes += len(n.Value)
+		switch {
+		case depth > maxDepth:
+			return n, fmt.Errorf("nested more than %d levels deep", maxDepth)
+		case nodes > maxNodes:
+			return n, fmt.Errorf("more than %d values once aliases are expanded", maxNodes)
+		case bytes > maxBytes:
+			return n, fmt.Errorf("more than %d bytes once aliases are expanded", maxBytes)
+		}
+		if n.Kind == yaml.AliasNode {
+			if n.Alias == nil {
+				return n, errors.New("alias without an anchor")
+			}
+			// The alias is the place to mend, not what it stands for.
+			if _, err := walk(n.Alias, depth+1); err != nil {
+				return n, err
+			}
+			return nil, nil
+		}
+		for _, child := range n.Content {
+			if at, err := walk(child, depth+1); err != nil {
+				return at, err
+			}
+		}
+		return nil, nil
+	}
+	return walk(root, 0)
+}

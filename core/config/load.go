@@ -1,0 +1,166 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxFileSize bounds a configuration file, in bytes. It is what a ConfigMap can
+// hold.
+const MaxFileSize = 1 << 20
+
+// Load reads and parses the file at path. A file with mistakes gives an
+// [Errors]; one that cannot be read gives an error that wraps the system's.
+func Load(path string) (*NodeConfig, error) {
+	data, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a configuration from data; name stands for the file in errors.
+// What it returns is complete, valid and shared with nobody. Every error it
+// returns is an [Errors] with all that is wrong.
+func Parse(name string, data []byte) (*NodeConfig, error) {
+	d, c := newDecoder(name), &NodeConfig{}
+	root := d.document(data)
+	if root == nil {
+		return nil, d.errs.finish()
+	}
+	d.lines[""] = root.Line
+	d.value(root, root.Line, reflect.ValueOf(c).Elem(), "")
+	if !d.failed[""] {
+		fillDefaults(c, d.given)
+		(&validator{decoder: d}).config(c)
+	}
+	if err := d.errs.finish(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// given reports whether the file has a value for the field.
+func (d *decoder) given(path string) bool {
+	_, ok := d.lines[path]
+	return ok
+}
+
+// document reads the single YAML document of a file and returns its content, or
+// nil after reporting why there is none.
+func (d *decoder) document(data []byte) *yaml.Node {
+	if len(data) > MaxFileSize {
+		d.fail(0, "", "the file is bigger than %d bytes", MaxFileSize)
+		return nil
+	}
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	err := in.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && isEmpty(&doc) {
+		d.fail(0, "", "the file is empty; it must start with apiVersion: %s and kind: %s", APIVersion, Kind)
+		return nil
+	}
+	if err != nil {
+		d.syntax(err)
+		return nil
+	}
+	switch err := in.Decode(&second); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		d.syntax(err)
+		return nil
+	default:
+		d.fail(second.Line, "", "a second YAML document starts here; a file holds exactly one")
+		return nil
+	}
+	root := doc.Content[0]
+	if at, err := checkBounds(root); err != nil {
+		d.fail(at.Line, "", "the file is %s", err)
+		return nil
+	}
+	return root
+}
+
+func isEmpty(doc *yaml.Node) bool {
+	return len(doc.Content) == 0 || doc.Content[0].Kind == 0 || isNull(doc.Content[0]) && doc.Content[0].Value == ""
+}
+
+var (
+	yamlLine = regexp.MustCompile(`^line (\d+): `)
+	// parserError has the errors of the parser proper, whose lines the library
+	// counts from 0; those of its scanner count from 1.
+	parserError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
+)
+
+// syntax reports an error of the YAML parser, which has the line in its text.
+func (d *decoder) syntax(err error) {
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+		if parserError.MatchString(text) {
+			line++
+		}
+	}
+	d.fail(line, "", "this is not YAML: %s", text)
+}
+
+// readFile reads a configuration file. Anything but a regular file is refused
+// before it is opened, because opening a named pipe would wait for a writer.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read the configuration: %s is not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return data, nil
+}
+
+// DefaultProfile is the name of the profile that applies when none is named.
+const DefaultProfile = "default"
+
+// Profile returns the profile of that name. With "" it is the only one there
+// is, or else the one named [DefaultProfile]. The error lists what there is.
+func (c *NodeConfig) Profile(name string) (*Profile, error) {
+	if name == "" && len(c.Profiles) == 1 {
+		return &c.Profiles[0], nil
+	}
+	want := name
+	if want == "" {
+		want = DefaultProfile
+	}
+	names := make([]string, len(c.Profiles))
+	for i := range c.Profiles {
+		if names[i] = c.Profiles[i].Name; names[i] == want {
+			return &c.Profiles[i], nil
+		}
+	}
+	slices.Sort(names)
+	if name == "" {
+		return nil, fmt.Errorf("no profile was chosen, and none is named %q; the configuration has: %s",
+			DefaultProfile, strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("there is no profile %s%s; the configuration has: %s",
+		show(name), didYouMean(name, names), strings.Join(names, ", "))
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.yaml.in/yaml/v3"
+)
+
+// TestDefaults verifies what an omitted field means, which the documentation of
+// the types promises.
+func TestDefaults(t *testing.T) {
+	got, err := Load("testdata/minimal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := 1
+	want := &NodeConfig{APIVersion: APIVersion, Kind: Kind, Profiles: []Profile{{
+		Name: "only",
+		Backends: []Backend{{
+			Name:      "mock",
+			Command:   "accelmux-backend-mock",
+			Settings:  Settings("{}"),
+			Heartbeat: Duration(10 * time.Second),
+			Holdover:  Duration(5 * time.Minute),
+			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
+			Allow:     PathPolicy{Devices: []string{"/dev/**"}},
+		}},
+		Resources: []Resource{
+			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket},
+			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectCDI, Registration: RegisterSocket},
+		},
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("configuration (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryField verifies that each field arrives, and that an explicit zero or
+// empty list is not taken for an omission.
+func TestEveryField(t *testing.T) {
+	got, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := 0
+	want := Profile{
+		Name: "default",
+		Backends: []Backend{{
+			Name:      "mock",
+			Command:   "accelmux-backend-mock",
+			Env:       map[string]string{"MOCK_DEBUG": "1"},
+			Settings:  Settings(`{"count":4,"devices":[{"id":"Dev-1","numa":0},{"id":"Dev-2","numa":1}],"memory":85899345920}`),
+			Heartbeat: Duration(2 * time.Second),
+			Recovery:  RecoveryPolicy{Delay: Duration(90 * time.Second), Reset: ResetNever},
+			Allow: PathPolicy{
+				Devices: []string{"/dev/null", "/dev/dri/**"},
+				Mounts:  []string{"/usr/lib/lib*.so"},
+				Hooks:   []string{},
+			},
+		}},
+		Resources: []Resource{{
+			Name: "example.com/big", Backend: "mock", Class: "gpu",
+			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
+			Replicas: 1, Injection: InjectPlain, Registration: RegisterWatcher,
+		}, {
+			Name:     "example.com/shared",
+			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
+			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectCDI, Registration: RegisterSocket,
+		}},
+	}
+	if diff := cmp.Diff(want, got.Profiles[0]); diff != "" {
+		t.Errorf("first profile (-want +got):\n%s", diff)
+	}
+}
+
+// TestRoundTrip verifies that a loaded configuration can be written and loaded
+// again, defaults included, and is the same.
+func TestRoundTrip(t *testing.T) {
+	for _, file := range []string{"testdata/full.yaml", "testdata/minimal.yaml"} {
+		c, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		roundTrip(t, c)
+	}
+}
+
+func roundTrip(t *testing.T, c *NodeConfig) {
+	t.Helper()
+	written, err := yaml.Marshal(c)
+	if err != nil {
+		t.Fatalf("marshal: %v", err)
+	}
+	again, err := Parse("again.yaml", written)
+	if err != nil {
+		t.Fatalf("what was written does not load: %v\n%s", err, written)
+	}
+	if diff := cmp.Diff(c, again, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("after a round trip (-before +after):\n%s", diff)
+	}
+}
+
+// TestAliases verifies that anchors work, as people use them to share settings.
+func TestAliases(t *testing.T) {
+	c, err := Parse("node.yaml", []byte(`
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: a
+    backends: &both [{name: mock, settings: {n: 1}}]
+  - name: b
+    backends: *both
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c.Profiles[0].Backends, c.Profiles[1].Backends); diff != "" {
+		t.Errorf("the alias differs (-anchor +alias):\n%s", diff)
+	}
+}
+
+func TestProfile(t *testing.T) {
+	named := func(names ...string) *NodeConfig {
+		c := &NodeConfig{}
+		for _, name := range names {
+			c.Profiles = append(c.Profiles, Profile{Name: name})
+		}
+		return c
+	}
+	tests := map[string]struct {
+		config  *NodeConfig
+		ask     string
+		want    string
+		wantErr string
+	}{
+		"the only one":   {config: named("a"), want: "a"},
+		"default":        {config: named("b", "default", "a"), want: "default"},
+		"by name":        {config: named("b", "default", "a"), ask: "a", want: "a"},
+		"none is chosen": {config: named("b", "a"), wantErr: `no profile was chosen, and none is named "default"; the configuration has: a, b`},
+		"unknown":        {config: named("gpu", "fpga"), ask: "gpus", wantErr: `there is no profile "gpus"; did you mean "gpu"?; the configuration has: fpga, gpu`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, err := tc.config.Profile(tc.ask)
+			if tc.wantErr != "" {
+				if err == nil || err.Error() != tc.wantErr {
+					t.Fatalf("error %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || p.Name != tc.want {
+				t.Fatalf("got %v, %v; want %s", p, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestLoadUnreadable verifies that a file that is not there, or is not a file,
+// is told apart from one with mistakes.
+func TestLoadUnreadable(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "node.yaml")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file gives %v, want fs.ErrNotExist", err)
+	}
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("a directory gives %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(path, []byte("profiles: 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path)
+	var all Errors
+	if !errors.As(err, &all) || len(all) == 0 || all[0].File != path {
+		t.Errorf("a bad file gives %v, want Errors that name it", err)
+	}
+	var one Error
+	if !errors.As(err, &one) || one.Line == 0 {
+		t.Errorf("errors.As finds no Error with a line in %v", err)
+	}
+}

@@ -1,0 +1,137 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// maxResourceDomain leaves room for "requests." in front of the domain, as a
+	// quota on the resource is named: 253 minus 9.
+	maxResourceDomain = 244
+	maxResourceName   = 63
+	maxCommand        = 255
+	// maxEnvValue keeps an entry well below the kernel's limit of 128 KiB for
+	// one argument string of execve(2).
+	maxEnvValue = 32 << 10
+)
+
+var (
+	classSyntax   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	commandSyntax = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
+	envSyntax     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// checkProfileName wants a DNS label (RFC 1123).
+func checkProfileName(name string) error {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("must be a DNS label, lower-case letters, digits and dashes, at most 63, is %s", show(name))
+	}
+	return nil
+}
+
+// checkBackendName wants a DNS label that starts with a letter (RFC 1035),
+// because a CDI vendor or class must.
+func checkBackendName(name string) error {
+	if len(validation.IsDNS1035Label(name)) > 0 {
+		return fmt.Errorf("must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is %s", show(name))
+	}
+	return nil
+}
+
+// checkResourceName wants what kubelet calls an extended resource name
+// (IsExtendedResourceName in pkg/apis/core/v1/helper of k8s.io/kubernetes),
+// which it asks of every device plugin. Its rules are these, each with a
+// sentence of its own; whatever they let through that Kubernetes does not is
+// caught by Kubernetes' own function at the end.
+func checkResourceName(name string) error {
+	domain, rest, found := strings.Cut(name, "/")
+	switch {
+	case !found || domain == "" || rest == "":
+		return fmt.Errorf("must be domain/name, such as example.com/gpu, is %s", show(name))
+	case strings.Contains(rest, "/"):
+		return fmt.Errorf("must have one slash only, is %s", show(name))
+	case strings.HasSuffix(domain, strings.TrimSuffix(corev1.ResourceDefaultNamespacePrefix, "/")):
+		// Kubernetes looks for "kubernetes.io/" anywhere in the name, so that
+		// subdomains and notkubernetes.io are reserved as well; k8s.io is not.
+		return fmt.Errorf("the domain %s is reserved: it ends in kubernetes.io", show(domain))
+	case strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix):
+		return errors.New(`must not start with "requests.", which is how a quota names a resource`)
+	case len(domain) > maxResourceDomain:
+		return fmt.Errorf("the domain is too long: %d characters, at most %d", len(domain), maxResourceDomain)
+	case len(rest) > maxResourceName:
+		return fmt.Errorf("the part after the slash is too long: %d characters, at most %d", len(rest), maxResourceName)
+	case len(validation.IsDNS1123Subdomain(domain)) > 0:
+		return fmt.Errorf("the domain %s is not a DNS name of lower-case letters, digits, dashes and dots", show(domain))
+	}
+	if problems := validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix + name); len(problems) > 0 {
+		return fmt.Errorf("the part after the slash must be letters, digits, dashes, underscores and dots, "+
+			"with a letter or digit at both ends, is %s", show(rest))
+	}
+	return nil
+}
+
+// checkClass wants the form that the backend contract gives to device classes.
+func checkClass(class string) error {
+	if !classSyntax.MatchString(class) {
+		return fmt.Errorf("must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is %s", show(class))
+	}
+	return nil
+}
+
+// checkCommand wants a plain file name: the directory is the agent's choice.
+func checkCommand(command string) error {
+	switch {
+	case strings.Contains(command, "/"):
+		return fmt.Errorf("must be a file name in the backend directory, not a path, is %s", show(command))
+	case len(command) > maxCommand || !commandSyntax.MatchString(command):
+		return fmt.Errorf("must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most %d characters, is %s",
+			maxCommand, show(command))
+	}
+	return nil
+}
+
+// checkEnv wants a name that every shell and runtime takes, and that the core
+// does not set itself to start a backend.
+func checkEnv(name, value string) error {
+	switch {
+	case !envSyntax.MatchString(name):
+		return fmt.Errorf("the name of a variable must be letters, digits and underscores, not starting with a digit, is %s", show(name))
+	case name == "ACCELMUX_BACKEND" || strings.HasPrefix(name, "PLUGIN_"):
+		return fmt.Errorf("%s is set by the core when it starts a backend", name)
+	case strings.ContainsRune(value, 0):
+		return errors.New("the value must not contain a NUL byte")
+	case len(value) > maxEnvValue:
+		return fmt.Errorf("the value is too long: %d bytes, at most %d", len(value), maxEnvValue)
+	}
+	return nil
+}
+
+// checkPattern wants an absolute, clean path in the syntax of path.Match, with
+// "/**" at its end if at all.
+func checkPattern(pattern string) error {
+	if !strings.HasPrefix(pattern, "/") {
+		return fmt.Errorf("must be an absolute path, is %s", show(pattern))
+	}
+	if strings.ContainsFunc(pattern, unicode.IsControl) {
+		return fmt.Errorf("must not contain control characters, is %s", show(pattern))
+	}
+	base := strings.TrimSuffix(pattern, "/**")
+	if strings.Contains(base, "**") {
+		return fmt.Errorf("** may only be the last part, as in /dev/dri/**, is %s", show(pattern))
+	}
+	if base != "" && path.Clean(base) != base {
+		return fmt.Errorf("must be a clean path, without //, /./, /../ or a slash at the end: %s", show(path.Clean(base)))
+	}
+	if _, err := path.Match(base, "/"); err != nil {
+		return fmt.Errorf("is not a pattern that path.Match knows (an unclosed bracket, a backslash at the end?): %s", show(pattern))
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// with is a valid configuration, on lines 1 to 9, whose backend has the given
+// extra lines, from line 7 on, and whose resource has others.
+func with(backend, resource string) string {
+	indent := func(s string) string {
+		var b strings.Builder
+		for line := range strings.Lines(s) {
+			b.WriteString("        " + line)
+		}
+		if s != "" {
+			b.WriteString("\n")
+		}
+		return b.String()
+	}
+	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n  - name: default\n    backends:\n      - name: mock\n" +
+		indent(backend) + "    resources:\n      - name: example.com/gpu\n" + indent(resource)
+}
+
+// TestRefused verifies for every kind of mistake what the operator reads: the
+// file, the line, the field and the sentence.
+func TestRefused(t *testing.T) {
+	const (
+		backend  = "profiles[0].backends[0]"
+		resource = "profiles[0].resources[0]"
+		header   = "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\n"
+	)
+	tests := map[string]struct {
+		in   string
+		want []string
+	}{
+		"empty file":    {"", []string{"node.yaml: the file is empty; it must start with apiVersion: accelmux.io/v1alpha1 and kind: NodeConfig"}},
+		"comments only": {"# nothing\n", []string{"node.yaml: the file is empty; it must start with apiVersion: accelmux.io/v1alpha1 and kind: NodeConfig"}},
+		"too big":       {strings.Repeat("#", MaxFileSize+1), []string{"node.yaml: the file is bigger than 1048576 bytes"}},
+		"not YAML":      {"a: b\nc: [d\n", []string{"node.yaml:2: this is not YAML: did not find expected ',' or ']'"}},
+		"two documents": {with("", "") + "---\nkind: Other\n", []string{"node.yaml:9: a second YAML document starts here; a file holds exactly one"}},
+		"a list":        {"- a\n", []string{"node.yaml:1: must be a mapping with the fields apiVersion, kind, profiles, is a list"}},
+		"header": {"apiVersion: v1\nkind: Pod\nprofiles: [{name: a, backends: [{name: b}]}]\n", []string{
+			`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "v1"`,
+			`node.yaml:2: kind: must be NodeConfig, is "Pod"`,
+		}},
+		"nothing required": {"kind: NodeConfig\n", []string{
+			`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is ""`,
+			"node.yaml:1: profiles: at least one profile is required",
+		}},
+		"no profile": {header + "profiles: []\n", []string{"node.yaml:3: profiles: at least one profile is required"}},
+		"no names": {header + "profiles:\n- backends:\n  - command: x\n  resources:\n  - class: gpu\n", []string{
+			"node.yaml:4: profiles[0].name: is required, such as default",
+			"node.yaml:5: profiles[0].backends[0].name: is required, such as mock",
+			"node.yaml:7: profiles[0].resources[0].name: is required, such as example.com/gpu",
+		}},
+		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
+		"unknown field": {with("", "replica: 2"), []string{
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration`,
+		}},
+		"unknown field, nothing near": {"colour: red\n" + with("", ""), []string{
+			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
+		}},
+		"misspelt name is one mistake": {strings.Replace(with("", ""), "name: default", "nmae: default", 1), []string{
+			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, backends, resources`,
+		}},
+		"field in other case": {with("holdOver: 5m", ""), []string{
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+		}},
+		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+		}},
+		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
+		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
+		"merge key":      {with("<<: {command: x}", ""), []string{`node.yaml:7: ` + backend + `["<<"]: merge keys are not supported; write the fields out`}},
+		"key not string": {with("1: x", ""), []string{`node.yaml:7: ` + backend + `: a key must be a string, this one is the number "1"`}},
+		"number for string": {strings.Replace(with("", ""), "name: default", "name: 5", 1), []string{
+			`node.yaml:4: profiles[0].name: must be a string, is the number "5"; put it in quotes`,
+		}},
+		"boolean for env":    {with("env: {A: true}", ""), []string{`node.yaml:7: ` + backend + `.env.A: must be a string, is the boolean "true"; put it in quotes`}},
+		"nothing for env":    {with("env:\n  A:", ""), []string{`node.yaml:8: ` + backend + `.env.A: must be a string, is empty`}},
+		"list for env":       {with("env: [A=b]", ""), []string{`node.yaml:7: ` + backend + `.env: must be a mapping of names to strings, is a list`}},
+		"string for number":  {with("", `replicas: "2"`), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the string "2"`}},
+		"fraction":           {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
+		"hexadecimal":        {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
+		"mapping for list":   {header + "profiles:\n  name: a\n", []string{"node.yaml:3: profiles: must be a list, is a mapping"}},
+		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, backends, resources, is empty"}},
+		"list for string":    {with("", "class: [gpu]"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is a list`}},
+		"custom tag":         {with("", "class: !gpu x"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is of the type "!gpu"; put it in quotes`}},
+		"duration no unit":   {with("holdover: 10", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a duration with a unit, such as 10s or 1m30s, is "10"`}},
+		"duration mapping":   {with("holdover: {s: 1}", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a string, is a mapping`}},
+		"heartbeat too fast": {with("heartbeat: 99ms", ""), []string{"node.yaml:7: " + backend + ".heartbeat: must be between 100ms and 1m, is 99ms"}},
+		"holdover negative":  {with("holdover: -1s", ""), []string{"node.yaml:7: " + backend + ".holdover: must be between 0s and 24h, is -1s"}},
+		"recovery too slow":  {with("recovery: {delay: 61m}", ""), []string{"node.yaml:7: " + backend + ".recovery.delay: must be between 0s and 1h, is 1h1m"}},
+		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
+		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of cdi, cdi-annotations, plain, is "oci"`}},
+		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
+		"no replicas":        {with("", "replicas: 0"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 0"}},
+		"too many replicas":  {with("", "replicas: 1001"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 1001"}},
+		"limit negative":     {with("", "replicas: 2\nmaxReplicasPerContainer: -1"), []string{"node.yaml:10: " + resource + ".maxReplicasPerContainer: must be between 0 and 1000, is -1"}},
+		"limit not shared":   {with("", "maxReplicasPerContainer: 1"), []string{"node.yaml:9: " + resource + ".maxReplicasPerContainer: has a meaning only with replicas of 2 or more"}},
+		"command is a path":  {with("command: ../bin/sh", ""), []string{`node.yaml:7: ` + backend + `.command: must be a file name in the backend directory, not a path, is "../bin/sh"`}},
+		"command is an option": {with("command: -x", ""), []string{
+			`node.yaml:7: ` + backend + `.command: must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most 255 characters, is "-x"`,
+		}},
+		"command is empty": {with(`command: ""`, ""), []string{
+			`node.yaml:7: ` + backend + `.command: must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most 255 characters, is ""`,
+		}},
+		"env name": {with("env:\n  A-B: x", ""), []string{
+			`node.yaml:8: ` + backend + `.env.A-B: the name of a variable must be letters, digits and underscores, not starting with a digit, is "A-B"`,
+		}},
+		"env of the handshake": {with("env: {PLUGIN_CLIENT_CERT: x}", ""), []string{
+			`node.yaml:7: ` + backend + `.env.PLUGIN_CLIENT_CERT: PLUGIN_CLIENT_CERT is set by the core when it starts a backend`,
+		}},
+		"env NUL":      {with(`env: {A: "\0"}`, ""), []string{`node.yaml:7: ` + backend + `.env.A: the value must not contain a NUL byte`}},
+		"env too long": {with("env: {A: "+strings.Repeat("x", 32769)+"}", ""), []string{`node.yaml:7: ` + backend + `.env.A: the value is too long: 32769 bytes, at most 32768`}},
+		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/]", ""), []string{
+			`node.yaml:8: ` + backend + `.allow.devices[0]: must be a string, is empty`,
+			`node.yaml:9: ` + backend + `.allow.mounts[0]: must be an absolute path, is "lib"`,
+			`node.yaml:9: ` + backend + `.allow.mounts[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/b"`,
+			`node.yaml:9: ` + backend + `.allow.mounts[2]: ** may only be the last part, as in /dev/dri/**, is "/a/**/b"`,
+			`node.yaml:9: ` + backend + `.allow.mounts[3]: is not a pattern that path.Match knows (an unclosed bracket, a backslash at the end?): "/a["`,
+			`node.yaml:10: ` + backend + `.allow.hooks[0]: must not contain control characters, is "/\x1b"`,
+			`node.yaml:10: ` + backend + `.allow.hooks[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/a"`,
+		}},
+		"class": {with("", "class: GPU"), []string{
+			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
+		}},
+		"unknown backend": {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: there is no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
+		"profile name":    {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},
+		"backend name":    {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
+		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is taken by profiles[0], on line 4`}},
+		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is taken by profiles[0].backends[0], on line 6`}},
+		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is taken by profiles[0].resources[0], on line 8`}},
+		"alias to itself": {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
+		"alias bomb":      {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},
+		"fat alias bomb":  {"a: &a " + strings.Repeat("x", 1<<19) + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n", []string{"node.yaml:2: the file is more than 4194304 bytes once aliases are expanded"}},
+		"too deep":        {strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
+		"settings a list": {with("settings: [a]", ""), []string{`node.yaml:7: ` + backend + `.settings: must be a mapping, is a list`}},
+		"settings mistake": {with("settings:\n  a:\n  - x: 1\n    x: 2\n  b: .nan", ""), []string{
+			`node.yaml:10: ` + backend + `.settings.a[0].x: given twice, first on line 9`,
+			`node.yaml:11: ` + backend + `.settings.b: is not a number that JSON knows: ".nan"`,
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			refused(t, tc.in, tc.want...)
+		})
+	}
+}
+
+// TestRefusedSelectors verifies that a selector that cannot work is refused
+// when the configuration is loaded, on one line.
+func TestRefusedSelectors(t *testing.T) {
+	tests := map[string]struct{ selector, want string }{
+		"syntax":         {`device.driver ==`, "does not compile: at column 17: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"},
+		"unknown name":   {`devise.driver == "mock"`, "does not compile: at column 1: undeclared reference to 'devise' (in container '')"},
+		"unknown field":  {`device.health == "ok"`, "does not compile: at column 7: undefined field 'health'"},
+		"too nested":     {strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "does not compile: expression recursion limit exceeded: 250"},
+		"second line":    {"true &&\n  nope", "does not compile: at line 2, column 1: undeclared reference to 'nope' (in container '')"},
+		"not a boolean":  {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
+		"too long":       {`"` + strings.Repeat("x", 10240) + `" == device.driver`, "is too long: 10259 bytes, at most 10240"},
+		"too expensive":  {`device.attributes["mock"].all(a, device.attributes["mock"].all(b, device.attributes["mock"].all(c, device.attributes["mock"].all(d, a + b + c + d != ""))))`, "may become too expensive: its cost is estimated at up to "},
+		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes of the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
+		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity of the domain "accelmux.io"; the domains here are mock`},
+		"unknown fact":   {`device.attributes["accelmux.io"].numa == 0`, `there is no attribute "numa" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"health":         {`has(device.attributes["accelmux.io"].health)`, `there is no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes of the domain "x"; the domains here are mock, accelmux.io`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse("node.yaml", []byte(with("", "selector: |-\n  "+tc.selector)))
+			want := "node.yaml:9: profiles[0].resources[0].selector: " + tc.want
+			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got  %v\nwant %s", err, want)
+			}
+		})
+	}
+}
+
+// TestAllMistakesAtOnce verifies that one run shows everything that is wrong, by
+// line, and that a mistake does not bring others with it.
+func TestAllMistakesAtOnce(t *testing.T) {
+	refused(t, `apiVersion: accelmux.io/v1
+kind: NodeConfig
+profiles:
+- name: default
+  backends:
+  - nam: mock
+    heartbeat: 1h
+  resources:
+  - name: gpu
+    backend: mock
+    replicas: two
+    maxReplicasPerContainer: 2
+  - name: example.com/b
+    selector: 1 +
+`,
+		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
+		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
+		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,
+		`node.yaml:14: profiles[0].resources[1].selector: does not compile: at column 4: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}`,
+	)
+}
+
+// TestManyMistakes verifies that a file of another kind altogether does not fill
+// a log.
+func TestManyMistakes(t *testing.T) {
+	var in strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&in, "zz%d: 1\n", i)
+	}
+	_, err := Parse("node.yaml", []byte(in.String()))
+	errs, ok := err.(Errors)
+	if !ok || len(errs) != maxErrors+1 {
+		t.Fatalf("got %d errors, want %d: %v", len(errs), maxErrors+1, err)
+	}
+	// 60 fields, and apiVersion, kind and profiles are missing.
+	if got, want := errs[maxErrors].Error(), "node.yaml:48: and 13 more errors from here on"; got != want {
+		t.Errorf("last line %q, want %q", got, want)
+	}
+}
+
+func refused(t *testing.T, in string, want ...string) {
+	t.Helper()
+	c, err := Parse("node.yaml", []byte(in))
+	if err == nil {
+		t.Fatalf("accepted: %+v", c)
+	}
+	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+}
+
+// bomb is nine aliases to nine aliases to nine aliases ...
+func bomb() string {
+	var b strings.Builder
+	b.WriteString("a0: &a0 [x]\n")
+	for i := range 9 {
+		fmt.Fprintf(&b, "a%d: &a%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","))
+	}
+	return b.String()
+}
+
+// TestSyntaxErrorLines verifies the line of each kind of syntax error: the YAML
+// library counts some of them from 0.
+func TestSyntaxErrorLines(t *testing.T) {
+	for in, want := range map[string]string{
+		"a: 1\nb:\n  - x\n y: 1\n":    "node.yaml:4: this is not YAML: did not find expected key",
+		"a:\n  b: 1\n c: 2\n":         "node.yaml:3: this is not YAML: did not find expected key",
+		"a: 1\nb: {c: 1\nd: 2\n":      "node.yaml:2: this is not YAML: did not find expected ',' or '}'",
+		"a: 1\nb: 2\n\tc: 3\n":        "node.yaml:2: this is not YAML: found a tab character that violates indentation",
+		"a: 1\nb: c: d\n":             "node.yaml:2: this is not YAML: mapping values are not allowed in this context",
+		"a: 1\nb: *nowhere\n":         "node.yaml: this is not YAML: unknown anchor 'nowhere' referenced",
+		"a: 1\nb: \"never closed\nc:": "node.yaml:2: this is not YAML: found unexpected end of stream",
+	} {
+		refused(t, in, want)
+	}
+}
+
+// TestHostileSizes verifies that the time for a file that was made to be
+// expensive grows with its size and not with the square of it, which would be a
+// minute here.
+func TestHostileSizes(t *testing.T) {
+	const header = "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n"
+	for name, in := range map[string]string{
+		"mistakes in many places": header + strings.Repeat("- {}\n", 90_000),
+		"one name many times":     header + strings.Repeat("- {name: a, backends: [{}]}\n", 15_000),
+		"nested without end":      strings.Repeat("{a: ", 250_000),
+		"a long number":           header + "- {name: a, backends: [{name: b, settings: {n: !!int 1" + strings.Repeat("_9", 400_000) + "}}]}\n",
+	} {
+		start := time.Now()
+		if _, err := Parse("node.yaml", []byte(in)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+)
+
+// node is a part of a JSON schema.
+type node map[string]any
+
+// TestSchemaAgrees verifies that the schema has exactly the fields of the types,
+// with the defaults that fillDefaults sets.
+func TestSchemaAgrees(t *testing.T) {
+	var root node
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Parse("node.yaml", []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+
+		"\nprofiles: [{name: a, backends: [{name: b}], resources: [{name: e.x/c, replicas: 2}]}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Another resource, for what a default depends on.
+	c.Profiles[0].Resources[0].Replicas = DefaultReplicas
+	agree(t, root, root, reflect.ValueOf(c).Elem(), "")
+}
+
+// agree compares a schema with a value that has the defaults.
+func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
+	t.Helper()
+	want, hasDefault := schema["default"]
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = root["$defs"].(map[string]any)[filepath.Base(ref)].(map[string]any)
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		properties := schema["properties"].(map[string]any)
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s: the schema lets unknown fields through", path)
+		}
+		fields, names := yamlFields(v.Type())
+		for name := range properties {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s: the schema has the field %s, the type has not", path, name)
+			}
+		}
+		for name, i := range fields {
+			property, ok := properties[name].(map[string]any)
+			if !ok {
+				t.Errorf("%s: the schema lacks the field %s", path, name)
+				continue
+			}
+			agree(t, root, property, v.Field(i), path+"."+name)
+		}
+		return
+	case reflect.Slice:
+		if items, ok := schema["items"].(map[string]any); ok && v.Type().Elem().Kind() == reflect.Struct {
+			agree(t, root, items, v.Index(0), path+"[0]")
+			return
+		}
+	}
+	if !hasDefault {
+		_, isConst := schema["const"]
+		if name := filepath.Ext(path); !v.IsZero() && !isConst && name != ".name" && name != ".command" {
+			t.Errorf("%s: the loader has the default %v, the schema none", path, v)
+		}
+		return
+	}
+	text, err := yaml.Marshal(v.Interface())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got any
+	if err := yaml.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	gotJSON, _ := json.Marshal(got)
+	wantJSON, _ := json.Marshal(want)
+	if !bytes.Equal(gotJSON, wantJSON) {
+		t.Errorf("%s: the schema's default is %s, the loader's %s", path, wantJSON, gotJSON)
+	}
+}
+
+// TestSchemaEnums verifies that the enumerations of the schema are those of
+// validation: each value loads, and each refusal names the same ones.
+func TestSchemaEnums(t *testing.T) {
+	var root node
+	if err := json.Unmarshal(Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	enum := func(def, field string) (values []string) {
+		property := root["$defs"].(map[string]any)[def].(map[string]any)["properties"].(map[string]any)[field]
+		for _, v := range property.(map[string]any)["enum"].([]any) {
+			if s, ok := v.(string); ok {
+				values = append(values, s)
+			}
+		}
+		return values
+	}
+	for name, tc := range map[string]struct{ got, want []string }{
+		"reset":        {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
+		"injection":    {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
+		"registration": {enum("resource", "registration"), []string{string(RegisterSocket), string(RegisterWatcher)}},
+	} {
+		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
+			t.Errorf("%s (-type +schema):\n%s", name, diff)
+		}
+	}
+}
+
+// TestSchemaJudges verifies that the schema is valid, accepts the examples, and
+// refuses what an editor should underline.
+func TestSchemaJudges(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("nodeconfig.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("nodeconfig.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(text []byte) error {
+		var v any
+		if err := yaml.Unmarshal(text, &v); err != nil {
+			t.Fatal(err)
+		}
+		asJSON, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compiled.Validate(instance)
+	}
+	for _, file := range []string{"testdata/full.yaml", "testdata/minimal.yaml"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(text); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		c, err := Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := yaml.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(written); err != nil {
+			t.Errorf("%s, written again: %v", file, err)
+		}
+	}
+	for _, extra := range []struct{ backend, resource string }{
+		{"heartbeat: 10", ""}, {"holdovr: 1s", ""}, {"env: {PLUGIN_X: y}", ""}, {"command: a/b", ""}, {"settings: [1]", ""},
+		{"allow: {devices: [dev]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
+	} {
+		if validate([]byte(with(extra.backend, extra.resource))) == nil {
+			t.Errorf("the schema accepts %q %q", extra.backend, extra.resource)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	resourceapi "k8s.io/api/resource/v1"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+)
+
+// FactsDomain is the domain of the attributes that every device has from the
+// core: device.attributes["accelmux.io"].class. A backend cannot have it: the
+// name of a backend has no dot.
+const FactsDomain = "accelmux.io"
+
+// The attributes in FactsDomain. Health is none of them, on purpose: a fault
+// must not move a device to another resource.
+const (
+	FactID             = "id"             // string: the device's ID
+	FactClass          = "class"          // string
+	FactNUMANode       = "numaNode"       // int; missing if unknown or several
+	FactPCIBusID       = "pciBusID"       // string; missing if there is none
+	FactParent         = "parent"         // string; missing for a whole device
+	FactVendor         = "vendor"         // string: who makes it, as its backend says
+	FactBackendVersion = "backendVersion" // version; missing if it is not one
+)
+
+// Facts lists the attributes in FactsDomain.
+func Facts() []string {
+	return []string{FactID, FactClass, FactNUMANode, FactPCIBusID, FactParent, FactVendor, FactBackendVersion}
+}
+
+// CompileSelector compiles a selector with the compiler, the limits (length,
+// estimated and actual cost) and the environment of DRA's device selectors. The
+// result is safe for concurrent use. The error is one line.
+func CompileSelector(expression string) (*dracel.CompilationResult, error) {
+	if len(expression) > resourceapi.CELSelectorExpressionMaxLength {
+		return nil, fmt.Errorf("is too long: %d bytes, at most %d", len(expression), resourceapi.CELSelectorExpressionMaxLength)
+	}
+	result := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression, dracel.Options{})
+	if result.Error != nil {
+		return nil, errors.New("does not compile: " + compileDetail(result.Error.Detail))
+	}
+	if result.MaxCost > resourceapi.CELSelectorExpressionMaxCost {
+		return nil, fmt.Errorf("may become too expensive: its cost is estimated at up to %d units, at most %d are allowed",
+			result.MaxCost, resourceapi.CELSelectorExpressionMaxCost)
+	}
+	return &result, nil
+}
+
+// celError is how cel-go starts each of its errors; it is followed by two
+// lines that show the place.
+var celError = regexp.MustCompile(`ERROR: <input>:(-?\d+):(\d+): (.*)`)
+
+// compileDetail puts what the compiler says on one line.
+func compileDetail(detail string) string {
+	var found []string
+	for _, m := range celError.FindAllStringSubmatch(detail, -1) {
+		place := "at line " + m[1] + ", column " + m[2] + ": "
+		switch m[1] {
+		case "1":
+			place = "at column " + m[2] + ": "
+		case "-1": // of the expression as a whole
+			place = ""
+		}
+		found = append(found, place+strings.TrimSpace(m[3]))
+	}
+	if len(found) == 0 {
+		found = strings.Fields(detail)
+		return printable(strings.Join(found, " "))
+	}
+	return printable(strings.Join(found, "; "))
+}
+
+// printable replaces what a terminal might act on.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// checkSelectorDomains finds domains and facts that no device has. The language
+// gives an empty map for an unknown domain, so that a slip of the pen would
+// silently select nothing.
+func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string) error {
+	checked, issues := compiled.Environment.Compile(compiled.Expression)
+	if issues != nil && issues.Err() != nil {
+		return fmt.Errorf("does not compile: %w", issues.Err())
+	}
+	var problem error
+	root := checked.NativeRep().Expr()
+	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
+		if problem == nil {
+			problem = checkDomain(e, backends)
+		}
+	}))
+	return problem
+}
+
+func checkDomain(e ast.Expr, backends []string) error {
+	if e.Kind() == ast.SelectKind {
+		if field, domain, ok := deviceDomain(e.AsSelect().Operand()); ok && field == "attributes" && domain == FactsDomain {
+			if fact := e.AsSelect().FieldName(); !slices.Contains(Facts(), fact) {
+				return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
+					show(fact), FactsDomain, didYouMean(fact, Facts()), strings.Join(Facts(), ", "))
+			}
+		}
+	}
+	field, domain, ok := deviceDomain(e)
+	if !ok {
+		return nil
+	}
+	domains := slices.Clone(backends)
+	if field == "attributes" {
+		domains = append(domains, FactsDomain)
+	}
+	if !slices.Contains(domains, domain) {
+		return fmt.Errorf("no device that can be selected here has %s of the domain %s%s; the domains here are %s",
+			field, show(domain), didYouMean(domain, domains), strings.Join(domains, ", "))
+	}
+	return nil
+}
+
+// deviceDomain recognises device.attributes["domain"] and device.capacity["domain"].
+func deviceDomain(e ast.Expr) (field, domain string, ok bool) {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.Index || len(e.AsCall().Args()) != 2 {
+		return "", "", false
+	}
+	of, index := e.AsCall().Args()[0], e.AsCall().Args()[1]
+	if of.Kind() != ast.SelectKind || index.Kind() != ast.LiteralKind {
+		return "", "", false
+	}
+	operand := of.AsSelect().Operand()
+	if operand.Kind() != ast.IdentKind || operand.AsIdent() != "device" {
+		return "", "", false
+	}
+	literal, isString := index.AsLiteral().(types.String)
+	return of.AsSelect().FieldName(), string(literal), isString
+}

@@ -1,0 +1,109 @@
+package config
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TestSettings verifies that settings become exactly one JSON object: no digit
+// of a number is lost, and what JSON cannot say is refused.
+func TestSettings(t *testing.T) {
+	tests := map[string]struct{ in, want, wantErr string }{
+		"empty":           {in: "{}", want: `{}`},
+		"keys sorted":     {in: "b: 1\na: 2\n", want: `{"a":2,"b":1}`},
+		"kinds":           {in: `{s: x, b: true, n: null, e: , l: [1, [x]], m: {k: v}}`, want: `{"b":true,"e":null,"l":[1,["x"]],"m":{"k":"v"},"n":null,"s":"x"}`},
+		"2^53+1":          {in: "n: 9007199254740993", want: `{"n":9007199254740993}`},
+		"2^64-1":          {in: "n: 18446744073709551615", want: `{"n":18446744073709551615}`},
+		"more than 64":    {in: "n: -123456789012345678901234567890", want: `{"n":-123456789012345678901234567890}`},
+		"long fraction":   {in: "n: 0.1234567890123456789", want: `{"n":0.1234567890123456789}`},
+		"other notations": {in: "{h: 0xff, o: 0o17, b: 0b101, u: 1_000, p: +5, f: .5, g: 1., e: 1e3}", want: `{"b":5,"e":1e3,"f":0.5,"g":1,"h":255,"o":15,"p":5,"u":1000}`},
+		"quoted number":   {in: `n: "0123"`, want: `{"n":"0123"}`},
+		"yes is a string": {in: "n: yes", want: `{"n":"yes"}`},
+		"date is string":  {in: "n: 2024-01-02", want: `{"n":"2024-01-02"}`},
+		"characters":      {in: `n: "\0\"\x7f\u2028é😀"`, want: "{\"n\":\"\\u0000\\\"\x7f\\u2028é😀\"}"},
+		"alias":           {in: "a: &x {k: 1}\nb: *x\n", want: `{"a":{"k":1},"b":{"k":1}}`},
+		"tag for string":  {in: "n: !!str 5", want: `{"n":"5"}`},
+
+		"not a mapping":   {in: "[1]", wantErr: "s:1: must be a mapping, is a list"},
+		"duplicate":       {in: "a:\n  b: 1\n  b: 2\n", wantErr: "s:3: a.b: given twice, first on line 2"},
+		"number as key":   {in: "a: {1: x}", wantErr: `s:1: a: a key must be a string, this one is the number "1"; put it in quotes`},
+		"boolean as key":  {in: "true: x", wantErr: `s:1: a key must be a string, this one is the boolean "true"; put it in quotes`},
+		"merge key":       {in: "a: &x {k: 1}\nb:\n  <<: *x\n", wantErr: `s:3: b: a key must be a string, this one is of the type "!!merge"`},
+		"infinity":        {in: "a: [.inf]", wantErr: `s:1: a[0]: is not a number that JSON knows: ".inf"`},
+		"leading zero":    {in: "a: 0123", wantErr: `s:1: a: "0123" can be read as octal or as decimal; write 0o... for octal, or put it in quotes`},
+		"binary":          {in: "a: !!binary aGk=", wantErr: `s:1: a: a value of the type "!!binary" has no place in settings; write it as a string`},
+		"own tag":         {in: "a: !secret x", wantErr: `s:1: a: a value of the type "!secret" has no place in settings; write it as a string`},
+		"wrong tag":       {in: "a: !!int x\nb: !!bool x\nc: !!float x\n", wantErr: "s:1: a: is not a whole number: \"x\"\ns:2: b: must be true or false, is \"x\"\ns:3: c: is not a number that JSON knows: \"x\""},
+		"too deep":        {in: "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70), wantErr: "s:1: nested more than 64 levels deep"},
+		"endless alias":   {in: "a: &a [*a]", wantErr: "s:1: nested more than 64 levels deep"},
+		"key to be shown": {in: "a b: !x y", wantErr: `s:1: ["a b"]: a value of the type "!x" has no place in settings; write it as a string`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var doc yaml.Node
+			if err := yaml.Unmarshal([]byte(tc.in), &doc); err != nil {
+				t.Fatal(err)
+			}
+			var got Settings
+			err := got.UnmarshalYAML(doc.Content[0])
+			if tc.wantErr != "" {
+				errs, ok := err.(Errors)
+				for i := range errs {
+					errs[i].File = "s"
+				}
+				if !ok || errs.Error() != tc.wantErr {
+					t.Errorf("error %v\nwant  %s", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil || string(got) != tc.want {
+				t.Errorf("got %s, %v\nwant %s", got, err, tc.want)
+			}
+			if !json.Valid(got) {
+				t.Errorf("%s is not JSON", got)
+			}
+		})
+	}
+}
+
+// TestSettingsMarshal verifies that settings are themselves in JSON and in YAML,
+// and not a string of bytes.
+func TestSettingsMarshal(t *testing.T) {
+	type holder struct{ S Settings }
+	for _, object := range []string{`{}`, "{\"a\":[9007199254740993,null,true,\"0123\",\"\x7f\\u2028\",1.50],\"b\":{\"true\":\"x\"}}"} {
+		out, err := json.Marshal(holder{Settings(object)})
+		if err != nil || string(out) != `{"S":`+object+`}` {
+			t.Errorf("JSON of %s: %s, %v", object, out, err)
+		}
+		var back holder
+		if err := json.Unmarshal(out, &back); err != nil || string(back.S) != object {
+			t.Errorf("back from JSON: %s, %v; want %s", back.S, err, object)
+		}
+		text, err := yaml.Marshal(Settings(object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fromYAML Settings
+		if err := yaml.Unmarshal(text, &fromYAML); err != nil || string(fromYAML) != object {
+			t.Errorf("back from YAML: %s, %v; want %s", fromYAML, err, object)
+		}
+	}
+	if out, err := json.Marshal(holder{}); err != nil || string(out) != `{"S":{}}` {
+		t.Errorf("JSON of no settings: %s, %v", out, err)
+	}
+	if err := json.Unmarshal([]byte(`{"S":[1]}`), &holder{}); err == nil {
+		t.Error("a JSON list was taken for settings")
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]string{"10s": "10s", "60s": "1m", "1h": "1h", "1h0m5s": "1h0m5s", "90m": "1h30m", "0s": "0s", "20m": "20m", "100ms": "100ms"} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err != nil || d.String() != want {
+			t.Errorf("%s became %s, %v; want %s", text, d, err, want)
+		}
+	}
+}

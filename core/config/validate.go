@@ -1,0 +1,207 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds on numbers and durations.
+const (
+	minHeartbeat     = 100 * time.Millisecond
+	maxHeartbeat     = time.Minute
+	maxHoldover      = 24 * time.Hour
+	maxRecoveryDelay = time.Hour
+	maxReplicas      = 1000
+)
+
+// validator checks what the types cannot express. It reports a field once: what
+// decoding refused is not looked at again.
+type validator struct{ *decoder }
+
+// check reports err, if any, at the line of the field or of what it is in.
+func (v *validator) check(path string, err error) {
+	if err != nil {
+		v.report(path, "%s", err)
+	}
+}
+
+func (v *validator) report(path, format string, args ...any) {
+	if v.failedAbove(path) {
+		return
+	}
+	v.fail(v.line(path), path, format, args...)
+}
+
+// failedAbove reports whether the field or what it is in has been complained
+// about already.
+func (v *validator) failedAbove(path string) bool {
+	for p := path; p != ""; p = parentPath(p) {
+		if v.failed[p] {
+			return true
+		}
+	}
+	return v.failed[""]
+}
+
+func (v *validator) line(path string) int {
+	for p := path; p != ""; p = parentPath(p) {
+		if line, ok := v.lines[p]; ok {
+			return line
+		}
+	}
+	return v.lines[""]
+}
+
+// required reports a missing or empty string and says whether it is there.
+func (v *validator) required(path, value, example string) bool {
+	if value == "" {
+		v.report(path, "is required%s", example)
+	}
+	return value != ""
+}
+
+// unique reports every value that an earlier item of the list has.
+func (v *validator) unique(seen map[string]string, path, value string) {
+	if value == "" {
+		return
+	}
+	if first, dup := seen[value]; dup {
+		v.report(path, "%s is taken by %s, on line %d", show(value), parentPath(first), v.line(first))
+		return
+	}
+	seen[value] = path
+}
+
+func (v *validator) config(c *NodeConfig) {
+	v.header("apiVersion", c.APIVersion, APIVersion)
+	v.header("kind", c.Kind, Kind)
+	if len(c.Profiles) == 0 {
+		v.report("profiles", "at least one profile is required")
+	}
+	names := map[string]string{}
+	for i := range c.Profiles {
+		p, at := &c.Profiles[i], itemPath("profiles", i)
+		if v.required(at+".name", p.Name, ", such as default") {
+			v.check(at+".name", checkProfileName(p.Name))
+		}
+		v.unique(names, at+".name", p.Name)
+		v.profile(p, at)
+	}
+}
+
+func (v *validator) header(path, got, want string) {
+	if got != want {
+		v.report(path, "must be %s, is %s", want, show(got))
+	}
+}
+
+func (v *validator) profile(p *Profile, at string) {
+	if len(p.Backends) == 0 {
+		v.report(at+".backends", "at least one backend is required")
+	}
+	names := map[string]string{}
+	for i := range p.Backends {
+		b, at := &p.Backends[i], itemPath(at+".backends", i)
+		if v.required(at+".name", b.Name, ", such as mock") {
+			v.check(at+".name", checkBackendName(b.Name))
+		}
+		v.unique(names, at+".name", b.Name)
+		v.backend(b, at)
+	}
+	backends := slices.Sorted(maps.Keys(names))
+	complete := !v.broken[at+".backends"] && !v.failed[at+".backends"]
+	resources := map[string]string{}
+	for i := range p.Resources {
+		r, at := &p.Resources[i], itemPath(at+".resources", i)
+		if v.required(at+".name", r.Name, ", such as example.com/gpu") {
+			v.check(at+".name", checkResourceName(r.Name))
+		}
+		v.unique(resources, at+".name", r.Name)
+		v.resource(r, at)
+		v.references(r, at, backends, complete)
+	}
+}
+
+func (v *validator) backend(b *Backend, at string) {
+	if v.given(at + ".command") {
+		v.check(at+".command", checkCommand(b.Command))
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
+		v.check(fieldPath(at+".env", name), checkEnv(name, b.Env[name]))
+	}
+	v.duration(at+".heartbeat", b.Heartbeat, minHeartbeat, maxHeartbeat)
+	v.duration(at+".holdover", b.Holdover, 0, maxHoldover)
+	v.duration(at+".recovery.delay", b.Recovery.Delay, 0, maxRecoveryDelay)
+	oneOf(v, at+".recovery.reset", b.Recovery.Reset, ResetAuto, ResetNever)
+	v.patterns(at+".allow.devices", b.Allow.Devices)
+	v.patterns(at+".allow.mounts", b.Allow.Mounts)
+	v.patterns(at+".allow.hooks", b.Allow.Hooks)
+}
+
+func (v *validator) resource(r *Resource, at string) {
+	if r.Class != "" {
+		v.check(at+".class", checkClass(r.Class))
+	}
+	v.integer(at+".replicas", r.Replicas, 1, maxReplicas)
+	if limit := r.MaxReplicasPerContainer; limit != nil {
+		v.integer(at+".maxReplicasPerContainer", *limit, 0, maxReplicas)
+		if r.Replicas == 1 {
+			v.report(at+".maxReplicasPerContainer", "has a meaning only with replicas of 2 or more")
+		}
+	}
+	oneOf(v, at+".injection", r.Injection, InjectCDI, InjectCDIAnnotations, InjectPlain)
+	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
+}
+
+// references checks what a resource says about the backends of its profile. If
+// these are not complete, because of other mistakes, it is not held against them.
+func (v *validator) references(r *Resource, at string, backends []string, complete bool) {
+	if r.Backend != "" {
+		if complete && !slices.Contains(backends, r.Backend) {
+			v.report(at+".backend", "there is no backend %s in this profile%s; it has %s",
+				show(r.Backend), didYouMean(r.Backend, backends), strings.Join(backends, ", "))
+			complete = false
+		}
+		backends = []string{r.Backend}
+	}
+	if r.Selector == "" {
+		return
+	}
+	compiled, err := CompileSelector(r.Selector)
+	if err == nil && complete {
+		err = checkSelectorDomains(compiled, backends)
+	}
+	v.check(at+".selector", err)
+}
+
+func (v *validator) duration(path string, got Duration, least, most time.Duration) {
+	if time.Duration(got) < least || time.Duration(got) > most {
+		v.report(path, "must be between %s and %s, is %s", Duration(least), Duration(most), got)
+	}
+}
+
+func (v *validator) integer(path string, got, least, most int) {
+	if got < least || got > most {
+		v.report(path, "must be between %d and %d, is %d", least, most, got)
+	}
+}
+
+func (v *validator) patterns(path string, patterns []string) {
+	for i, pattern := range patterns {
+		v.check(itemPath(path, i), checkPattern(pattern))
+	}
+}
+
+func oneOf[T ~string](v *validator, path string, got T, allowed ...T) {
+	if slices.Contains(allowed, got) {
+		return
+	}
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	v.report(path, "must be one of %s, is %s%s",
+		strings.Join(names, ", "), show(string(got)), didYouMean(string(got), names))
+}

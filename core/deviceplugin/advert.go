@@ -1,0 +1,355 @@
+package deviceplugin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+const (
+	// maxOld bounds the predecessors that are kept mute.
+	maxOld = 4
+	// maxGone bounds what is remembered of units that left.
+	maxGone = 1 << 16
+	// never is a wait that only a wake-up ends.
+	never = time.Duration(1<<63 - 1)
+)
+
+// advert is one resource: its view, and the instances that serve it. One
+// goroutine, run, replaces instances; gRPC's goroutines come and go with calls.
+type advert struct {
+	name   string
+	plugin *Plugin
+	timing Timing
+	log    *slog.Logger
+	wake   chan struct{} // 1 slot: the view or a stream changed
+	// running is whether run was started; guarded by Plugin.mu.
+	running bool
+	// closing are instances on their way out.
+	closing sync.WaitGroup
+	// failures in a row, and the kubelet they happened with; run's own.
+	failures    int
+	lastKubelet fileID
+
+	mu      sync.Mutex
+	now     *view
+	changed chan struct{} // closed and replaced with every view
+	// gone are units that left the view: whether their device had a Prepare hook.
+	gone map[string]bool
+	// current is the newest instance that kubelet was told of; old are its
+	// predecessors whose streams kubelet has not closed yet, in order.
+	current *instance
+	old     []*instance
+	// phase is what run is doing; state is what is shown of it.
+	phase, state  State
+	since         time.Time
+	registrations int
+	lastError     string
+	errorLogged   time.Time
+}
+
+func newAdvert(name string, v *view, p *Plugin) *advert {
+	a := &advert{
+		name: name, plugin: p, timing: p.opts.Timing, log: p.log.With("resource", name),
+		wake: make(chan struct{}, 1), now: v, changed: make(chan struct{}), gone: map[string]bool{},
+		phase: StateEmpty, state: StateEmpty, since: time.Now(),
+	}
+	a.logNotes(nil, v.notes)
+	return a
+}
+
+func (a *advert) logNotes(before, after []string) {
+	for _, note := range after {
+		if !slices.Contains(before, note) {
+			a.log.Warn("not everything can be advertised as it is", "note", note)
+		}
+	}
+}
+
+// publish makes v what kubelet is told.
+func (a *advert) publish(v *view) {
+	a.mu.Lock()
+	before := a.now
+	for id, u := range before.units {
+		if _, stays := v.units[id]; !stays {
+			if len(a.gone) >= maxGone {
+				clear(a.gone)
+			}
+			a.gone[id] = u.Device.Hooks.Prepare
+		}
+	}
+	a.now = v
+	close(a.changed)
+	a.changed = make(chan struct{})
+	a.mu.Unlock()
+	a.logNotes(before.notes, v.notes)
+	poke(a.wake)
+}
+
+func (a *advert) view() *view {
+	v, _ := a.viewAndChange()
+	return v
+}
+
+// viewAndChange is the view, and a channel that is closed when there is another.
+func (a *advert) viewAndChange() (*view, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now, a.changed
+}
+
+// run keeps the resource served until ctx ends.
+func (a *advert) run(ctx context.Context) {
+	defer a.closeAll()
+	for ctx.Err() == nil {
+		_, _, changed := a.plugin.watch.current()
+		cause, wait := a.judge(ctx, time.Now())
+		a.reap()
+		if cause == "" {
+			a.rest(ctx, wait, changed)
+			continue
+		}
+		if err := a.replace(ctx, cause); err != nil && ctx.Err() == nil {
+			a.fail(err)
+		}
+	}
+}
+
+// rest waits for a wake-up, a change on disk, or until wait is over.
+func (a *advert) rest(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-a.wake:
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// judge says why the current instance must be replaced, or "" and when to judge
+// again if nothing happens before.
+func (a *advert) judge(ctx context.Context, now time.Time) (cause string, wait time.Duration) {
+	kubelet := identify(a.plugin.watch.socket)
+	_, kubeletSince, _ := a.plugin.watch.current()
+	a.mu.Lock()
+	in, v := a.current, a.now
+	if in == nil {
+		a.mu.Unlock()
+		return "it is new", 0
+	}
+	streams, streamed, muted, idleSince := in.streams, in.streamed, in.isMuted, in.idleSince
+	a.mu.Unlock()
+
+	switch {
+	case in.kind != v.registration:
+		return "its way of registration was changed", 0
+	case v.preStart && !in.options.GetPreStartRequired(),
+		v.prefer && !in.options.GetGetPreferredAllocationAvailable():
+		return "its options changed", 0
+	case identify(in.path) == fileID{}:
+		return "its socket vanished", 0
+	case in.kind != config.RegisterWatcher && kubelet != fileID{} && kubelet != in.kubelet:
+		return "kubelet is a new one", 0
+	case muted:
+		return "its successor failed", 0
+	case streams > 0:
+		return "", never
+	}
+	limit, since := a.timing.Connect, idleSince
+	if in.kind == config.RegisterWatcher {
+		// Kubelet finds the file by itself, as soon as there is a kubelet.
+		if kubelet == (fileID{}) || accepts(ctx, a.plugin.watch.socket) != nil {
+			a.setPhase(StateWaiting)
+			return "", a.timing.Poll
+		}
+		a.setPhase(StateConnecting)
+		if kubeletSince.After(since) {
+			since = kubeletSince
+		}
+	} else if streamed {
+		limit = a.timing.Grace
+	}
+	if left := limit - now.Sub(since); left > 0 {
+		return "", left
+	}
+	if streamed {
+		return "its stream broke and kubelet did not open another", 0
+	}
+	return "kubelet did not ask for its devices", 0
+}
+
+// replace puts a new instance in the place of the current one, which goes on
+// serving until kubelet has connected to the new one.
+func (a *advert) replace(ctx context.Context, cause string) error {
+	a.pause(ctx)
+	if again, _ := a.judge(ctx, time.Now()); again == "" || ctx.Err() != nil {
+		return ctx.Err() // kubelet came back by itself
+	}
+	a.failures++
+	kind := a.view().registration
+	var kubelet fileID
+	if kind != config.RegisterWatcher {
+		kubelet = a.awaitKubelet(ctx)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a.lastKubelet = identify(a.plugin.watch.socket)
+	in, err := a.listen(kind, kubelet)
+	if err != nil {
+		return err
+	}
+	a.log.Debug("a new socket is served", "socket", in.path, "reason", cause)
+	if kind != config.RegisterWatcher {
+		a.setPhase(StateRegistering)
+		if err := a.register(ctx, in); err != nil && !a.isStreaming(in) {
+			a.close(in)
+			return err
+		}
+	}
+	a.install(in)
+	return nil
+}
+
+// pause waits after failures in a row. A kubelet that was not there at the last
+// failure ends it, and forgets the failures; so does a stream that lived long.
+func (a *advert) pause(ctx context.Context) {
+	a.mu.Lock()
+	stable := a.current != nil && a.current.lifetime() >= a.timing.MaxBackoff
+	a.mu.Unlock()
+	if stable {
+		a.failures = 0
+	}
+	if a.failures == 0 {
+		return
+	}
+	limit := min(a.timing.Backoff<<min(a.failures-1, 20), a.timing.MaxBackoff)
+	timer := time.NewTimer(limit/2 + rand.N(limit/2+1))
+	defer timer.Stop()
+	for {
+		_, _, changed := a.plugin.watch.current()
+		if kubelet := identify(a.plugin.watch.socket); kubelet != a.lastKubelet && kubelet != (fileID{}) {
+			a.failures = 0
+			return
+		}
+		a.setPhase(StateWaiting)
+		select {
+		case <-timer.C:
+			return
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// awaitKubelet waits until kubelet accepts connections, and says which one it is.
+// Only then it is past deleting the sockets that it found at its start.
+func (a *advert) awaitKubelet(ctx context.Context) fileID {
+	delay := a.timing.Backoff / 8
+	for tries := 0; ; tries++ {
+		_, _, changed := a.plugin.watch.current()
+		kubelet := identify(a.plugin.watch.socket)
+		wait := never
+		if kubelet != (fileID{}) {
+			err := accepts(ctx, a.plugin.watch.socket)
+			if err == nil && kubelet == identify(a.plugin.watch.socket) {
+				return kubelet
+			}
+			// A kubelet that has just bound its socket refuses for a moment.
+			if err != nil && ctx.Err() == nil && tries > 1 {
+				a.fail(fmt.Errorf("kubelet does not accept connections on %s; it is tried again: %w", a.plugin.watch.socket, err))
+			}
+			delay = min(2*delay, a.timing.Poll)
+			wait = delay
+		} else {
+			a.note("kubelet is not there: " + a.plugin.watch.socket + " does not exist; the resource is registered as soon as it does")
+		}
+		if ctx.Err() != nil {
+			return fileID{}
+		}
+		a.setPhase(StateWaiting)
+		a.rest(ctx, wait, changed)
+	}
+}
+
+// listen makes an instance that serves on a fresh socket.
+func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, error) {
+	dir := a.plugin.opts.Dir
+	if kind == config.RegisterWatcher {
+		dir = a.plugin.opts.RegistryDir
+	}
+	v := a.view()
+	options := &pluginapi.DevicePluginOptions{
+		PreStartRequired: v.preStart, GetPreferredAllocationAvailable: v.prefer,
+	}
+	a.mu.Lock()
+	if in := a.current; in != nil && in.streams > 0 {
+		options.PreStartRequired = options.PreStartRequired || in.options.GetPreStartRequired()
+		options.GetPreferredAllocationAvailable = options.GetPreferredAllocationAvailable ||
+			in.options.GetGetPreferredAllocationAvailable()
+	}
+	a.mu.Unlock()
+	return newInstance(a, kind, a.plugin.sockets.next(dir, a.name), kubelet, options)
+}
+
+// install makes in the current instance.
+func (a *advert) install(in *instance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.current != nil {
+		a.old = append(a.old, a.current)
+	}
+	a.current = in
+	if !in.streamed {
+		// Kubelet's time to connect begins now.
+		in.idleSince = time.Now()
+	}
+	a.phase = StateConnecting
+	a.refresh()
+}
+
+// reap closes predecessors that kubelet has let go of.
+func (a *advert) reap() {
+	a.mu.Lock()
+	var done []*instance
+	a.old = slices.DeleteFunc(a.old, func(in *instance) bool {
+		if in.streams == 0 {
+			done = append(done, in)
+		}
+		return in.streams == 0
+	})
+	if len(a.old) > maxOld {
+		done = append(done, a.old[0])
+		a.old = a.old[1:]
+	}
+	a.mu.Unlock()
+	for _, in := range done {
+		a.close(in)
+	}
+}
+
+// close ends an instance in the background.
+func (a *advert) close(in *instance) { a.closing.Go(in.close) }
+
+func (a *advert) closeAll() {
+	a.mu.Lock()
+	all := slices.Clone(a.old)
+	if a.current != nil {
+		all = append(all, a.current)
+	}
+	a.mu.Unlock()
+	for _, in := range all {
+		a.close(in)
+	}
+	a.closing.Wait()
+}

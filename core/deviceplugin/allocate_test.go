@@ -1,0 +1,291 @@
+package deviceplugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"pgregory.net/rapid"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+func request(containers ...[]string) *pluginapi.AllocateRequest {
+	r := &pluginapi.AllocateRequest{}
+	for _, ids := range containers {
+		r.ContainerRequests = append(r.ContainerRequests, &pluginapi.ContainerAllocateRequest{DevicesIds: ids})
+	}
+	return r
+}
+
+// What cannot be given is refused with a sentence that says what to do.
+func TestAllocateRefuses(t *testing.T) {
+	n := startNode(t, fast)
+	shared := func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 4, 2 }
+	n.plugin.Publish(table([]*inventory.Device{device("a"), broken(device("b")), device("c")}, shared), allNames{"c"})
+	n.waitAllocatable(4)
+	for name, tc := range map[string]struct {
+		ids  []string
+		life error
+		code codes.Code
+		says []string
+	}{
+		"unknown":     {[]string{"a::0", "x"}, nil, codes.NotFound, []string{gpu, `"x"`, "create the pod again"}},
+		"unhealthy":   {[]string{"b::0"}, nil, codes.FailedPrecondition, []string{gpu, `"b::0"`, "xid-79", "fell off the bus"}},
+		"no CDI name": {[]string{"c::0"}, nil, codes.FailedPrecondition, []string{"disk full"}},
+		"too many": {
+			[]string{"a::0", "a::1", "a::2"}, nil, codes.InvalidArgument,
+			[]string{gpu, "3 replicas", "2", "maxReplicasPerContainer"},
+		},
+		"lifecycle": {[]string{"a::0"}, errors.New("a reset is in progress"), codes.Unavailable, []string{gpu, "a::0", "a reset is in progress"}},
+		"lifecycle with a code": {
+			[]string{"a::0"}, status.Error(codes.ResourceExhausted, "no room"), codes.ResourceExhausted, []string{gpu, "no room"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.life.err = tc.life
+			_, err := n.dial().Allocate(t.Context(), request(tc.ids))
+			if status.Code(err) != tc.code {
+				t.Errorf("code is %v: %v", status.Code(err), err)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(status.Convert(err).Message(), part) {
+					t.Errorf("%q does not say %q", err, part)
+				}
+			}
+		})
+	}
+	n.life.err = nil
+	if _, err := n.dial().Allocate(t.Context(), request([]string{"a::0", "a::1"})); err != nil {
+		t.Errorf("as many as allowed: %v", err)
+	}
+}
+
+// One call may ask for several containers; two replicas of a device are one name.
+func TestAllocateInjections(t *testing.T) {
+	devices := []*inventory.Device{device("a"), device("b")}
+	for i, d := range devices {
+		d.Edits = inventory.Edits{
+			Env: map[string]string{"LAST": d.ID, "ONLY_" + d.ID: "1"},
+			DeviceNodes: []inventory.DeviceNode{
+				{Path: "/dev/ctl", HostPath: "/dev/ctl", Permissions: []string{"r", "wm"}[i]},
+				{Path: "/dev/x" + d.ID, HostPath: "/host/" + d.ID, Permissions: "rw"},
+			},
+			Mounts: []inventory.Mount{{HostPath: "/lib/x", ContainerPath: "/x", Writable: i == 0}},
+		}
+	}
+	plainEnv := map[string]string{"LAST": "b", "ONLY_a": "1", "ONLY_b": "1"}
+	for name, tc := range map[string]struct {
+		injection config.Injection
+		want      *pluginapi.ContainerAllocateResponse
+	}{
+		"cdi": {config.InjectCDI, &pluginapi.ContainerAllocateResponse{
+			CdiDevices: []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}},
+		}},
+		"annotations": {config.InjectCDIAnnotations, &pluginapi.ContainerAllocateResponse{
+			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
+		}},
+		"plain": {config.InjectPlain, &pluginapi.ContainerAllocateResponse{
+			Envs: plainEnv,
+			Devices: []*pluginapi.DeviceSpec{
+				{ContainerPath: "/dev/ctl", HostPath: "/dev/ctl", Permissions: "rwm"},
+				{ContainerPath: "/dev/xa", HostPath: "/host/a", Permissions: "rw"},
+				{ContainerPath: "/dev/xb", HostPath: "/host/b", Permissions: "rw"},
+			},
+			Mounts: []*pluginapi.Mount{{ContainerPath: "/x", HostPath: "/lib/x"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, fast)
+			n.plugin.Publish(table(devices, func(r *resource.Resource) { r.Replicas, r.Injection = 2, tc.injection }), allNames{})
+			n.waitAllocatable(4)
+			got, err := n.dial().Allocate(t.Context(), request([]string{"b::1", "a::0", "a::1"}, []string{"b::0"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.GetContainerResponses()) != 2 {
+				t.Fatalf("%d answers", len(got.GetContainerResponses()))
+			}
+			if diff := cmp.Diff(tc.want, got.GetContainerResponses()[0], protocmp.Transform()); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+			want := []string{gpu + " a::0", gpu + " a::1", gpu + " b::1", gpu + " b::0"}
+			if diff := cmp.Diff(want, n.life.allocated); diff != "" {
+				t.Errorf("told of (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Long names still make a valid annotation key.
+func TestAnnotationOfLongName(t *testing.T) {
+	name := strings.Repeat("long", 20) + ".example.com/" + strings.Repeat("x", 63)
+	v := newView(&resource.Resource{
+		Name: name, Injection: config.InjectCDIAnnotations, Replicas: 1,
+		Units: table(gpus(1), nil).Resources[0].Units,
+	}, allNames{})
+	units, err := v.pick([]string{"gpu-0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := inject(v, units)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, names, err := cdi.ParseAnnotations(got.GetAnnotations())
+	if err != nil || len(keys) != 1 || len(keys[0]) > len("cdi.k8s.io/")+63 || names[0] != "accelmux.io/mock=gpu-0" {
+		t.Errorf("annotations %v: %v", got.GetAnnotations(), err)
+	}
+}
+
+// Kubelet's side of an allocation: preferred devices, the answer replayed at
+// every start, hooks only for devices that want them.
+func TestContainerLife(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table([]*inventory.Device{hooked(device("a", 0)), device("b", 1), hooked(device("c", 1))}, nil), allNames{})
+	n.waitAllocatable(3)
+	a, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"b", "c"}, a.Devices); diff != "" {
+		t.Errorf("not on one NUMA node (-want +got):\n%s", diff)
+	}
+	var first *kubelettest.Settings
+	for range 2 {
+		s, err := n.kubelet.StartContainer(t.Context(), "p", "c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = s
+		}
+		if diff := cmp.Diff(first, s); diff != "" {
+			t.Errorf("a restart differs (-first +this):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff([]string{gpu + " c", gpu + " c"}, n.life.prepared); diff != "" {
+		t.Errorf("prepared (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{gpu + " b", gpu + " c"}, n.life.allocated); diff != "" {
+		t.Errorf("allocated (-want +got):\n%s", diff)
+	}
+}
+
+// A start fails for a device with a hook that cannot run, and for no other.
+func TestPreStart(t *testing.T) {
+	n := startNode(t, fast)
+	all := []*inventory.Device{hooked(device("a")), device("b"), hooked(device("c"))}
+	n.plugin.Publish(table(all, nil), allNames{})
+	n.waitAllocatable(3)
+	n.plugin.Publish(table([]*inventory.Device{hooked(broken(device("a")))}, nil), allNames{})
+	n.waitAllocatable(0)
+	for name, tc := range map[string]struct {
+		id   string
+		life error
+		says string
+	}{
+		"unhealthy, the backend decides": {id: "a"},
+		"the hook fails":                 {id: "a", life: errors.New("scrub failed"), says: "scrub failed"},
+		"gone, no hook":                  {id: "b", life: errors.New("not called")},
+		"gone, with a hook":              {id: "c", says: "no longer known"},
+		"never seen":                     {id: "z", says: "no longer known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.life.err = tc.life
+			_, err := n.dial().PreStartContainer(t.Context(), &pluginapi.PreStartContainerRequest{DevicesIds: []string{tc.id}})
+			if (tc.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("error is %v, want %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// Plain edits: every path once, every value from a device, whatever the order,
+// and the permissions of both where two devices share a node.
+func TestInjectPlainProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		paths := rapid.SampledFrom([]string{"/dev/a", "/dev/b", "/dev/c"})
+		var units []*unit
+		for i := range rapid.IntRange(1, 6).Draw(t, "devices") {
+			d := device(fmt.Sprintf("d%d", i))
+			d.Edits = inventory.Edits{
+				Env: rapid.MapOf(rapid.SampledFrom([]string{"A", "B"}), rapid.SampledFrom([]string{"1", "2"})).Draw(t, "env"),
+				DeviceNodes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) inventory.DeviceNode {
+					return inventory.DeviceNode{
+						Path: paths.Draw(t, "path"), HostPath: paths.Draw(t, "host"),
+						Permissions: rapid.SampledFrom([]string{"r", "rw", "rwm", "m"}).Draw(t, "permissions"),
+					}
+				}), 0, 3).Draw(t, "nodes"),
+				Mounts: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) inventory.Mount {
+					return inventory.Mount{
+						ContainerPath: paths.Draw(t, "path"), HostPath: paths.Draw(t, "host"),
+						Writable: rapid.Bool().Draw(t, "writable"),
+					}
+				}), 0, 3).Draw(t, "mounts"),
+			}
+			for r := range rapid.IntRange(1, 2).Draw(t, "replicas") {
+				units = append(units, &unit{Unit: resource.Unit{ID: fmt.Sprintf("d%d::%d", i, r), Device: d}})
+			}
+		}
+		response := &pluginapi.ContainerAllocateResponse{}
+		injectPlain(response, units)
+		checkPlain(t, response, units)
+
+		again := &pluginapi.ContainerAllocateResponse{}
+		injectPlain(again, units)
+		if diff := cmp.Diff(response, again, protocmp.Transform()); diff != "" {
+			t.Fatalf("not deterministic:\n%s", diff)
+		}
+	})
+}
+
+func checkPlain(t *rapid.T, response *pluginapi.ContainerAllocateResponse, units []*unit) {
+	envs, nodes, mounts := map[string]string{}, map[string]string{}, map[string]string{}
+	for _, u := range units {
+		maps.Copy(envs, u.Device.Edits.Env)
+		for _, n := range u.Device.Edits.DeviceNodes {
+			nodes[n.Path] = n.HostPath
+		}
+		for _, m := range u.Device.Edits.Mounts {
+			mounts[m.ContainerPath] = m.HostPath
+		}
+	}
+	if len(envs)+len(response.GetEnvs()) > 0 {
+		if diff := cmp.Diff(envs, response.GetEnvs()); diff != "" {
+			t.Fatalf("env:\n%s", diff)
+		}
+	}
+	if len(nodes) != len(response.GetDevices()) || len(mounts) != len(response.GetMounts()) {
+		t.Fatalf("%d nodes and %d mounts of %v and %v", len(response.GetDevices()), len(response.GetMounts()), nodes, mounts)
+	}
+	for _, d := range response.GetDevices() {
+		if nodes[d.GetContainerPath()] != d.GetHostPath() {
+			t.Fatalf("node %v, want host path %s", d, nodes[d.GetContainerPath()])
+		}
+		last := slices.Clone(units[len(units)-1].Device.Edits.DeviceNodes)
+		slices.Reverse(last)
+		if i := slices.IndexFunc(last, func(n inventory.DeviceNode) bool {
+			return n.Path == d.GetContainerPath()
+		}); i >= 0 && unite(d.GetPermissions(), last[i].Permissions) != d.GetPermissions() {
+			t.Fatalf("node %v lacks permissions of %v", d, last[i])
+		}
+	}
+	for _, m := range response.GetMounts() {
+		if mounts[m.GetContainerPath()] != m.GetHostPath() {
+			t.Fatalf("mount %v, want host path %s", m, mounts[m.GetContainerPath()])
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package deviceplugin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/stats"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
+
+// calls counts the calls in progress that a pod depends on. It is a stats
+// handler, not an interceptor, because a call is over when its answer is written,
+// which is after the last interceptor.
+type calls struct {
+	mu      sync.Mutex
+	count   int
+	waiting bool
+	idle    chan struct{} // closed when drain may go on
+}
+
+// countedCall marks the context of a call that counts.
+type countedCall struct{}
+
+// TagRPC marks the calls that count.
+func (c *calls) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
+	switch info.FullMethodName {
+	case pluginapi.DevicePlugin_Allocate_FullMethodName, pluginapi.DevicePlugin_PreStartContainer_FullMethodName:
+		return context.WithValue(ctx, countedCall{}, true)
+	}
+	return ctx
+}
+
+// HandleRPC counts.
+func (c *calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
+	if ctx.Value(countedCall{}) == nil {
+		return
+	}
+	switch event.(type) {
+	case *stats.Begin:
+		c.add(1)
+	case *stats.End:
+		c.add(-1)
+	}
+}
+
+// TagConn and HandleConn have nothing to do.
+func (c *calls) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+
+// HandleConn does nothing.
+func (c *calls) HandleConn(context.Context, stats.ConnStats) {}
+
+func (c *calls) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.count += n
+	if c.count == 0 && c.waiting {
+		c.waiting = false
+		close(c.idle)
+	}
+}
+
+// drain waits until no call is in progress, or limit is over. It is called once.
+func (c *calls) drain(limit time.Duration) {
+	c.mu.Lock()
+	c.waiting = c.count > 0
+	waiting := c.waiting
+	c.mu.Unlock()
+	if !waiting {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.idle:
+	case <-timer.C:
+	}
+}

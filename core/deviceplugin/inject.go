@@ -1,0 +1,128 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// annotationPlugin is the first part of our annotation keys; the key's name part
+// is at most 63 characters.
+const (
+	annotationPlugin  = "accelmux"
+	maxAnnotationSlug = 63 - len(annotationPlugin) - 1
+)
+
+// inject is what a container gets for these units, which are sorted by ID. The
+// conflicts are sentences on what was decided between devices that disagree.
+func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
+	response = &pluginapi.ContainerAllocateResponse{}
+	if len(units) == 0 {
+		return response, nil, nil
+	}
+	switch v.injection {
+	case config.InjectPlain:
+		conflicts = injectPlain(response, units)
+	case config.InjectCDIAnnotations:
+		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
+	default:
+		for _, name := range cdiNames(units) {
+			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: name})
+		}
+	}
+	return response, conflicts, err
+}
+
+// cdiNames are the names of the units' devices, each once, in the units' order.
+func cdiNames(units []*unit) []string {
+	var names []string
+	seen := map[string]struct{}{}
+	for _, u := range units {
+		if _, twice := seen[u.cdi]; !twice {
+			seen[u.cdi] = struct{}{}
+			names = append(names, u.cdi)
+		}
+	}
+	return names
+}
+
+// injectPlain merges the edits of the units' devices, in the order of unit IDs.
+// Where two devices disagree the later one wins, as it does when a runtime applies
+// CDI edits in that order:
+//
+//   - an env that both set has the later value;
+//   - a container path that both fill has the later host path; with the same host
+//     path it has the permissions of both, and is writable if one of them says so.
+func injectPlain(response *pluginapi.ContainerAllocateResponse, units []*unit) (conflicts []string) {
+	envs := map[string]string{}
+	nodes := map[string]*pluginapi.DeviceSpec{}
+	mounts := map[string]*pluginapi.Mount{}
+	disagree := func(what, name, before, after string, device inventory.Key) {
+		conflicts = append(conflicts, fmt.Sprintf("%s %s was %q, device %s makes it %q", what, name, before, device, after))
+	}
+	seen := map[inventory.Key]struct{}{}
+	for _, u := range units {
+		if _, twice := seen[u.Device.Key]; twice {
+			continue
+		}
+		seen[u.Device.Key] = struct{}{}
+		edits := u.Device.Edits
+		for _, name := range slices.Sorted(maps.Keys(edits.Env)) {
+			value := edits.Env[name]
+			if before, ok := envs[name]; ok && before != value {
+				disagree("env", name, before, value, u.Device.Key)
+			}
+			envs[name] = value
+		}
+		for _, n := range edits.DeviceNodes {
+			spec := &pluginapi.DeviceSpec{ContainerPath: n.Path, HostPath: n.HostPath, Permissions: n.Permissions}
+			if before, ok := nodes[n.Path]; ok {
+				if before.GetHostPath() == n.HostPath {
+					spec.Permissions = unite(before.GetPermissions(), n.Permissions)
+				} else {
+					disagree("device node", n.Path, before.GetHostPath(), n.HostPath, u.Device.Key)
+				}
+			}
+			nodes[n.Path] = spec
+		}
+		for _, m := range edits.Mounts {
+			mount := &pluginapi.Mount{ContainerPath: m.ContainerPath, HostPath: m.HostPath, ReadOnly: !m.Writable}
+			if before, ok := mounts[m.ContainerPath]; ok {
+				if before.GetHostPath() == m.HostPath {
+					mount.ReadOnly = mount.GetReadOnly() && before.GetReadOnly()
+				} else {
+					disagree("mount", m.ContainerPath, before.GetHostPath(), m.HostPath, u.Device.Key)
+				}
+			}
+			mounts[m.ContainerPath] = mount
+		}
+	}
+	if len(envs) > 0 {
+		response.Envs = envs
+	}
+	for _, path := range slices.Sorted(maps.Keys(nodes)) {
+		response.Devices = append(response.Devices, nodes[path])
+	}
+	for _, path := range slices.Sorted(maps.Keys(mounts)) {
+		response.Mounts = append(response.Mounts, mounts[path])
+	}
+	return conflicts
+}
+
+// unite is the permissions of both, in the order that runtimes write them.
+func unite(a, b string) string {
+	var out strings.Builder
+	for _, c := range "rwm" {
+		if strings.ContainsRune(a, c) || strings.ContainsRune(b, c) {
+			out.WriteRune(c)
+		}
+	}
+	return out.String()
+}

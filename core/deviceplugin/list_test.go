@@ -1,0 +1,260 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Kubelet is told what it would see, and nothing else: each update makes it
+// write its whole checkpoint.
+func TestOnlyRealChangesAreSent(t *testing.T) {
+	n := startNode(t, fast)
+	devices := gpus(3)
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitAllocatable(3)
+
+	same := gpus(3)
+	same[0].Edits.Env["OTHER"] = "1"
+	same[1].Health = inventory.Health{State: inventory.StateUnknown, Message: "new text"}
+	slices.Reverse(same)
+	moved := gpus(3)
+	moved[0] = device("gpu-0", 7)
+	for name, step := range map[string]struct {
+		devices []*inventory.Device
+		sent    bool
+	}{
+		"health text, edits, order": {devices: same},
+		"a fault":                   {devices: []*inventory.Device{broken(devices[0]), devices[1], devices[2]}, sent: true},
+		"another NUMA node":         {devices: moved, sent: true},
+		"one less":                  {devices: devices[:2], sent: true},
+		"one more":                  {devices: gpus(4), sent: true},
+	} {
+		if got := !sameList(newView(table(devices, nil).Resources[0], allNames{}).list,
+			newView(table(step.devices, nil).Resources[0], allNames{}).list); got != step.sent {
+			t.Errorf("%s: is a change: %v, want %v", name, got, step.sent)
+		}
+	}
+
+	before := n.kubelet.State().Resources[gpu].Updates
+	for range 20 {
+		n.plugin.Publish(table(same, nil), allNames{})
+	}
+	n.plugin.Publish(table(gpus(4), nil), allNames{})
+	n.waitAllocatable(4)
+	if got := n.kubelet.State().Resources[gpu].Updates - before; got != 1 {
+		t.Errorf("%d lists were sent for one change", got)
+	}
+}
+
+// A fault goes out ahead of the interval between lists; recoveries keep to it.
+func TestPace(t *testing.T) {
+	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Second}}}
+	list := func(devices ...*inventory.Device) []*pluginapi.Device {
+		return newView(table(devices, nil).Resources[0], allNames{}).list
+	}
+	a, b := device("a"), device("b")
+	for name, tc := range map[string]struct {
+		sent, list []*pluginapi.Device
+		want       time.Duration
+	}{
+		"nothing new":   {list(a, b), list(b, a), never},
+		"a fault":       {list(a, b), list(a, broken(b)), 10 * time.Second},
+		"one is gone":   {list(a, b), list(b), 10 * time.Second},
+		"swapped":       {list(a), list(b), 10 * time.Second},
+		"one is back":   {list(broken(a), b), list(a, b), 50 * time.Second},
+		"one is new":    {list(a), list(a, b), 50 * time.Second},
+		"a broken left": {list(a, broken(b)), list(a), 50 * time.Second},
+		"fault and new": {list(a), list(broken(a), b), 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := in.pace(tc.sent, tc.list, time.Now())
+			if got > tc.want || got < tc.want-time.Second {
+				t.Errorf("waits %v, want %v", got, tc.want)
+			}
+			if first := in.pace(nil, tc.list, time.Time{}); first != 0 {
+				t.Errorf("the first list waits %v", first)
+			}
+		})
+	}
+}
+
+// A flapping device costs a bounded number of updates, and the last word is right.
+func TestFlapsAreCoalesced(t *testing.T) {
+	timing := fast
+	timing.MinInterval = 200 * time.Millisecond
+	n := startNode(t, timing)
+	d := device("a", 0)
+	n.plugin.Publish(table([]*inventory.Device{d}, nil), allNames{})
+	n.waitAllocatable(1)
+	start := time.Now()
+	for range 500 {
+		n.plugin.Publish(table([]*inventory.Device{broken(d)}, nil), allNames{})
+		n.plugin.Publish(table([]*inventory.Device{d}, nil), allNames{})
+	}
+	n.plugin.Publish(table([]*inventory.Device{broken(d)}, nil), allNames{})
+	n.waitAllocatable(0)
+	most := int(2*time.Since(start)/timing.MinInterval) + 3
+	if got := n.kubelet.State().Resources[gpu].Updates; got > most {
+		t.Errorf("%d lists were sent, want %d at most", got, most)
+	}
+}
+
+// A device without its CDI definition on disk must not be handed out.
+func TestNoCDIName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		injection config.Injection
+		healthy   int
+	}{
+		"cdi":         {config.InjectCDI, 2},
+		"annotations": {config.InjectCDIAnnotations, 2},
+		"plain":       {config.InjectPlain, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, fast)
+			tab := table(gpus(3), func(r *resource.Resource) { r.Injection = tc.injection })
+			n.plugin.Publish(tab, allNames{"gpu-1"})
+			n.waitAllocatable(tc.healthy)
+			if tc.healthy < 3 {
+				n.waitStatus("the reason", func(s Status) bool { return hasNote(s, "disk full") && s.Unhealthy == 1 })
+			}
+			// The same table again, with the name that was missing.
+			n.plugin.Publish(tab, allNames{})
+			n.waitAllocatable(3)
+			n.waitStatus("no note", func(s Status) bool { return len(s.Notes) == 0 })
+		})
+	}
+	if v := newView(table(gpus(1), nil).Resources[0], nil); v.healthy != 0 {
+		t.Error("a device is healthy without any names")
+	}
+}
+
+func TestManyDevices(t *testing.T) {
+	n := startNode(t, fast)
+	devices := gpus(10_000)
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitAllocatable(10_000)
+	a, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Response.GetCdiDevices()) != 64 {
+		t.Errorf("%d CDI devices", len(a.Response.GetCdiDevices()))
+	}
+	devices[5000] = broken(devices[5000])
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitAllocatable(9_999)
+}
+
+// More than fits into kubelet's 4 MiB is cut, with a note, and not the end of
+// the stream.
+func TestTooManyDevices(t *testing.T) {
+	n := startNode(t, fast)
+	var devices []*inventory.Device
+	for i := range 90_000 {
+		devices = append(devices, device(fmt.Sprintf("GPU-%036d", i), 0))
+	}
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitFor("a list", func(s kubelettest.State) bool { return s.Resources[gpu].Updates > 0 })
+	if got := n.kubelet.Allocatable(gpu); got < 70_000 || got >= 75_000 {
+		t.Errorf("%d devices fit", got)
+	}
+	n.waitStatus("a note", func(s Status) bool { return hasNote(s, "not advertised") && s.State == StateServing })
+	n.plugin.Publish(table(devices[:10], nil), allNames{})
+	n.waitAllocatable(10)
+	if c := n.kubelet.State().Counts; c.Broken != 0 || c.Registered != 1 {
+		t.Errorf("the stream broke: %+v", c)
+	}
+}
+
+// When options change, kubelet must ask for them again, which takes another
+// connection. Capacity is the same at every moment of that, and so it is when
+// the way of registration changes.
+func TestOptionsChangeWithoutDip(t *testing.T) {
+	for name, tc := range map[string]struct {
+		legacy bool
+		change func(*resource.Resource)
+	}{
+		"1.37":            {},
+		"1.36":            {legacy: true},
+		"1.37 to watcher": {change: func(r *resource.Resource) { r.Registration = config.RegisterWatcher }},
+		"1.36 to watcher": {legacy: true, change: func(r *resource.Resource) { r.Registration = config.RegisterWatcher }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, fast, tc.legacy)
+			n.startKubelet()
+			n.run()
+			devices := gpus(4)
+			n.plugin.Publish(table(devices, nil), allNames{})
+			n.waitAllocatable(4)
+			mark := len(n.recorded())
+
+			for i, d := range devices {
+				devices[i] = hooked(d)
+			}
+			n.plugin.Publish(table(devices, tc.change), allNames{})
+			n.waitFor("the new options", func(s kubelettest.State) bool { return s.Resources[gpu].PreStartRequired })
+			successor := n.kubelet.State().Resources[gpu].Socket
+			n.waitFor("the list again", func(s kubelettest.State) bool { return s.Resources[gpu].Updates >= 3 })
+			devices[0] = broken(devices[0])
+			n.plugin.Publish(table(devices, tc.change), allNames{})
+			n.waitAllocatable(3)
+
+			talked := false
+			for _, e := range n.recorded()[mark:] {
+				switch {
+				case e.Allocatable < 3 || e.Capacity != 4:
+					t.Errorf("a dip: %+v", e)
+				case e.Type == kubelettest.EventBroken:
+					t.Errorf("a stream broke: %+v", e)
+				case e.Type != kubelettest.EventDevices:
+				case e.Socket == successor:
+					talked = true
+				case talked:
+					t.Errorf("the predecessor talks after its successor: %+v", e)
+				}
+			}
+			if _, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1); err != nil {
+				t.Error(err)
+			}
+			// The predecessor goes when kubelet lets go of it.
+			if err := n.kubelet.Restart(); err != nil {
+				t.Fatal(err)
+			}
+			n.waitAllocatable(3)
+			n.waitStatus("one socket", func(Status) bool { return len(n.sockets()) == 1 })
+		})
+	}
+}
+
+// What kubelet has to ask for follows from the devices.
+func TestOptions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		devices          []*inventory.Device
+		replicas         int
+		preStart, prefer bool
+	}{
+		"one":             {gpus(1), 1, false, false},
+		"two":             {gpus(2), 1, false, true},
+		"one with a hook": {[]*inventory.Device{hooked(device("a"))}, 1, true, false},
+		"one, shared":     {gpus(1), 3, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, fast)
+			n.plugin.Publish(table(tc.devices, func(r *resource.Resource) { r.Replicas = tc.replicas }), allNames{})
+			n.waitAllocatable(len(tc.devices) * tc.replicas)
+			r := n.kubelet.State().Resources[gpu]
+			if r.PreStartRequired != tc.preStart || r.PreferredAllocation != tc.prefer {
+				t.Errorf("options are %+v", r)
+			}
+		})
+	}
+}

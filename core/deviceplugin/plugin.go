@@ -1,0 +1,239 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Names says which CDI name a device has on disk now. Qualified fails for a
+// device that has none, with an error that says why.
+type Names interface {
+	Qualified(inventory.Key) (string, error)
+}
+
+// Lifecycle is told what happens to units. Both calls may come at any time, from
+// several goroutines, and should return soon after their context ends. An error
+// that carries a gRPC status keeps its code.
+type Lifecycle interface {
+	// Allocate is called before an allocation is answered; an error refuses it.
+	// Kubelet waits without a deadline of its own, so it must be quick.
+	Allocate(ctx context.Context, resource string, units []resource.Unit) error
+	// Prepare is called before every start of a container, with those of its
+	// units whose device has Hooks.Prepare; an error fails the start. The
+	// context ends after the 30 seconds that kubelet gives.
+	Prepare(ctx context.Context, resource string, units []resource.Unit) error
+}
+
+// Options say where kubelet is and who is told.
+type Options struct {
+	// Dir is kubelet's device-plugins directory, RegistryDir its
+	// plugins_registry; both absolute. They may be missing: kubelet makes them.
+	Dir         string
+	RegistryDir string
+	Lifecycle   Lifecycle
+	// Log is where the package logs; nil discards.
+	Log *slog.Logger
+	// Timing is for tests; the zero value is right for a node.
+	Timing Timing
+}
+
+// Timing are the package's intervals. A zero field means its default.
+type Timing struct {
+	// Register is the deadline of the Register call. Kubelet dials back for up
+	// to 10s inside it, so it must be longer. Default 15s.
+	Register time.Duration
+	// Connect is how long kubelet may take from its answer to Register, or from
+	// seeing a socket in plugins_registry, to ListAndWatch. Default 10s.
+	Connect time.Duration
+	// Grace is how long a broken stream may stay broken before the resource is
+	// registered again, if kubelet was not restarted. Default 1s.
+	Grace time.Duration
+	// Backoff is the pause after the first failure in a row; it doubles up to
+	// MaxBackoff, with jitter. Defaults 100ms and 10s.
+	Backoff, MaxBackoff time.Duration
+	// Poll is how often the directories are looked at without an event.
+	// Default 1s.
+	Poll time.Duration
+	// MinInterval is the least time between two lists on a stream; a list that
+	// takes a healthy device away waits a fifth of it at most. Default 50ms.
+	MinInterval time.Duration
+	// Shutdown bounds the end of Run. Default 2s.
+	Shutdown time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&t.Register, 15 * time.Second},
+		{&t.Connect, 10 * time.Second},
+		{&t.Grace, time.Second},
+		{&t.Backoff, 100 * time.Millisecond},
+		{&t.MaxBackoff, 10 * time.Second},
+		{&t.Poll, time.Second},
+		{&t.MinInterval, 50 * time.Millisecond},
+		{&t.Shutdown, 2 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return t
+}
+
+// Plugin is every resource of the node on the device plugin API.
+type Plugin struct {
+	opts    Options
+	log     *slog.Logger
+	sockets *sockets
+	watch   *kubeletWatch
+	started atomic.Bool
+
+	wake chan struct{} // 1 slot: something was published
+
+	mu      sync.Mutex
+	table   *resource.Table
+	names   Names
+	adverts map[string]*advert
+}
+
+// New checks the options. It touches nothing on disk.
+func New(opts Options) (*Plugin, error) {
+	if !filepath.IsAbs(opts.Dir) || !filepath.IsAbs(opts.RegistryDir) {
+		return nil, fmt.Errorf("kubelet's directories must be absolute paths, but are %q and %q", opts.Dir, opts.RegistryDir)
+	}
+	opts.Dir, opts.RegistryDir = filepath.Clean(opts.Dir), filepath.Clean(opts.RegistryDir)
+	if opts.Lifecycle == nil {
+		return nil, errors.New("a Lifecycle is needed")
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	opts.Timing = opts.Timing.withDefaults()
+	sockets, err := newSockets(opts.Dir, opts.RegistryDir)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{
+		opts: opts, log: opts.Log, sockets: sockets,
+		watch:   newKubeletWatch(opts.Dir, opts.RegistryDir, opts.Timing.Poll, opts.Log),
+		wake:    make(chan struct{}, 1),
+		adverts: map[string]*advert{},
+	}, nil
+}
+
+// Publish makes table, with the CDI names that go with it, what kubelet is told
+// from now on. It never blocks; of several the newest wins. It may be called
+// before Run and from any goroutine.
+func (p *Plugin) Publish(table *resource.Table, names Names) {
+	p.mu.Lock()
+	p.table, p.names = table, names
+	p.mu.Unlock()
+	poke(p.wake)
+}
+
+// Run serves until ctx ends. Then every socket of ours is gone, every allocation
+// in progress answered if that was possible in time, and no goroutine left. It
+// fails if that takes longer than Timing.Shutdown, or if it ran before. Trouble
+// with kubelet is not an error of Run: it is retried, logged, and in Status.
+func (p *Plugin) Run(ctx context.Context) error {
+	if p.started.Swap(true) {
+		return errors.New("a device plugin runs once")
+	}
+	p.sockets.removeStale(ctx, p.log)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.watch.run(ctx) })
+	for {
+		select {
+		case <-p.wake:
+			p.apply(ctx, &wg)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(p.opts.Timing.Shutdown)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("device plugin: calls were still running %v after the end was asked for", p.opts.Timing.Shutdown)
+	}
+}
+
+// apply gives every resource its view of what was published last.
+func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.table == nil {
+		return
+	}
+	listed := make(map[string]struct{}, len(p.table.Resources))
+	for _, r := range p.table.Resources {
+		listed[r.Name] = struct{}{}
+		v := newView(r, p.names)
+		a, ok := p.adverts[r.Name]
+		if !ok {
+			a = newAdvert(r.Name, v, p)
+			p.adverts[r.Name] = a
+		} else {
+			a.publish(v)
+		}
+		if len(v.list) > 0 && !a.running {
+			a.running = true
+			wg.Go(func() { a.run(ctx) })
+		}
+	}
+	for name, a := range p.adverts {
+		if _, ok := listed[name]; ok {
+			continue
+		}
+		if !a.running {
+			delete(p.adverts, name)
+			continue
+		}
+		a.publish(a.view().emptied())
+	}
+}
+
+// poke fills a 1-slot channel, or finds it full.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Status is how every resource stands, sorted by name.
+func (p *Plugin) Status() []Status {
+	p.mu.Lock()
+	adverts := make([]*advert, 0, len(p.adverts))
+	for _, a := range p.adverts {
+		adverts = append(adverts, a)
+	}
+	p.mu.Unlock()
+	all := make([]Status, 0, len(adverts))
+	for _, a := range adverts {
+		all = append(all, a.status())
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Resource, b.Resource) })
+	return all
+}

@@ -1,0 +1,344 @@
+package deviceplugin
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// A resource reaches kubelet with health and topology, and Status says so.
+func TestRegisters(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table([]*inventory.Device{
+		device("a", 0), device("b", 0, 1), device("c"), broken(device("d", 1)),
+	}, nil), allNames{})
+	n.waitAllocatable(3)
+	want := []kubelettest.Device{
+		{ID: "a", Healthy: true, NUMANodes: []int{0}},
+		{ID: "b", Healthy: true, NUMANodes: []int{0, 1}},
+		{ID: "c", Healthy: true},
+		{ID: "d", NUMANodes: []int{1}},
+	}
+	if diff := cmp.Diff(want, n.kubelet.Devices(gpu)); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	s := n.waitStatus("serving", func(s Status) bool { return s.State == StateServing })
+	if s.Healthy != 3 || s.Unhealthy != 1 || s.Error != "" || s.Registrations != 1 || s.Since.IsZero() {
+		t.Errorf("status is %+v", s)
+	}
+	if !strings.HasPrefix(filepath.Base(s.Socket), "accelmux-example.com_gpu-") || len(s.Socket) > maxSocketPath {
+		t.Errorf("socket is %s", s.Socket)
+	}
+}
+
+// Kubelet may come long after the agent, and its directory with it.
+func TestKubeletAbsentAtStart(t *testing.T) {
+	for name, kind := range registrations {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, fast, false)
+			n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = kind }), allNames{})
+			n.run()
+			n.waitStatus("waiting with a reason", func(s Status) bool { return s.State == StateWaiting && s.Error != "" })
+			n.startKubelet()
+			n.waitAllocatable(2)
+			n.waitStatus("no error left", func(s Status) bool { return s.State == StateServing && s.Error == "" })
+		})
+	}
+}
+
+var registrations = map[string]config.Registration{
+	"socket": config.RegisterSocket, "watcher": config.RegisterWatcher,
+}
+
+// Kubelet restarts again and again: each time the resource comes back, on a
+// socket that no kubelet has seen, and nothing piles up.
+func TestKubeletRestarts(t *testing.T) {
+	for name, legacy := range map[string]bool{"1.37": false, "1.36": true} {
+		t.Run(name, func(t *testing.T) {
+			timing := fast
+			timing.Poll = time.Hour // file events must do
+			n := newNode(t, timing, legacy)
+			n.startKubelet()
+			n.run()
+			n.plugin.Publish(table(gpus(4), nil), allNames{})
+			n.waitAllocatable(4)
+			for range 50 {
+				if err := n.kubelet.Restart(); err != nil {
+					t.Fatal(err)
+				}
+				n.waitAllocatable(4)
+			}
+			seen := map[string]bool{}
+			for _, e := range n.recorded() {
+				if e.Type != kubelettest.EventRegistered {
+					continue
+				}
+				if seen[e.Socket] {
+					t.Errorf("%s was registered twice", e.Socket)
+				}
+				seen[e.Socket] = true
+			}
+			n.waitStatus("one socket", func(Status) bool { return len(n.sockets()) == 1 })
+		})
+	}
+}
+
+// A kubelet that was killed leaves a socket that refuses; the next one is found.
+func TestKubeletKilled(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	n.kubelet.Kill()
+	n.waitStatus("the reason", func(s Status) bool {
+		return s.State == StateWaiting && strings.Contains(s.Error, "refused")
+	})
+	n.startKubelet()
+	n.waitAllocatable(2)
+}
+
+// A directory that is removed and made again is watched again.
+func TestDirectoryMadeAgain(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	for range 3 {
+		n.kubelet.Stop()
+		if err := os.RemoveAll(n.kubelet.PluginDir()); err != nil {
+			t.Fatal(err)
+		}
+		n.waitStatus("waiting", func(s Status) bool { return s.State == StateWaiting })
+		n.startKubelet()
+		n.waitAllocatable(2)
+	}
+}
+
+// Somebody deletes our socket under a kubelet that goes on: registered again on
+// a fresh one, without a dip.
+func TestSocketVanishes(t *testing.T) {
+	for name, kind := range registrations {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, fast)
+			n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = kind }), allNames{})
+			n.waitAllocatable(2)
+			before := n.waitStatus("serving", func(s Status) bool { return s.State == StateServing }).Socket
+			if err := os.Remove(before); err != nil {
+				t.Fatal(err)
+			}
+			n.waitFor("another socket", func(s kubelettest.State) bool {
+				r := s.Resources[gpu]
+				return r.Socket != before && r.Allocatable == 2 && r.Updates > 1
+			})
+		})
+	}
+}
+
+// The stream breaks while neither side restarts: a fresh socket after a grace.
+func TestStreamBreaks(t *testing.T) {
+	for name, kind := range registrations {
+		t.Run(name, func(t *testing.T) {
+			timing := fast
+			timing.Connect = 50 * time.Millisecond
+			n := startNode(t, timing)
+			n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = kind }), allNames{})
+			n.waitAllocatable(2)
+			for range 3 {
+				before := n.waitStatus("serving", func(s Status) bool { return s.State == StateServing }).Socket
+				n.kubelet.Disconnect(gpu)
+				n.waitFor("another socket", func(s kubelettest.State) bool {
+					r := s.Resources[gpu]
+					return r.Socket != "" && r.Socket != before && r.Allocatable == 2
+				})
+				n.waitStatus("the old file is gone", func(Status) bool { return len(n.sockets()) == 1 })
+			}
+		})
+	}
+}
+
+// mutedKubelet answers Register and never connects.
+type mutedKubelet struct {
+	pluginapi.UnimplementedRegistrationServer
+	calls chan *pluginapi.RegisterRequest
+	left  chan time.Duration
+}
+
+func (m *mutedKubelet) Register(ctx context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+	deadline, _ := ctx.Deadline()
+	select {
+	case m.calls <- r:
+		m.left <- time.Until(deadline)
+	default:
+	}
+	return &pluginapi.Empty{}, nil
+}
+
+// serve listens as kubelet; the returned function ends it.
+func (m *mutedKubelet) serve(n *node) (stop func()) {
+	n.t.Helper()
+	if err := os.MkdirAll(n.kubelet.PluginDir(), 0o750); err != nil {
+		n.t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(n.kubelet.PluginDir(), "kubelet.sock"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	pluginapi.RegisterRegistrationServer(server, m)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return func() {
+		server.Stop()
+		<-done
+	}
+}
+
+func newMutedKubelet() *mutedKubelet {
+	return &mutedKubelet{calls: make(chan *pluginapi.RegisterRequest, 3), left: make(chan time.Duration, 3)}
+}
+
+// Register succeeds but no stream comes: a fresh socket is registered. The call
+// has more time than kubelet may take to dial back.
+func TestNoStreamAfterRegister(t *testing.T) {
+	timing := fast
+	timing.Connect = 20 * time.Millisecond
+	n := newNode(t, timing, false)
+	fake := newMutedKubelet()
+	defer fake.serve(n)()
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.run()
+	seen := map[string]bool{}
+	for range 3 {
+		r := <-fake.calls
+		if seen[r.GetEndpoint()] || strings.Contains(r.GetEndpoint(), "/") {
+			t.Errorf("endpoint %s is not a fresh file name", r.GetEndpoint())
+		}
+		seen[r.GetEndpoint()] = true
+		if r.GetVersion() != "v1beta1" || r.GetResourceName() != gpu || !r.GetOptions().GetGetPreferredAllocationAvailable() {
+			t.Errorf("request is %v", r)
+		}
+		if left := <-fake.left; left <= 10*time.Second {
+			t.Errorf("Register has %v, kubelet may need 10s to dial back", left)
+		}
+	}
+}
+
+// A new kubelet.sock is a new kubelet, also if it left our socket alone.
+func TestNewKubeletSocket(t *testing.T) {
+	timing := fast
+	timing.Connect, timing.Poll = time.Hour, time.Hour
+	n := newNode(t, timing, false)
+	fake := newMutedKubelet()
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.run()
+	var last string
+	for range 3 {
+		stop := fake.serve(n)
+		r := <-fake.calls
+		<-fake.left
+		if r.GetEndpoint() == last {
+			t.Errorf("%s was registered twice", last)
+		}
+		last = r.GetEndpoint()
+		stop()
+	}
+}
+
+// A name that kubelet refuses is a sentence in Status, and the others go on.
+func TestRefusedName(t *testing.T) {
+	for name, kind := range registrations {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, fast)
+			good := table(gpus(2), nil)
+			bad := table(gpus(2), func(r *resource.Resource) { r.Name, r.Registration = "a.kubernetes.io/x", kind })
+			good.Resources = append(good.Resources, bad.Resources...)
+			n.plugin.Publish(good, allNames{})
+			n.waitAllocatable(2)
+			n.waitStatus("the reason", func(s Status) bool {
+				return s.Resource == "a.kubernetes.io/x" && strings.Contains(s.Error, "invalid") && s.State != StateServing
+			})
+		})
+	}
+}
+
+// A resource is registered when it first has a unit, and then stays.
+func TestFirstAndLastUnit(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table(nil, nil), allNames{})
+	if s := n.waitStatus("empty", func(s Status) bool { return s.Resource == gpu }); s.State != StateEmpty {
+		t.Errorf("state is %s", s.State)
+	}
+	n.plugin.Publish(table(gpus(1), nil), allNames{})
+	n.waitAllocatable(1)
+	if c := n.kubelet.State().Counts; c.Registered != 1 {
+		t.Errorf("registered %d times", c.Registered)
+	}
+	n.plugin.Publish(&resource.Table{}, allNames{})
+	n.waitAllocatable(0)
+	if r := n.kubelet.State().Resources[gpu]; r.Capacity != 0 || r.Connections != 1 {
+		t.Errorf("the resource is %+v", r)
+	}
+	n.waitStatus("a note", func(s Status) bool { return s.State == StateServing && hasNote(s, "no longer configured") })
+	n.plugin.Publish(table(gpus(3), nil), allNames{})
+	n.waitAllocatable(3)
+}
+
+// The end is quick, and what kubelet asked for before it is answered.
+func TestEndAnswersAllocations(t *testing.T) {
+	n := startNode(t, fast)
+	n.life.block, n.life.entered = make(chan struct{}), make(chan struct{})
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	allocated := make(chan error, 1)
+	go func() {
+		_, err := n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1)
+		allocated <- err
+	}()
+	<-n.life.entered
+	ended := make(chan error, 1)
+	go func() { ended <- n.end() }()
+	n.waitStatus("the socket is gone", func(Status) bool { return len(n.sockets()) == 0 })
+	close(n.life.block)
+	if err := <-allocated; err != nil {
+		t.Errorf("the allocation: %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+// A call that never ends does not keep Run.
+func TestEndIsBounded(t *testing.T) {
+	timing := fast
+	timing.Shutdown = 50 * time.Millisecond
+	n := startNode(t, timing)
+	n.life.block, n.life.entered = make(chan struct{}), make(chan struct{})
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = n.kubelet.Allocate(t.Context(), "p", "c", gpu, 1)
+	}()
+	<-n.life.entered
+	if err := n.end(); err == nil {
+		t.Error("Run says nothing of the call that still runs")
+	}
+	close(n.life.block)
+	<-done
+}

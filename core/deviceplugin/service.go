@@ -1,0 +1,243 @@
+package deviceplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// confirmAfter, in times Timing.MinInterval, is when a list is sent once more
+// after a handover: the predecessor's last message may still be on its way, and
+// in kubelet the last one to arrive wins.
+const confirmAfter = 10
+
+// GetDevicePluginOptions says what kubelet must ask for; once per connection.
+func (in *instance) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	if err := in.refuseIfMuted(); err != nil {
+		return nil, err
+	}
+	return in.options, nil
+}
+
+// ListAndWatch sends the list at once, and again when kubelet would see a
+// difference.
+func (in *instance) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	handover := in.advert.streamOpened(in)
+	defer in.advert.streamClosed(in)
+	if err := in.tell(stream, handover); err != nil {
+		return err
+	}
+	// A successor has taken over. The stream stays open until kubelet ends it.
+	select {
+	case <-in.stop:
+		return in.ended()
+	case <-stream.Context().Done():
+		return stream.Context().Err()
+	}
+}
+
+func (in *instance) ended() error {
+	return status.Errorf(codes.Unavailable, "the agent that serves resource %s ends", in.advert.name)
+}
+
+// tell returns nil when the instance is muted.
+func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
+	var sent []*pluginapi.Device
+	var sentAt, confirmAt time.Time
+	if handover {
+		confirmAt = time.Now().Add(confirmAfter * in.advert.timing.MinInterval)
+	}
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for {
+		if in.refuseIfMuted() != nil {
+			return nil
+		}
+		v, changed := in.advert.viewAndChange()
+		wait := in.pace(sent, v.list, sentAt)
+		if !confirmAt.IsZero() {
+			wait = min(wait, time.Until(confirmAt))
+		}
+		if wait <= 0 {
+			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: v.list}); err != nil {
+				return err
+			}
+			sent, sentAt = v.list, time.Now()
+			if sentAt.After(confirmAt) {
+				confirmAt = time.Time{}
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-in.muted:
+		case <-in.stop:
+			return in.ended()
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		}
+	}
+}
+
+// pace is how long to wait before the list is sent.
+func (in *instance) pace(sent, list []*pluginapi.Device, sentAt time.Time) time.Duration {
+	if sentAt.IsZero() {
+		return 0
+	}
+	if sameList(sent, list) {
+		return never
+	}
+	interval := in.advert.timing.MinInterval
+	if takesAway(sent, list) {
+		interval /= 5
+	}
+	return interval - time.Since(sentAt)
+}
+
+// Allocate answers what a container gets. Kubelet remembers the answer and never
+// asks again for this container.
+func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	picked := make([][]*unit, len(r.GetContainerRequests()))
+	for i, c := range r.GetContainerRequests() {
+		units, err := in.advert.view().pick(c.GetDevicesIds())
+		if err != nil {
+			return nil, err
+		}
+		picked[i] = units
+	}
+	for _, units := range picked {
+		if err := in.advert.plugin.opts.Lifecycle.Allocate(ctx, in.advert.name, plain(units)); err != nil {
+			return nil, refusal(codes.Unavailable, err, "allocate %s of resource %s", ids(units), in.advert.name)
+		}
+	}
+	// From here on the devices count as held, so what names them now will stay.
+	// What was known before may have changed meanwhile.
+	v := in.advert.view()
+	response := &pluginapi.AllocateResponse{}
+	for _, c := range r.GetContainerRequests()[:0] {
+		units, err := v.pick(c.GetDevicesIds())
+		if err != nil {
+			return nil, err
+		}
+		answer, conflicts, err := inject(v, units)
+		if err != nil {
+			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
+		}
+		for _, conflict := range conflicts {
+			in.advert.log.Warn("devices of one container disagree", "conflict", conflict)
+		}
+		response.ContainerResponses = append(response.ContainerResponses, answer)
+	}
+	return response, nil
+}
+
+// pick finds the units that a container is to get: each once, sorted by ID.
+func (v *view) pick(wanted []string) ([]*unit, error) {
+	sorted := slices.Clone(wanted)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	if v.maxReplicas > 0 && len(sorted) > v.maxReplicas {
+		return nil, status.Errorf(codes.InvalidArgument,
+			"resource %s: the container asks for %d replicas of shared devices, but may have %d (maxReplicasPerContainer): "+
+				"ask for fewer in the pod, or raise maxReplicasPerContainer of the resource in the node configuration",
+			v.name, len(sorted), v.maxReplicas)
+	}
+	units := make([]*unit, 0, len(sorted))
+	for _, id := range sorted {
+		u, ok := v.units[id]
+		if !ok {
+			return nil, status.Errorf(codes.NotFound,
+				"resource %s has no device %q (any more): create the pod again, so that it gets another one", v.name, id)
+		}
+		if !u.healthy {
+			return nil, status.Errorf(codes.FailedPrecondition,
+				"resource %s: device %q cannot be allocated, %s: create the pod again, so that it gets another one, and see `accelmux devices`",
+				v.name, id, u.why)
+		}
+		units = append(units, u)
+	}
+	return units, nil
+}
+
+// GetPreferredAllocation never fails: a choice that is not ours to improve is
+// left to kubelet by a short answer.
+func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+	v := in.advert.view()
+	response := &pluginapi.PreferredAllocationResponse{}
+	for _, c := range r.GetContainerRequests()[:0] {
+		response.ContainerResponses = append(response.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{
+			DeviceIDs: prefer(v.candidates(c.GetAvailableDeviceIDs()), v.candidatesAnyHealth(c.GetMustIncludeDeviceIDs()), int(c.GetAllocationSize())),
+		})
+	}
+	return response, nil
+}
+
+// PreStartContainer prepares devices that want it. It is called before every
+// start, also for units that became unhealthy or left: a container whose devices
+// want no hook starts whatever happened to them.
+func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
+	v := in.advert.view()
+	var hooked []*unit
+	for _, id := range r.GetDevicesIds() {
+		u, ok := v.units[id]
+		if !ok {
+			if hook, known := in.advert.hadHook(id); known && !hook {
+				continue
+			}
+			return nil, status.Errorf(codes.NotFound,
+				"resource %s: device %q must be prepared before the container starts, but is no longer known: "+
+					"bring it back, or delete the pod so that it gets another one", v.name, id)
+		}
+		if u.Device.Hooks.Prepare {
+			hooked = append(hooked, u)
+		}
+	}
+	if len(hooked) > 0 {
+		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, plain(hooked)); err != nil {
+			return nil, refusal(codes.Unavailable, err, "prepare %s of resource %s", ids(hooked), in.advert.name)
+		}
+	}
+	return &pluginapi.PreStartContainerResponse{}, nil
+}
+
+func plain(units []*unit) []resource.Unit {
+	out := make([]resource.Unit, len(units))
+	for i, u := range units {
+		out[i] = u.Unit
+	}
+	return out
+}
+
+func ids(units []*unit) []string {
+	out := make([]string, len(units))
+	for i, u := range units {
+		out[i] = u.ID
+	}
+	return out
+}
+
+// refusal is err as kubelet shows it to a pod's owner. A status that err carries
+// keeps its code.
+func refusal(code codes.Code, err error, format string, args ...any) error {
+	message := err.Error()
+	switch s, ok := status.FromError(err); {
+	case ok:
+		code, message = s.Code(), s.Message()
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.Errorf(code, "%s: %s", fmt.Sprintf(format, args...), message)
+}

@@ -1,0 +1,137 @@
+package deviceplugin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	socketPrefix = "accelmux-"
+	socketSuffix = ".sock"
+	// maxSocketPath is what fits in sockaddr_un with its final zero byte (unix(7)).
+	maxSocketPath = 107
+	// minSlug is a slug that is its hash alone; maxSlug keeps names readable.
+	minSlug = 8
+	maxSlug = 32
+	// restOfName is what is in a name beside the slug: the prefix, 8 characters
+	// for the process, up to 10 digits, two dashes and the suffix.
+	restOfName = len(socketPrefix) + 8 + 10 + 2 + len(socketSuffix)
+)
+
+// sockets makes socket names. No name is made twice: kubelet 1.37 must never see
+// one socket path in two registrations.
+type sockets struct {
+	dirs    []string
+	process string
+	last    atomic.Uint32
+}
+
+func newSockets(dirs ...string) (*sockets, error) {
+	for _, dir := range dirs {
+		if room := maxSocketPath - len(dir) - 1 - restOfName; room < minSlug {
+			return nil, fmt.Errorf("the directory %s is too long for unix sockets in it: it must have at most %d characters",
+				dir, maxSocketPath-1-restOfName-minSlug)
+		}
+	}
+	var id [4]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, fmt.Errorf("make a name for this process: %w", err)
+	}
+	return &sockets{dirs: dirs, process: hex.EncodeToString(id[:])}, nil
+}
+
+// next is a fresh path in dir, which is one of those given to newSockets.
+func (s *sockets) next(dir, resource string) string {
+	room := min(maxSlug, maxSocketPath-len(dir)-1-restOfName)
+	name := fmt.Sprintf("%s%s-%s-%d%s", socketPrefix, slug(resource, room), s.process, s.last.Add(1), socketSuffix)
+	return filepath.Join(dir, name)
+}
+
+// slug makes a resource name fit for a file name or the name part of an
+// annotation key, in at most limit bytes (8 or more). A name that is too long
+// keeps its beginning and gets a hash; a hash alone if there is no room.
+func slug(resource string, limit int) string {
+	plain := strings.ReplaceAll(resource, "/", "_")
+	if len(plain) <= limit {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(resource))
+	hash := hex.EncodeToString(sum[:minSlug/2])
+	if limit < len(hash)+2 {
+		return hash
+	}
+	return plain[:limit-len(hash)-1] + "-" + hash
+}
+
+// removeStale removes the sockets that dead processes of ours left behind. One
+// that somebody listens on is left alone.
+func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
+	for _, dir := range s.dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				log.Warn("cannot look for stale sockets", "dir", dir, "error", err)
+			}
+			continue
+		}
+		for _, entry := range entries {
+			name := entry.Name()
+			if entry.Type()&fs.ModeSocket == 0 || !strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) {
+				continue
+			}
+			path := filepath.Join(dir, name)
+			if err := accepts(ctx, path); !errors.Is(err, syscall.ECONNREFUSED) {
+				continue
+			}
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				log.Warn("cannot remove a stale socket", "socket", path, "error", err)
+				continue
+			}
+			log.Info("removed the socket of a dead process", "socket", path)
+		}
+	}
+}
+
+// accepts tells whether somebody listens on a unix socket.
+func accepts(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// fileID tells two files of one name apart. The inode number alone does not: it
+// is used again at once on some file systems.
+type fileID struct {
+	device, inode uint64
+	modified      time.Time
+}
+
+// identify returns the zero fileID if there is no such file.
+func identify(path string) fileID {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fileID{}
+	}
+	id := fileID{modified: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.device, id.inode = sys.Dev, sys.Ino
+	}
+	return id
+}

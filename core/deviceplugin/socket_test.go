@@ -1,0 +1,91 @@
+package deviceplugin
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A name is fresh, fits, and tells the resource if there is room.
+func TestSocketNames(t *testing.T) {
+	valid := regexp.MustCompile(`^accelmux-[A-Za-z0-9._-]+-[0-9a-f]{8}-\d+\.sock$`)
+	rapid.Check(t, func(t *rapid.T) {
+		dir := "/" + strings.Repeat("d", rapid.IntRange(1, 60).Draw(t, "dir"))
+		names, err := newSockets(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, resource := range rapid.SliceOf(rapid.StringMatching(`[a-z.]{1,200}/[A-Za-z0-9._-]{1,63}`)).Draw(t, "resources") {
+			path := names.next(dir, resource)
+			if seen[path] || len(path) > maxSocketPath || filepath.Dir(path) != dir || !valid.MatchString(filepath.Base(path)) {
+				t.Fatalf("%s: %s (%d bytes)", resource, path, len(path))
+			}
+			seen[path] = true
+		}
+	})
+	if _, err := newSockets("/" + strings.Repeat("d", 80)); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a directory that is too long: %v", err)
+	}
+	if a, b := slug(strings.Repeat("a", 90)+"/x", 32), slug(strings.Repeat("a", 90)+"/y", 32); a == b {
+		t.Errorf("two resources share %s", a)
+	}
+	if got := slug("nvidia.com/gpu", 32); got != "nvidia.com_gpu" {
+		t.Errorf("slug is %s", got)
+	}
+}
+
+// Sockets of a dead process go; those of a live one, and what is not ours, stay.
+func TestStaleSockets(t *testing.T) {
+	dir, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	listen := func(name string) *net.UnixListener {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		return l
+	}
+	_ = listen("accelmux-dead-1.sock").Close()
+	_ = listen("other-dead.sock").Close()
+	live := listen("accelmux-live-1.sock")
+	defer func() { _ = live.Close() }()
+	if err := os.WriteFile(filepath.Join(dir, "accelmux-file.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	names, err := newSockets(dir, filepath.Join(dir, "absent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names.removeStale(t.Context(), slog.New(slog.DiscardHandler))
+	for name, stays := range map[string]bool{
+		"accelmux-dead-1.sock": false, "other-dead.sock": true, "accelmux-live-1.sock": true, "accelmux-file.sock": true,
+	} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, stays)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"a relative directory": {Dir: "device-plugins", RegistryDir: "/r", Lifecycle: &recorder{}},
+		"no registry":          {Dir: "/d", Lifecycle: &recorder{}},
+		"no lifecycle":         {Dir: "/d", RegistryDir: "/r"},
+		"too long":             {Dir: "/" + strings.Repeat("d", 90), RegistryDir: "/r", Lifecycle: &recorder{}},
+	} {
+		if _, err := New(opts); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

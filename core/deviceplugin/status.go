@@ -1,0 +1,41 @@
+package deviceplugin
+
+import "time"
+
+// State is how far a resource's registration is.
+type State string
+
+// The states.
+const (
+	// StateEmpty: the resource never had a unit, so kubelet has not heard of it.
+	StateEmpty State = "empty"
+	// StateWaiting: kubelet is not there, or a pause after a failure.
+	StateWaiting State = "waiting"
+	// StateRegistering: Register was called and has not answered.
+	StateRegistering State = "registering"
+	// StateConnecting: kubelet knows, and has yet to ask for the list.
+	StateConnecting State = "connecting"
+	// StateServing: kubelet has the list and takes updates.
+	StateServing State = "serving"
+)
+
+// Status is how one resource stands with kubelet.
+type Status struct {
+	Resource string
+	State    State
+	// Socket is the path that kubelet is told of; "" without one.
+	Socket string
+	// Since is when State began.
+	Since time.Time
+	// Healthy and Unhealthy count units as kubelet sees them.
+	Healthy, Unhealthy int
+	// Registrations counts the streams that kubelet opened on a new socket, or
+	// again after a restart.
+	Registrations int
+	// Error is the last thing that went wrong with the registration, as a
+	// sentence; "" once the resource is served.
+	Error string
+	// Notes are sentences on what is advertised: units without a CDI name, units
+	// that do not fit.
+	Notes []string
+}

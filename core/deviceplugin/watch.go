@@ -1,0 +1,126 @@
+package deviceplugin
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// stillAbsent is how often the log says that kubelet is still not there.
+const stillAbsent = 10 * time.Minute
+
+// kubeletWatch watches kubelet's two directories: for a kubelet.sock that comes,
+// goes or is another one, and for sockets of ours that vanish. Events make it
+// fast; a look every poll interval makes it right, also when a directory is
+// removed and made again, or when events cannot be had at all.
+type kubeletWatch struct {
+	dirs   []string
+	socket string
+	poll   time.Duration
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	kubelet fileID
+	since   time.Time     // when kubelet got this value
+	changed chan struct{} // closed and replaced at every event and poll
+}
+
+func newKubeletWatch(dir, registry string, poll time.Duration, log *slog.Logger) *kubeletWatch {
+	return &kubeletWatch{
+		dirs: []string{dir, registry}, socket: filepath.Join(dir, "kubelet.sock"),
+		poll: poll, log: log, changed: make(chan struct{}),
+	}
+}
+
+// current is which kubelet.sock there is (zero: none), since when, and a channel
+// that is closed when it is time to look again.
+func (w *kubeletWatch) current() (kubelet fileID, since time.Time, changed <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.kubelet, w.since, w.changed
+}
+
+func (w *kubeletWatch) run(ctx context.Context) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.log.Warn("no file events, kubelet's restarts are noticed by looking", "every", w.poll, "error", err)
+		watcher = &fsnotify.Watcher{} // nil channels: never ready
+	} else {
+		defer func() { _ = watcher.Close() }()
+	}
+	ticker := time.NewTicker(w.poll)
+	defer ticker.Stop()
+	watched := make([]fileID, len(w.dirs))
+	var absent absence
+	for {
+		for i, dir := range w.dirs {
+			// A directory that was made again is another one: the old watch is
+			// dead without a word.
+			if id := identify(dir); id.inode != watched[i].inode || id.device != watched[i].device {
+				watched[i] = fileID{}
+				if id != (fileID{}) && watcher.Events != nil && watcher.Add(dir) == nil {
+					watched[i] = id
+				}
+			}
+		}
+		w.look()
+		kubelet, _, _ := w.current()
+		absent.note(w.log, w.socket, kubelet == fileID{})
+		if !w.wait(ctx, watcher, ticker) {
+			return
+		}
+	}
+}
+
+// wait returns when there is something to look at, or false at the end.
+func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, ticker *time.Ticker) bool {
+	for {
+		select {
+		case event, ok := <-watcher.Events:
+			// Kubelet writes its checkpoint here all the time.
+			name := filepath.Base(event.Name)
+			ours := strings.HasPrefix(name, socketPrefix)
+			if !ok || event.Name == w.socket || ours && event.Has(fsnotify.Remove|fsnotify.Rename) ||
+				event.Name == w.dirs[0] || event.Name == w.dirs[1] {
+				return true
+			}
+		case err := <-watcher.Errors:
+			// An overflow: look at once.
+			w.log.Debug("file events were lost", "error", err)
+			return true
+		case <-ticker.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (w *kubeletWatch) look() {
+	id := identify(w.socket)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id != w.kubelet {
+		w.kubelet, w.since = id, time.Now()
+	}
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// absence logs that kubelet is missing: once, and rarely again.
+type absence struct{ logged time.Time }
+
+func (a *absence) note(log *slog.Logger, socket string, absent bool) {
+	switch {
+	case !absent:
+		a.logged = time.Time{}
+	case time.Since(a.logged) > stillAbsent:
+		a.logged = time.Now()
+		log.Info("waiting for kubelet: its registration socket does not exist", "socket", socket)
+	}
+}

@@ -1,0 +1,494 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// step is one thing that happens, and what device "a" has afterwards.
+type step struct {
+	what func(r *rig)
+	want string
+}
+
+func says(hs ...*backendv1.Health) func(*rig) {
+	return func(r *rig) {
+		for _, h := range hs {
+			r.say("a", h)
+		}
+	}
+}
+
+func waits(d time.Duration) func(*rig) { return func(r *rig) { r.wait(d) } }
+
+func resets(ok bool, message string) func(*rig) {
+	return func(r *rig) { r.judge.ResetDone(key("a"), ok, message) }
+}
+
+func restarts(r *rig) { r.restart() }
+
+func boots(r *rig) {
+	r.boot += "x"
+	r.restart()
+}
+
+func unplugs(r *rig) {
+	delete(r.devices, "a")
+	r.report()
+}
+
+func plugs(r *rig) {
+	r.plug("a")
+	r.report()
+}
+
+func restartsBackend(r *rig) {
+	r.store.Lost("mock")
+	r.judgeNow()
+	r.store.Restarted("mock")
+	r.wireGen = 0
+	r.say("a", healthy())
+}
+
+// TestStates walks through the drawing in the package comment.
+func TestStates(t *testing.T) {
+	nothing := func(*rig) {}
+	for name, steps := range map[string][]step{
+		"never seen faulty": {{says(unknown()), ""}, {says(healthy()), ""}, {says(recovered()), ""}},
+		"self clears with healthy, after the delay": {
+			{says(faulty("hot", self)), "hot:self"}, {waits(time.Hour), "hot:self"},
+			{says(healthy()), "hot:self"}, {waits(testDelay - 1), "hot:self"}, {waits(1), ""}},
+		"unknown clears nothing": {
+			{says(faulty("hot", self)), "hot:self"}, {says(unknown()), "hot:self"}, {waits(time.Hour), "hot:self"}},
+		"unknown does not take evidence away": {
+			{says(faulty("hot", self)), "hot:self"}, {says(healthy()), "hot:self"}, {says(unknown()), "hot:self"}, {waits(testDelay), ""}},
+		"reset, reboot and replacement stay with plain healthy": {
+			{says(faulty("r1", reset), faulty("r2", reboot), faulty("r3", replacement)), "r3:replacement r2:reboot r1:reset"},
+			{says(healthy()), "r3:replacement r2:reboot r1:reset"}, {waits(time.Hour), "r3:replacement r2:reboot r1:reset"}},
+		"recovered clears everything, after the delay": {
+			{says(faulty("r1", self), faulty("r2", reboot), faulty("r3", replacement)), "r3:replacement r2:reboot r1:self"},
+			{says(recovered()), "r3:replacement r2:reboot r1:self"}, {waits(testDelay - 1), "r3:replacement r2:reboot r1:self"}, {waits(1), ""}},
+		"recovered is an event": {
+			{says(faulty("x", reboot)), "x:reboot"}, {says(recovered(), healthy()), "x:reboot"}, {waits(testDelay), ""}},
+		"a fault between two looks": {
+			{says(healthy()), ""}, {says(faulty("x", reset), healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"the same fault again takes the evidence away": {
+			{says(faulty("x", reset)), "x:reset"}, {says(recovered()), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
+			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a lighter statement does not hide a graver": {
+			{says(faulty("x", reboot)), "x:reboot"}, {says(faulty("x", self)), "x:reboot"}, {says(healthy()), "x:reboot"}, {waits(time.Hour), "x:reboot"}},
+		"a graver statement takes over": {
+			{says(faulty("x", self)), "x:self"}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a new fault with the code of one that is over is new": {
+			{says(faulty("x", reboot)), "x:reboot"}, {says(recovered()), "x:reboot"}, {says(faulty("x", self)), "x:self"},
+			{says(healthy()), "x:self"}, {waits(testDelay), ""}},
+		"another fault does not clear the first": {
+			{says(faulty("x", self)), "x:self"}, {says(faulty("y", self)), "x:self y:self"}, {says(faulty("z", reset)), "z:reset x:self y:self"},
+			{says(healthy()), "z:reset x:self y:self"}, {waits(testDelay), "z:reset"}},
+
+		"a reset clears up to reset": {
+			{says(faulty("a", self), faulty("b", reset), faulty("c", reboot), healthy()), "c:reboot b:reset a:self"},
+			{resets(true, ""), "c:reboot b:reset a:self"}, {waits(testDelay), "c:reboot"}, {waits(time.Hour), "c:reboot"}},
+		"a reset waits until the backend has looked": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {waits(30 * time.Second), "x:reset"},
+			{says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(testDelay), ""}},
+		"unknown after a reset will do": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(unknown()), "x:reset"}, {waits(testDelay), ""}},
+		"another fault after a reset will do": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(faulty("y", reset)), "x:reset y:reset"}, {waits(testDelay), "y:reset"}},
+		"a backend that still says so a minute later is right": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {waits(time.Minute), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
+			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a fault after a reset that worked": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(healthy()), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
+			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a fault that is graver after a reset is no echo": {
+			{says(faulty("x", self)), "x:self"}, {resets(true, ""), "x:self"}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a reset that failed":       {{says(faulty("x", reset)), "x:reset"}, {resets(false, "no"), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a reset of a sound device": {{says(healthy()), ""}, {resets(true, ""), ""}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a reset outlives a restart": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"},
+			{func(r *rig) { r.devices["a"].Health = healthy(); restarts(r) }, "x:reset"}, {waits(testDelay), ""}},
+		"after a restart nothing is an echo": {
+			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {restarts, "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+
+		"faults outlive our restart":        {{says(faulty("x", reset), faulty("y", self)), "x:reset y:self"}, {restarts, "x:reset y:self"}, {says(healthy()), "x:reset y:self"}, {waits(testDelay), "x:reset"}},
+		"evidence outlives our restart":     {{says(faulty("x", reboot), recovered()), "x:reboot"}, {says(healthy()), "x:reboot"}, {restarts, "x:reboot"}, {waits(testDelay), ""}},
+		"faults outlive the backend":        {{says(faulty("x", reset)), "x:reset"}, {restartsBackend, "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a boot clears everything":          {{says(faulty("x", replacement), healthy()), "x:replacement"}, {boots, ""}},
+		"a boot does not clear what is now": {{says(faulty("x", replacement)), "x:replacement"}, {boots, "x:replacement"}},
+
+		"absence clears nothing":        {{says(faulty("x", reset)), "x:reset"}, {unplugs, "x:reset"}, {waits(time.Hour), "x:reset"}, {plugs, "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"absence stops the delay":       {{says(faulty("x", self)), "x:self"}, {says(healthy()), "x:self"}, {unplugs, "x:self"}, {waits(time.Hour), "x:self"}, {plugs, "x:self"}, {waits(testDelay), ""}},
+		"recovered, and then unplugged": {{says(faulty("x", reboot)), "x:reboot"}, {func(r *rig) { r.say("a", recovered()); unplugs(r) }, "x:reboot"}, {plugs, "x:reboot"}, {waits(testDelay), ""}},
+
+		"no edits": {
+			{func(r *rig) { r.devices["a"].Edits = nil; r.say("a", healthy()) }, "no-edits:self"},
+			{says(recovered()), "no-edits:self"}, {waits(time.Hour), "no-edits:self"}, {says(unknown()), "no-edits:self"},
+			{func(r *rig) { r.plug("a"); r.report() }, "no-edits:self"}, {waits(testDelay), ""}},
+		"no edits of a faulty device are nothing new": {
+			{func(r *rig) { r.devices["a"].Edits = nil; r.say("a", faulty("x", self)) }, "x:self"}, {says(healthy()), "no-edits:self x:self"}, {waits(time.Hour), "no-edits:self"}},
+		"a backend's own no-edits is its own": {
+			{says(faulty("no-edits", reset)), "no-edits:reset"}, {says(healthy()), "no-edits:reset"}, {waits(time.Hour), "no-edits:reset"},
+			{func(r *rig) { r.devices["a"].Edits = nil; r.say("a", healthy()) }, "no-edits:reset no-edits:self"}},
+		"recovered is not lost on a device without edits": {
+			{says(faulty("x", reboot)), "x:reboot"}, {func(r *rig) { r.devices["a"].Edits = nil; r.say("a", recovered()) }, "x:reboot no-edits:self"},
+			{waits(testDelay), "no-edits:self"}},
+
+		"a lost backend": {
+			{func(r *rig) { r.report(); r.store.Lost("mock") }, ""}, {waits(testHoldover - 1), ""}, {waits(1), "backend-lost:self"},
+			{func(r *rig) { r.report() }, ""}},
+		"a lost backend keeps faults, and delays stand": {
+			{says(faulty("x", self)), "x:self"}, {func(r *rig) { r.say("a", healthy()); r.store.Lost("mock") }, "x:self"},
+			{waits(30 * time.Second), "x:self"}, {waits(30 * time.Second), "x:self backend-lost:self"},
+			{func(r *rig) { r.report() }, "x:self"}, {waits(testDelay), ""}},
+		"what a backend said last counts": {{func(r *rig) { r.say("a", faulty("x", reset)); r.store.Lost("mock") }, "x:reset"}},
+		"a policy without delay":          {{func(r *rig) { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {}}) }, ""}, {says(faulty("x", self)), "x:self"}, {says(healthy()), ""}},
+		"a removed backend":               {{says(faulty("x", reset)), "x:reset"}, {func(r *rig) { r.store.Remove("mock") }, "x:reset"}, {nothing, "x:reset"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "a")
+			r.report()
+			r.judgeNow()
+			for i, s := range steps {
+				s.what(r)
+				got := codes(r.judgeNow(), "a")
+				if got != s.want {
+					t.Fatalf("after step %d the faults are %q, want %q", i+1, got, s.want)
+				}
+				if again := r.judge.Judge(r.store.Snapshot()); again != r.last {
+					t.Errorf("after step %d a second look makes another view", i+1)
+				}
+			}
+		})
+	}
+}
+
+// TestEdgeOfHealthy: Healthy is what counts for kubelet.
+func TestEdgeOfHealthy(t *testing.T) {
+	r := newRig(t, "a", "b")
+	r.report()
+	r.want("a", "")
+	r.say("a", faulty("x", self))
+	v := r.want("a", "x:self")
+	r.want("b", "")
+	f := v.Verdict(key("a")).Faults[0]
+	if f.Message != "about x" || !f.Since.Equal(r.now) || f.From != "" {
+		t.Errorf("fault is %+v", f)
+	}
+	if verdict := v.Verdict(inventory.Key{Backend: "other", ID: "a"}); !verdict.Healthy {
+		t.Error("a device of another backend with the same ID shares the fault")
+	}
+}
+
+// TestNext: whoever judges at View.Next, and never otherwise, misses nothing.
+func TestNext(t *testing.T) {
+	r := newRig(t, "a", "b")
+	r.report()
+	if v := r.judgeNow(); !v.Next.IsZero() {
+		t.Errorf("next is %v while nothing is going on", v.Next)
+	}
+	r.say("a", faulty("x", self))
+	if v := r.judgeNow(); !v.Next.IsZero() {
+		t.Errorf("next is %v, but only the backend can clear the fault", v.Next)
+	}
+	r.say("a", healthy())
+	at := r.now.Add(testDelay)
+	if v := r.judgeNow(); !v.Next.Equal(at) {
+		t.Errorf("next is %v, want %v", v.Next, at)
+	}
+	r.now = at
+	if v := r.want("a", ""); !v.Next.IsZero() {
+		t.Errorf("next is %v afterwards", v.Next)
+	}
+	r.store.Lost("mock")
+	at = r.now.Add(testHoldover)
+	if v := r.judgeNow(); !v.Next.Equal(at) {
+		t.Errorf("next is %v, want the end of the holdover %v", v.Next, at)
+	}
+	r.now = at
+	if v := r.want("b", "backend-lost:self"); !v.Next.IsZero() {
+		t.Errorf("next is %v after the holdover", v.Next)
+	}
+	r.judge.SetPolicies(map[string]BackendPolicy{"mock": {Holdover: time.Hour}})
+	r.want("b", "")
+}
+
+// TestFlapping: the more often it falls, the longer it must stay sound.
+func TestFlapping(t *testing.T) {
+	r := newRig(t, "a")
+	fall := func() time.Duration {
+		t.Helper()
+		r.say("a", faulty("x", self))
+		r.want("a", "x:self")
+		r.say("a", healthy())
+		v := r.want("a", "x:self")
+		delay := v.Next.Sub(r.now)
+		r.now = v.Next
+		r.want("a", "")
+		return delay
+	}
+	for i, want := range []time.Duration{4, 4, 4, 8, 16, 32, 64, 128, 256, 300, 300} {
+		if got := fall(); got != want*time.Second {
+			t.Errorf("fall %d costs %v, want %v", i+1, got, want*time.Second)
+		}
+	}
+	r.wait(flapWindow)
+	if got := fall(); got != testDelay {
+		t.Errorf("after ten sound minutes a fall costs %v", got)
+	}
+	for delay, want := range map[time.Duration]time.Duration{0: 0, time.Hour: time.Hour, time.Minute: maxDelay} {
+		if got := stretch(delay, 100); got != want {
+			t.Errorf("stretch(%v) is %v, want %v", delay, got, want)
+		}
+	}
+}
+
+func TestParents(t *testing.T) {
+	r := newRig(t, "gpu", "mig0", "mig1", "ci", "other")
+	r.devices["mig0"].ParentId, r.devices["mig1"].ParentId, r.devices["ci"].ParentId = "gpu", "gpu", "mig0"
+	r.devices["gpu"].Edits = nil // not usable itself: no matter to its partitions
+	r.report()
+	r.want("gpu", "no-edits:self")
+	for _, id := range []string{"mig0", "mig1", "ci", "other"} {
+		r.want(id, "")
+	}
+	r.say("mig0", faulty("p", reset))
+	r.want("mig0", "p:reset")
+	r.want("ci", "p:reset@mig0")
+	r.want("mig1", "")
+	r.want("gpu", "no-edits:self")
+	r.wait(time.Second)
+	r.say("gpu", faulty("xid-79", reboot))
+	r.want("gpu", "xid-79:reboot no-edits:self")
+	r.want("mig0", "xid-79:reboot@gpu p:reset")
+	r.want("mig1", "xid-79:reboot@gpu")
+	r.want("ci", "xid-79:reboot@gpu p:reset@mig0")
+	r.want("other", "")
+	r.say("gpu", recovered())
+	r.judgeNow()
+	r.wait(testDelay)
+	r.want("mig1", "")
+	r.want("ci", "p:reset@mig0")
+}
+
+// TestUnlistedParent: its partitions speak for it, but only together.
+func TestUnlistedParent(t *testing.T) {
+	setup := func(code string, recovery backendv1.Recovery) *rig {
+		r := newRig(t, "gpu")
+		r.say("gpu", faulty(code, recovery))
+		r.want("gpu", code+":"+strings.ToLower(strings.TrimPrefix(recovery.String(), "RECOVERY_")))
+		delete(r.devices, "gpu")
+		for _, id := range []string{"m0", "m1"} {
+			d := r.plug(id)
+			d.ParentId, d.ResetGroup, d.Health = "gpu", "g", unknown()
+		}
+		r.report()
+		return r
+	}
+	t.Run("plain", func(t *testing.T) {
+		r := setup("hot", self)
+		r.want("m0", "hot:self@gpu")
+		r.say("m0", healthy())
+		r.judgeNow()
+		r.wait(time.Hour)
+		r.want("m0", "hot:self@gpu")
+		r.say("m1", healthy())
+		r.want("m1", "hot:self@gpu")
+		r.wait(testDelay)
+		r.want("m1", "")
+	})
+	t.Run("recovered", func(t *testing.T) {
+		r := setup("x", reboot)
+		r.say("m0", recovered())
+		r.say("m1", healthy())
+		r.judgeNow()
+		r.wait(time.Hour)
+		r.want("m0", "x:reboot@gpu")
+		r.say("m1", recovered())
+		r.judgeNow()
+		r.wait(testDelay)
+		r.want("m0", "")
+	})
+	t.Run("reset of all", func(t *testing.T) {
+		r := setup("x", reset)
+		r.want("m0", "x:reset@gpu")
+		r.judge.ResetDone(key("m0"), true, "")
+		r.want("m0", "x:reset@gpu")
+		r.wait(testDelay)
+		r.want("m1", "")
+	})
+	t.Run("reset of one", func(t *testing.T) {
+		r := setup("x", reset)
+		r.devices["m1"].ResetGroup = ""
+		r.report()
+		r.want("m0", "x:reset@gpu")
+		r.judge.ResetDone(key("m0"), true, "")
+		r.judgeNow()
+		r.wait(time.Hour)
+		r.want("m0", "x:reset@gpu")
+	})
+	t.Run("reset of one with a listed parent", func(t *testing.T) {
+		r := setup("x", reset)
+		r.plug("gpu")
+		r.report()
+		r.want("m0", "x:reset@gpu")
+		r.judge.ResetDone(key("m0"), true, "")
+		r.judgeNow()
+		r.wait(time.Hour)
+		r.want("m0", "x:reset@gpu")
+	})
+}
+
+func TestFaultsAreBounded(t *testing.T) {
+	r := newRig(t, "a")
+	for i := range 30 {
+		r.say("a", faulty(fmt.Sprintf("s%02d", i), self))
+		r.wait(time.Second)
+	}
+	r.say("a", faulty("worst", replacement))
+	v := r.judgeNow()
+	faults := v.Verdict(key("a")).Faults
+	if len(faults) != maxFaults || faults[0].Code != "worst" || faults[1].Code != "s00" {
+		t.Fatalf("%d faults are kept, first %+v", len(faults), faults[:2])
+	}
+	// All are over, and a new one comes: it must not be lost among them.
+	r.say("a", recovered())
+	r.judgeNow()
+	r.say("a", faulty("new", self))
+	if got := codes(r.judgeNow(), "a"); !strings.Contains(got, "new:self") {
+		t.Fatalf("faults are %s", got)
+	}
+	r.wait(time.Hour)
+	r.want("a", "new:self")
+}
+
+func TestAbsentDevicesAreBounded(t *testing.T) {
+	r := newRig(t)
+	for round := range 3 {
+		clear(r.devices)
+		for i := range inventory.MaxDevices {
+			id := fmt.Sprintf("r%d-%d", round, i)
+			r.plug(id).Health = faulty("x", reset)
+		}
+		r.report()
+		r.judgeNow()
+		r.wait(time.Second)
+	}
+	clear(r.devices)
+	r.report()
+	v := r.judgeNow()
+	if n := len(v.faults); n != maxAbsent {
+		t.Errorf("%d absent devices are remembered, want %d", n, maxAbsent)
+	}
+	for id, want := range map[string]bool{"r0-1": true, "r2-1": false, "r2-8191": false} {
+		if got := v.Verdict(key(id)).Healthy; got != want {
+			t.Errorf("%s: healthy is %v", id, got)
+		}
+	}
+	// All faulty and all listed again after a restart: nothing is dropped.
+	r.open()
+	if v = r.judgeNow(); len(v.faults) != maxAbsent {
+		t.Errorf("after a restart %d are remembered", len(v.faults))
+	}
+}
+
+func TestResetMessage(t *testing.T) {
+	r := newRig(t, "a")
+	r.say("a", faulty("x", reset))
+	r.want("a", "x:reset")
+	r.judge.ResetDone(key("a"), false, "device busy")
+	if got := r.judgeNow().Verdict(key("a")).Faults[0].Message; got != "about x (reset failed: device busy)" {
+		t.Errorf("message is %q", got)
+	}
+	r.open()
+	if got := r.judgeNow().Verdict(key("a")).Faults[0].Message; got != "about x (reset failed: device busy)" {
+		t.Errorf("message after a restart is %q", got)
+	}
+	r.judge.ResetDone(key("a"), true, "")
+	if got := r.judgeNow().Verdict(key("a")).Faults[0].Message; got != "about x" {
+		t.Errorf("message is %q", got)
+	}
+	r.judge.ResetDone(inventory.Key{Backend: "other", ID: "a"}, true, "") // nobody knows it
+}
+
+// TestViewsNeverChange: an old view still says what it said.
+func TestViewsNeverChange(t *testing.T) {
+	r := newRig(t, "a")
+	r.say("a", faulty("x", self))
+	old := r.judgeNow()
+	r.say("a", faulty("y", reboot))
+	r.want("a", "y:reboot x:self")
+	r.say("a", recovered())
+	r.judgeNow()
+	r.wait(time.Hour)
+	r.want("a", "")
+	if got := codes(old, "a"); got != "x:self" {
+		t.Errorf("the old view says %q", got)
+	}
+}
+
+func TestNilSnapshot(t *testing.T) {
+	r := newRig(t)
+	if v := r.judge.Judge(nil); !v.Verdict(key("a")).Healthy || r.judge.Judge(nil) != v {
+		t.Error("a nil snapshot is not an empty one")
+	}
+}
+
+// TestConcurrentUse is for the race detector.
+func TestConcurrentUse(t *testing.T) {
+	r := newRig(t, "a", "b")
+	r.judge.file.replace = func(string, []byte) error { return nil }
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, f := range []func(){
+		func() { r.judge.ResetDone(key("a"), true, "") },
+		func() { r.judge.ResetDone(key("b"), false, "no") },
+		func() { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {Delay: testDelay}}) },
+		func() { _ = r.judge.Notes() },
+	} {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					f()
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		r.say("a", []*backendv1.Health{healthy(), faulty("x", reset), recovered()}[i%3])
+		v := r.judgeNow()
+		wg.Go(func() { _ = codes(v, "a") })
+	}
+	close(done)
+	wg.Wait()
+}
+
+func BenchmarkReportAndJudge(b *testing.B) {
+	for name, bad := range map[string]int{"all sound": 0, "all faulty": inventory.MaxDevices} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b)
+			for i := range inventory.MaxDevices {
+				d := r.plug(fmt.Sprintf("GPU-%05d", i))
+				if i < bad {
+					d.Health = faulty("x", reset)
+				}
+			}
+			r.report()
+			r.judgeNow()
+			for i := 0; b.Loop(); i++ {
+				r.say("GPU-00000", []*backendv1.Health{healthy(), faulty("y", self)}[i%2])
+				r.judgeNow()
+			}
+		})
+	}
+}

@@ -1,0 +1,267 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// episode is one fault as the model sees it: not what the judge should do in
+// every case, but what it may never do.
+type episode struct {
+	recovery inventory.Recovery // the gravest said since it stands
+	evidence bool               // something was said or done that may clear it
+	at       time.Time          // when the evidence came
+	reset    time.Time          // when a reset worked that nobody confirmed yet
+}
+
+// model drives a rig at random and checks after every look that nothing that was
+// said is forgotten and that nothing is cleared without evidence.
+type model struct {
+	*rig
+	episodes map[string]map[string]*episode // by device and code
+	seen     map[string]map[string]bool     // faults in the last view
+	lost     bool
+}
+
+func (m *model) device(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "b"}).Draw(t, "device")
+}
+
+func (m *model) listed(id string) bool { return m.devices[id] != nil }
+
+func (m *model) episodesOf(id string) map[string]*episode {
+	if m.episodes[id] == nil {
+		m.episodes[id] = map[string]*episode{}
+	}
+	return m.episodes[id]
+}
+
+// note is what the statement means for the model.
+func (m *model) note(id string, h *backendv1.Health) {
+	all := m.episodesOf(id)
+	for code, e := range all {
+		if e.reset.IsZero() || e.evidence {
+			continue
+		}
+		if h.State != backendv1.HealthState_HEALTH_STATE_UNHEALTHY || h.Code != code {
+			e.evidence, e.at = true, m.now
+		} else if m.now.Sub(e.reset) >= resetGrace || inventory.Recovery(h.Recovery) > e.recovery {
+			e.reset = time.Time{}
+		}
+	}
+	switch {
+	case h.State == backendv1.HealthState_HEALTH_STATE_UNHEALTHY:
+		e, r := all[h.Code], inventory.Recovery(h.Recovery)
+		if e == nil || e.evidence {
+			e = &episode{recovery: r}
+			all[h.Code] = e
+		}
+		e.recovery = max(e.recovery, r)
+	case h.State == backendv1.HealthState_HEALTH_STATE_HEALTHY:
+		for _, e := range all {
+			if !e.evidence && (h.Recovered || e.recovery == inventory.RecoverySelf) {
+				e.evidence, e.at = true, m.now
+			}
+		}
+	}
+}
+
+func (m *model) reportAll() {
+	m.report()
+	m.lost = false
+	for id, d := range m.devices {
+		m.note(id, d.Health)
+	}
+}
+
+func (m *model) actions() map[string]func(*rapid.T) {
+	statement := rapid.Custom(func(t *rapid.T) *backendv1.Health {
+		switch rapid.IntRange(0, 5).Draw(t, "state") {
+		case 0:
+			return recovered()
+		case 1, 2:
+			return healthy()
+		case 3:
+			return unknown()
+		}
+		return faulty(rapid.SampledFrom([]string{"c1", "c2", "c3"}).Draw(t, "code"),
+			backendv1.Recovery(rapid.IntRange(1, 4).Draw(t, "recovery")))
+	})
+	return map[string]func(*rapid.T){
+		"say": func(t *rapid.T) {
+			id := m.device(t)
+			if !m.listed(id) {
+				t.Skip("not listed")
+			}
+			m.devices[id] = &backendv1.Device{Id: id, Class: "gpu", Health: statement.Draw(t, "health"), Edits: m.devices[id].Edits}
+			m.reportAll()
+		},
+		"unplug": func(t *rapid.T) {
+			delete(m.devices, m.device(t))
+			m.reportAll()
+		},
+		"plug": func(t *rapid.T) {
+			id := m.device(t)
+			if m.listed(id) {
+				t.Skip("listed")
+			}
+			m.plug(id).Health = statement.Draw(t, "health")
+			m.reportAll()
+		},
+		"wait": func(t *rapid.T) {
+			m.look() // skipped snapshots are remembered for a minute only
+			m.wait(rapid.SampledFrom([]time.Duration{time.Second, testDelay, 10 * time.Second, 2 * time.Minute}).Draw(t, "for"))
+		},
+		"lose": func(*rapid.T) {
+			m.store.Lost("mock")
+			m.lost = true
+		},
+		"restart of the backend": func(*rapid.T) {
+			m.store.Lost("mock")
+			m.store.Restarted("mock")
+			m.wireGen, m.lost = 0, true
+		},
+		"restart": func(*rapid.T) {
+			// What was said and not looked at dies with the process, as with a
+			// power cut; so look first, and die right after.
+			m.look()
+			m.newStore()
+			m.open()
+			m.reportAll()
+		},
+		"boot": func(*rapid.T) {
+			m.boot += "x"
+			m.newStore()
+			m.open()
+			clear(m.episodes)
+			clear(m.seen)
+			m.reportAll()
+		},
+		"reset": func(t *rapid.T) {
+			m.look() // the core resets what it has judged
+			id, ok := m.device(t), rapid.Bool().Draw(t, "worked")
+			m.judge.ResetDone(key(id), ok, "message")
+			for _, e := range m.episodesOf(id) {
+				if ok && !e.evidence && e.recovery <= inventory.RecoveryReset {
+					e.reset = m.now
+				}
+			}
+		},
+		"look": func(*rapid.T) { m.look() },
+	}
+}
+
+// look judges and checks all that must hold.
+func (m *model) look() {
+	if !m.lost {
+		for id, d := range m.devices {
+			m.note(id, d.Health) // what is in force counts at every look
+		}
+	}
+	v := m.judgeNow()
+	for _, id := range []string{"a", "b"} {
+		verdict := v.Verdict(key(id))
+		if verdict.Healthy != (len(verdict.Faults) == 0) {
+			m.t.Fatalf("%s: healthy is %v with %v", id, verdict.Healthy, verdict.Faults)
+		}
+		has := map[string]bool{}
+		for i, f := range verdict.Faults {
+			if i > 0 && f.Recovery > verdict.Faults[i-1].Recovery {
+				m.t.Fatalf("%s: %v hides a graver fault", id, verdict.Faults)
+			}
+			if f.Code == CodeBackendLost {
+				continue
+			}
+			has[f.Code] = true
+			e := m.episodesOf(id)[f.Code]
+			if e == nil {
+				m.t.Fatalf("%s: fault %s was never said", id, f.Code)
+			}
+			if f.Recovery < e.recovery && !e.evidence {
+				m.t.Fatalf("%s: fault %s says only %v, and it was %v", id, f.Code, f.Recovery, e.recovery)
+			}
+		}
+		for code, e := range m.episodesOf(id) {
+			if has[code] {
+				continue
+			}
+			if !e.evidence {
+				m.t.Fatalf("%s: fault %s (%v) is gone without evidence", id, code, e.recovery)
+			}
+			if m.seen[id][code] && m.now.Before(e.at.Add(testDelay)) {
+				m.t.Fatalf("%s: fault %s is gone before its delay passed", id, code)
+			}
+			delete(m.episodesOf(id), code)
+		}
+		m.seen[id] = has
+	}
+	if again := m.judge.Judge(m.store.Snapshot()); again != v {
+		m.t.Fatalf("a second look makes another view")
+	}
+	m.checkFile()
+}
+
+// checkFile: whoever opens the file now knows the same faults.
+func (m *model) checkFile() {
+	other, err := Open(Options{Path: m.path, BootID: m.boot, Now: m.clock})
+	if err != nil || len(other.Notes()) > 0 {
+		m.t.Fatalf("open: %v, %q", err, other.Notes())
+	}
+	if want, got := flags(m.judge), flags(other); !maps.Equal(want, got) {
+		m.t.Fatalf("in the file is %v, in memory %v", got, want)
+	}
+}
+
+func flags(j *Judge) map[string]string {
+	out := map[string]string{}
+	for k, r := range j.records {
+		for _, f := range r.faults {
+			out[k.ID+" "+f.code] = fmt.Sprint(f.recovery, !f.over.IsZero(), !f.reset.IsZero(), f.note)
+		}
+	}
+	return out
+}
+
+// TestModel runs random histories, with restarts of everything in them.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		m := &model{
+			rig: newRigIn(t, dir, "a", "b"), episodes: map[string]map[string]*episode{}, seen: map[string]map[string]bool{},
+		}
+		m.judge.file.replace = writeFast
+		m.reportAll()
+		actions := m.actions()
+		actions[""] = func(*rapid.T) { m.judge.file.replace = writeFast }
+		t.Repeat(actions)
+
+		// Rule 3: whatever happened, there is a way back.
+		for _, id := range []string{"a", "b"} {
+			m.plug(id).Health = recovered()
+		}
+		m.reportAll()
+		m.look()
+		m.wait(maxDelay)
+		v := m.judgeNow()
+		for _, id := range []string{"a", "b"} {
+			if got := codes(v, id); got != "" {
+				t.Fatalf("%s has no way back from %s", id, got)
+			}
+		}
+	})
+}
+
+// writeFast leaves out the fsyncs of replaceFile, which a test need not wait for.
+func writeFast(path string, data []byte) error { return os.WriteFile(path, data, 0o600) }

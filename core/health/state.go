@@ -1,0 +1,169 @@
+package health
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// The state file is one header line and then JSON:
+//
+//	accelmux-health v1 sha256:<hex of the SHA-256 of all bytes after this line>
+//	{"bootID":"...","devices":[...]}
+//
+// The sum is over the bytes as they are, so that it holds however JSON is
+// written. Unknown fields are ignored: a newer version may have added them. A
+// change that an older reader would get wrong needs another version.
+const (
+	stateMagic   = "accelmux-health"
+	stateVersion = "v1"
+	// maxStateFile bounds what is read; 8,192 devices with 16 faults each need less.
+	maxStateFile = 256 << 20
+	// maxStoredMessage is what the file keeps of a message: enough to know it by.
+	maxStoredMessage = 256
+)
+
+type state struct {
+	BootID  string        `json:"bootID"`
+	Devices []stateDevice `json:"devices"`
+}
+
+type stateDevice struct {
+	Backend string       `json:"backend"`
+	ID      string       `json:"id"`
+	Seen    time.Time    `json:"seen"`
+	Faults  []stateFault `json:"faults"`
+}
+
+type stateFault struct {
+	Code     string    `json:"code"`
+	Message  string    `json:"message,omitempty"`
+	Note     string    `json:"note,omitempty"`
+	Recovery string    `json:"recovery"`
+	Since    time.Time `json:"since"`
+	// Over and Reset are flags, not times: the delay starts again after a restart.
+	Over    bool `json:"over,omitempty"`
+	Reset   bool `json:"reset,omitempty"`
+	Derived bool `json:"derived,omitempty"`
+}
+
+// encodeState is the whole content of the file, the same for the same records.
+func encodeState(bootID string, records map[inventory.Key]*record) ([]byte, error) {
+	s := state{BootID: bootID, Devices: []stateDevice{}}
+	keys := slices.SortedFunc(maps.Keys(records), func(a, b inventory.Key) int {
+		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.ID, b.ID))
+	})
+	for _, k := range keys {
+		r := records[k]
+		if len(r.faults) == 0 {
+			continue
+		}
+		d := stateDevice{Backend: k.Backend, ID: k.ID, Seen: r.seen.UTC().Round(0)}
+		for _, f := range r.faults {
+			d.Faults = append(d.Faults, stateFault{
+				Code: f.code, Message: shorten(f.message, maxStoredMessage), Note: shorten(f.note, maxStoredMessage),
+				Recovery: f.recovery.String(), Since: f.since.UTC().Round(0),
+				Over: !f.over.IsZero(), Reset: !f.reset.IsZero(), Derived: f.derived,
+			})
+		}
+		s.Devices = append(s.Devices, d)
+	}
+	payload, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode health state: %w", err)
+	}
+	payload = append(payload, '\n')
+	sum := sha256.Sum256(payload)
+	header := fmt.Sprintf("%s %s sha256:%s\n", stateMagic, stateVersion, hex.EncodeToString(sum[:]))
+	return append([]byte(header), payload...), nil
+}
+
+// decodeState checks the header and the sum.
+func decodeState(data []byte) (state, error) {
+	var s state
+	header, payload, ok := bytes.Cut(data, []byte("\n"))
+	fields := bytes.Split(header, []byte(" "))
+	if !ok || len(fields) != 3 || string(fields[0]) != stateMagic {
+		return s, fmt.Errorf("it does not start as a health state file does")
+	}
+	if version := string(fields[1]); version != stateVersion {
+		return s, fmt.Errorf("its version is %.20q; this program reads only %s", version, stateVersion)
+	}
+	sum := sha256.Sum256(payload)
+	if string(fields[2]) != "sha256:"+hex.EncodeToString(sum[:]) {
+		return s, fmt.Errorf("its content does not fit its checksum")
+	}
+	if err := json.Unmarshal(payload, &s); err != nil {
+		return state{}, fmt.Errorf("its content is malformed: %w", err)
+	}
+	return s, nil
+}
+
+// restore makes records of a decoded file, within the bounds that hold for them.
+// Delays start again at now.
+func (s state) restore(now time.Time) map[inventory.Key]*record {
+	records := make(map[inventory.Key]*record, len(s.Devices))
+	for _, d := range s.Devices {
+		k := inventory.Key{Backend: d.Backend, ID: d.ID}
+		if d.Backend == "" || d.ID == "" || records[k] != nil {
+			continue
+		}
+		r := &record{seen: d.Seen}
+		for _, f := range d.Faults {
+			if f.Code == "" || r.find(f.Code, f.Derived) != nil {
+				continue
+			}
+			n := &fault{
+				code: f.Code, message: f.Message, note: f.Note, recovery: parseRecovery(f.Recovery),
+				since: f.Since, derived: f.Derived,
+			}
+			if f.Over {
+				n.over = now
+			}
+			if f.Reset {
+				// The backend was restarted with us: what it says is no echo.
+				n.reset = now.Add(-resetGrace)
+			}
+			r.faults = append(r.faults, n)
+		}
+		r.sort()
+		if len(r.faults) > maxFaults {
+			r.faults = r.faults[:maxFaults]
+		}
+		if len(r.faults) > 0 {
+			records[k] = r
+		}
+	}
+	return records
+}
+
+// parseRecovery takes a word it does not know for the gravest recovery: a newer
+// version may have thought of a graver one.
+func parseRecovery(word string) inventory.Recovery {
+	for r := inventory.RecoverySelf; r < inventory.RecoveryReplacement; r++ {
+		if r.String() == word {
+			return r
+		}
+	}
+	return inventory.RecoveryReplacement
+}
+
+// shorten cuts s to at most limit bytes without splitting a character.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}

@@ -1,0 +1,362 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+func TestOpenNeedsOptions(t *testing.T) {
+	for _, o := range []Options{{}, {Path: "x"}, {BootID: "x"}} {
+		if _, err := Open(o); err == nil {
+			t.Errorf("Open(%+v) succeeds", o)
+		}
+	}
+}
+
+func TestBootID(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := BootID(dir); err == nil {
+		t.Error("no procfs, no error")
+	}
+	name := filepath.Join(dir, "sys/kernel/random/boot_id")
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]string{
+		"f0f1c3a2-0000-4000-8000-0123456789ab\n": "f0f1c3a2-0000-4000-8000-0123456789ab",
+		"":                                       "", "\n": "", "not a UUID": "", strings.Repeat("a", 65): "",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := BootID(dir); got != want || (err == nil) != (want != "") {
+			t.Errorf("BootID of %q is %q, %v", content, got, err)
+		}
+	}
+}
+
+// TestFileIsWrittenOnlyOnChange: and with it everything around the file.
+func TestFileIsWrittenOnlyOnChange(t *testing.T) {
+	r := newRig(t, "a", "b")
+	dir := filepath.Dir(r.path)
+	writes := 0
+	real := r.judge.file.replace
+	r.judge.file.replace = func(path string, data []byte) error {
+		writes++
+		return real(path, data)
+	}
+	expect := func(n int, when string) {
+		t.Helper()
+		r.judgeNow()
+		if writes != n {
+			t.Errorf("%d writes %s, want %d", writes, when, n)
+		}
+		writes = 0
+	}
+	r.report()
+	expect(0, "of nothing")
+	if names := dirNames(t, dir); len(names) != 0 {
+		t.Errorf("files %v while nothing is to be remembered", names)
+	}
+	r.say("a", faulty("x", reset))
+	expect(1, "of a fault")
+	r.say("b", unknown())
+	expect(0, "of what is no fault")
+	words := faulty("x", reset)
+	words.Message = "other words"
+	r.say("a", words)
+	expect(0, "of words")
+	r.wait(time.Hour)
+	expect(0, "of time")
+	r.say("a", recovered())
+	expect(1, "of evidence")
+	r.wait(testDelay)
+	expect(1, "of the end of a fault")
+	if names := dirNames(t, dir); !slices.Equal(names, []string{"health.json"}) {
+		t.Errorf("files are %v", names)
+	}
+	info, err := os.Stat(r.path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode is %v, %v", info.Mode(), err)
+	}
+	if notes := r.judge.Notes(); len(notes) != 0 {
+		t.Errorf("notes: %v", notes)
+	}
+}
+
+// TestUnusableFile: whatever is wrong with the file, it is moved aside, a note
+// says so, and everything goes on without it.
+func TestUnusableFile(t *testing.T) {
+	r := newRig(t, "a")
+	r.say("a", faulty("x", reset))
+	r.judgeNow()
+	good, err := os.ReadFile(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flip := slices.Clone(good)
+	flip[len(flip)-10] ^= 1
+	badJSON := seal("{")
+	for name, tc := range map[string]struct {
+		content string
+		want    string
+	}{
+		"empty":          {"", "does not start as"},
+		"no header":      {"{}", "does not start as"},
+		"other file":     {"hello world again\n{}", "does not start as"},
+		"truncated":      {string(good[:len(good)/2]), "checksum"},
+		"one bit":        {string(flip), "checksum"},
+		"appended":       {string(good) + " ", "checksum"},
+		"newer version":  {strings.Replace(string(good), " v1 ", " v2 ", 1), `version is "v2"`},
+		"malformed JSON": {badJSON, "malformed"},
+		"wrong types":    {seal(`{"devices":7}`), "malformed"},
+		"NULs":           {strings.Repeat("\x00", 4096), "does not start as"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "a")
+			if err := os.WriteFile(r.path, []byte(tc.content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r.open()
+			notes := r.judge.Notes()
+			if len(notes) != 1 || !strings.Contains(notes[0], tc.want) || !strings.Contains(notes[0], ".corrupt-1") {
+				t.Errorf("notes are %q, want %q", notes, tc.want)
+			}
+			if aside, err := os.ReadFile(r.path + ".corrupt-1"); err != nil || string(aside) != tc.content {
+				t.Errorf("moved aside: %q, %v", aside, err)
+			}
+			r.say("a", faulty("y", reset))
+			r.want("a", "y:reset")
+			r.open()
+			r.want("a", "y:reset")
+			if len(r.judge.Notes()) != 0 {
+				t.Errorf("notes are %q after the file is good again", r.judge.Notes())
+			}
+		})
+	}
+}
+
+func TestQuarantineIsBounded(t *testing.T) {
+	r := newRig(t)
+	base := time.Now().Add(-time.Hour)
+	for i := range 12 {
+		content := fmt.Sprintf("bad %02d", i)
+		if err := os.WriteFile(r.path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(r.path, time.Time{}, base.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		r.open()
+	}
+	var kept []string
+	for _, name := range dirNames(t, filepath.Dir(r.path)) {
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(r.path), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, string(data))
+	}
+	slices.Sort(kept)
+	if want := []string{"bad 07", "bad 08", "bad 09", "bad 10", "bad 11"}; !slices.Equal(kept, want) {
+		t.Errorf("kept are %q, want the newest five", kept)
+	}
+}
+
+func TestDirectoryInsteadOfFile(t *testing.T) {
+	r := newRig(t, "a")
+	if err := os.MkdirAll(filepath.Join(r.path, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	if notes := r.judge.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "not a regular file") {
+		t.Errorf("notes are %q", notes)
+	}
+	r.say("a", faulty("x", reset))
+	r.judgeNow()
+	r.open()
+	r.want("a", "x:reset")
+}
+
+func TestLeftoversAreSwept(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Dir(r.path)
+	for _, name := range []string{".health.json.tmp-123", ".other.json.tmp-1", "health.json.tmp-1"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.open()
+	if got, want := dirNames(t, dir), []string{".other.json.tmp-1", "health.json.tmp-1"}; !slices.Equal(got, want) {
+		t.Errorf("files are %v, want %v", got, want)
+	}
+}
+
+// TestNewerFields: a newer version may have added to the file.
+func TestNewerFields(t *testing.T) {
+	r := newRig(t, "a")
+	content := seal(`{"bootID":"b00t-1","mood":"good","devices":[
+		{"backend":"mock","id":"a","colour":3,"faults":[
+			{"code":"x","recovery":"exorcism","since":"2030-01-01T00:00:00Z","wave":[1]},
+			{"code":"y","recovery":"self","since":"2030-01-01T00:00:00Z"},
+			{"code":"y","recovery":"reset"}, {"code":""}]},
+		{"backend":"mock","id":"a","faults":[{"code":"z","recovery":"reset"}]},
+		{"backend":"","id":"b","faults":[{"code":"z","recovery":"reset"}]},
+		{"backend":"mock","id":"c","faults":null}]}`)
+	if err := os.WriteFile(r.path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	if len(r.judge.Notes()) != 0 {
+		t.Errorf("notes: %v", r.judge.Notes())
+	}
+	v := r.want("a", "x:replacement y:self")
+	if len(v.faults) != 1 {
+		t.Errorf("faults are %+v", v.faults)
+	}
+}
+
+// TestFailedWrite: the disk is full. Verdicts hold, a note says so, it is tried
+// again with growing pauses, and once there is room everything is written.
+func TestFailedWrite(t *testing.T) {
+	r := newRig(t, "a")
+	real, attempts := r.judge.file.replace, 0
+	r.judge.file.replace = func(path string, _ []byte) error {
+		attempts++
+		return fmt.Errorf("write %s: %w", path, syscall.ENOSPC)
+	}
+	r.say("a", faulty("x", reset))
+	v := r.want("a", "x:reset")
+	notes := r.judge.Notes()
+	if len(notes) != 1 || !strings.Contains(notes[0], "no space left on device") {
+		t.Errorf("notes are %q", notes)
+	}
+	last := time.Duration(0)
+	for range 10 {
+		wait := v.Next.Sub(r.now)
+		if wait < last || wait < minRetry || wait > maxRetry+maxRetry/4 {
+			t.Errorf("the next attempt is after %v, the one before after %v", wait, last)
+		}
+		last = min(wait, maxRetry)
+		r.wait(wait - 1)
+		before := attempts
+		r.say("a", []func() *rigHealth{func() *rigHealth { return faulty("x", reset) }, func() *rigHealth { return faulty("y", reset) }}[attempts%2]())
+		if r.judgeNow(); attempts != before {
+			t.Errorf("attempt %d came too early", attempts)
+		}
+		r.wait(1)
+		if v = r.judgeNow(); attempts != before+1 {
+			t.Errorf("no attempt at View.Next")
+		}
+	}
+	if err := r.judge.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Close: %v", err)
+	}
+	r.judge.file.replace = real
+	if err := r.judge.Close(); err != nil || len(r.judge.Notes()) != 0 {
+		t.Errorf("with room again: %v, notes %q", err, r.judge.Notes())
+	}
+	want := codes(r.last, "a")
+	r.open()
+	r.want("a", want)
+}
+
+func TestReplaceFileFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(filepath.Join(dir, "file", "state"), nil); err == nil {
+		t.Error("a directory that is a file: no error")
+	}
+	target := filepath.Join(dir, "state")
+	if err := os.MkdirAll(filepath.Join(target, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(target, []byte("x")); err == nil {
+		t.Error("a file over a directory: no error")
+	}
+	if got := dirNames(t, dir); !slices.Equal(got, []string{"file", "state"}) {
+		t.Errorf("files are %v: a temporary file is left", got)
+	}
+}
+
+// TestImpossibleDirectory: a path that cannot exist costs memory, nothing else.
+func TestImpossibleDirectory(t *testing.T) {
+	r := newRig(t, "a")
+	file := filepath.Join(filepath.Dir(r.path), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.path = filepath.Join(file, "health.json")
+	r.open()
+	r.say("a", faulty("x", reset))
+	r.want("a", "x:reset")
+	if notes := r.judge.Notes(); len(notes) < 2 || !strings.Contains(strings.Join(notes, "\n"), "not a directory") {
+		t.Errorf("notes are %q", notes)
+	}
+}
+
+// TestSlowDisk: a write that took long is followed by a rest, but not for ever.
+func TestSlowDisk(t *testing.T) {
+	r := newRig(t, "a")
+	real, writes := r.judge.file.replace, 0
+	r.judge.file.replace = func(path string, data []byte) error {
+		writes++
+		r.wait(time.Second)
+		return real(path, data)
+	}
+	r.say("a", faulty("x", reset))
+	r.judgeNow()
+	r.say("a", faulty("y", reset))
+	v := r.want("a", "x:reset y:reset")
+	if writes != 1 || !v.Next.Equal(r.now.Add(9*time.Second)) {
+		t.Errorf("%d writes, next is %v", writes, v.Next)
+	}
+	r.now = v.Next
+	if r.judgeNow(); writes != 2 {
+		t.Errorf("%d writes after the rest", writes)
+	}
+	r.open()
+	r.want("a", "x:reset y:reset")
+}
+
+// TestMessagesInTheFileAreBounded keeps the file small however much backends say.
+func TestMessagesInTheFileAreBounded(t *testing.T) {
+	records := map[inventory.Key]*record{key("a"): {faults: []*fault{{
+		code: "x", message: strings.Repeat("é", 512), note: strings.Repeat("n", 1024), recovery: inventory.RecoveryReset,
+	}}}}
+	data, err := encodeState("b", records)
+	if err != nil || len(data) > 2*maxStoredMessage+500 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+func FuzzDecodeState(f *testing.F) {
+	f.Add([]byte(seal(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self"}]}]}`)), false)
+	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self","over":true}]}]}`), true)
+	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
+		if sign {
+			data = []byte(seal(string(data)))
+		}
+		s, err := decodeState(data)
+		if err != nil {
+			return
+		}
+		records := s.restore(time.Unix(0, 0))
+		for k, r := range records {
+			if k.Backend == "" || k.ID == "" || len(r.faults) == 0 || len(r.faults) > maxFaults {
+				t.Errorf("record %v: %+v", k, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,101 @@
+package health
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// View is the verdicts on one snapshot. It never changes.
+type View struct {
+	// Generation is the snapshot's.
+	Generation uint64
+	// Next is when to call Judge again even if nothing is reported: a delay or a
+	// holdover ends, or a write is to be tried again. Zero means never.
+	Next time.Time
+
+	faults map[inventory.Key][]Fault
+}
+
+// Verdict on a device. A device of which nothing bad is known is healthy. For one
+// that is not in the snapshot it tells the faults that are remembered. Its slice
+// is shared; treat it as read-only.
+func (v *View) Verdict(k inventory.Key) Verdict {
+	faults := v.faults[k]
+	return Verdict{Healthy: len(faults) == 0, Faults: faults}
+}
+
+// verdicts are the faults of every device that has some: its own, its parents',
+// its backend's. They include what is remembered of absent devices.
+func (j *Judge) verdicts(snap *inventory.Snapshot, now time.Time) map[inventory.Key][]Fault {
+	out := make(map[inventory.Key][]Fault, len(j.records))
+	for k, r := range j.records {
+		if own := r.own(); len(own) > 0 {
+			out[k] = own
+		}
+	}
+	for _, b := range snap.Backends {
+		parents := make(map[string]string)
+		for _, d := range b.Devices {
+			if d.Parent != "" {
+				parents[d.ID] = d.Parent
+			}
+		}
+		lost := j.lost(b, now)
+		if len(parents) == 0 && lost == nil {
+			continue
+		}
+		for _, d := range b.Devices {
+			more := j.inherited(b.Name, d.Parent, parents)
+			if lost != nil {
+				more = append(more, *lost)
+			}
+			if len(more) == 0 {
+				continue
+			}
+			all := slices.Concat(out[d.Key], more)
+			slices.SortStableFunc(all, func(a, b Fault) int {
+				return cmp.Or(cmp.Compare(b.Recovery, a.Recovery), a.Since.Compare(b.Since))
+			})
+			out[d.Key] = all
+		}
+	}
+	return out
+}
+
+// inherited are the faults of the parents, from the next one up.
+func (j *Judge) inherited(backend, parent string, parents map[string]string) []Fault {
+	var out []Fault
+	for range maxParents {
+		if parent == "" {
+			break
+		}
+		if r := j.records[inventory.Key{Backend: backend, ID: parent}]; r != nil {
+			for _, f := range r.faults {
+				if !f.derived {
+					inherited := f.publish()
+					inherited.From = parent
+					out = append(out, inherited)
+				}
+			}
+		}
+		parent = parents[parent]
+	}
+	return out
+}
+
+// lost is the fault of the devices of a backend that was lost for too long.
+func (j *Judge) lost(b *inventory.Backend, now time.Time) *Fault {
+	holdover := j.policy(b.Name).Holdover
+	if b.LostAt.IsZero() || b.LostAt.Add(holdover).After(now) {
+		return nil
+	}
+	return &Fault{
+		Code: CodeBackendLost, Recovery: inventory.RecoverySelf, Since: b.LostAt,
+		Message: fmt.Sprintf("backend %q stopped reporting and did not come back within its holdover of %s; see its log",
+			b.Name, holdover),
+	}
+}

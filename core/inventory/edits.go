@@ -1,0 +1,263 @@
+package inventory
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// ociHooks are the hooks of the OCI runtime specification that CDI can name.
+var ociHooks = []string{"createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
+
+// mountOptions are those that take rights away or say how a mount is made. "ro"
+// and "rw" are missing because Mount.Writable says it, "shared" because it would
+// carry the container's mounts to the host.
+var mountOptions = []string{
+	"bind", "rbind", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "sync",
+	"private", "rprivate", "slave", "rslave", "unbindable",
+}
+
+// ParseEdits checks container edits against the contract's limits and the
+// policy. The error says in one sentence what is wrong and what would be right.
+// A nil wire gives empty edits.
+func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (Edits, error) {
+	var (
+		e   Edits
+		err error
+	)
+	if wire == nil {
+		return e, nil
+	}
+	for _, c := range []struct {
+		what  string
+		n, of int
+	}{
+		{"environment variables", len(wire.Env), maxEnv},
+		{"device nodes", len(wire.DeviceNodes), maxNodes},
+		{"mounts", len(wire.Mounts), maxMounts},
+		{"hooks", len(wire.Hooks), maxHooks},
+		{"additional group IDs", len(wire.AdditionalGids), maxGIDs},
+	} {
+		if c.n > c.of {
+			return Edits{}, fmt.Errorf("edits have %d %s; at most %d are allowed", c.n, c.what, c.of)
+		}
+	}
+	if e.Env, err = parseEnv(wire.Env); err != nil {
+		return Edits{}, err
+	}
+	if e.DeviceNodes, err = parseNodes(policy, wire.DeviceNodes); err != nil {
+		return Edits{}, err
+	}
+	if e.Mounts, err = parseMounts(policy, wire.Mounts); err != nil {
+		return Edits{}, err
+	}
+	if e.Hooks, err = parseOCIHooks(policy, wire.Hooks); err != nil {
+		return Edits{}, err
+	}
+	if slices.Contains(wire.AdditionalGids, 0) {
+		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
+	}
+	if len(wire.AdditionalGids) > 0 {
+		gids := slices.Sorted(slices.Values(wire.AdditionalGids))
+		e.AdditionalGIDs = slices.Compact(gids)
+	}
+	return e, nil
+}
+
+func parseEnv(wire map[string]string) (map[string]string, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	env := make(map[string]string, len(wire))
+	for _, name := range sortedKeys(wire) {
+		value := wire[name]
+		if err := checkEnvName(name); err != nil {
+			return nil, err
+		}
+		if err := checkValue(value, maxEnvValue); err != nil {
+			return nil, fmt.Errorf("the value of environment variable %s %w", name, err)
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// checkValue is for values that a program reads: anything on one line.
+func checkValue(value string, limit int) error {
+	switch {
+	case len(value) > limit:
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(value), limit)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s is not valid UTF-8", quote(value))
+	case strings.ContainsAny(value, "\x00\n\r"):
+		return fmt.Errorf("%s contains a NUL or a line break; keep it on one line", quote(value))
+	}
+	return nil
+}
+
+// checkPath is for every path: absolute, clean, on one line.
+func checkPath(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s is empty; give an absolute path", what)
+	case len(name) > maxPath:
+		return fmt.Errorf("%s has %d bytes; at most %d are allowed", what, len(name), maxPath)
+	case !utf8.ValidString(name) || hasControl(name):
+		return fmt.Errorf("%s %s contains control characters or is not valid UTF-8", what, quote(name))
+	case name[0] != '/':
+		return fmt.Errorf("%s %s is not absolute; start it with '/'", what, quote(name))
+	case path.Clean(name) != name:
+		return fmt.Errorf("%s %s is not clean; write %s", what, quote(name), quote(path.Clean(name)))
+	}
+	return nil
+}
+
+func parseNodes(policy Policy, wire []*backendv1.DeviceNode) ([]DeviceNode, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	nodes := make([]DeviceNode, 0, len(wire))
+	seen := make(map[string]bool, len(wire))
+	for _, w := range wire {
+		n := DeviceNode{Path: w.GetPath(), HostPath: w.GetHostPath(), Permissions: w.GetPermissions()}
+		if err := checkPath("path of a device node in the container", n.Path); err != nil {
+			return nil, err
+		}
+		if n.HostPath == "" {
+			n.HostPath = n.Path
+		}
+		if err := checkPath("host path of a device node", n.HostPath); err != nil {
+			return nil, err
+		}
+		if err := policy.checkDevice(n.HostPath); err != nil {
+			return nil, err
+		}
+		if seen[n.Path] {
+			return nil, fmt.Errorf("two device nodes have the path %s in the container; give each its own", quote(n.Path))
+		}
+		seen[n.Path] = true
+		var err error
+		if n.Permissions, err = parsePermissions(n.Permissions); err != nil {
+			return nil, fmt.Errorf("device node %s %w", quote(n.HostPath), err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// parsePermissions is the subset of "rwm" in that order.
+func parsePermissions(wire string) (string, error) {
+	if wire == "" {
+		return "rw", nil
+	}
+	var out strings.Builder
+	for _, c := range "rwm" {
+		switch strings.Count(wire, string(c)) {
+		case 0:
+		case 1:
+			out.WriteRune(c)
+		default:
+			return "", fmt.Errorf("has the permissions %s; name each of r, w and m once", quote(wire))
+		}
+	}
+	if out.Len() != len(wire) {
+		return "", fmt.Errorf("has the permissions %s; only r, w and m exist", quote(wire))
+	}
+	return out.String(), nil
+}
+
+func parseMounts(policy Policy, wire []*backendv1.Mount) ([]Mount, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	mounts := make([]Mount, 0, len(wire))
+	seen := make(map[string]bool, len(wire))
+	for _, w := range wire {
+		m := Mount{HostPath: w.GetHostPath(), ContainerPath: w.GetContainerPath(), Writable: w.GetWritable()}
+		if err := checkPath("host path of a mount", m.HostPath); err != nil {
+			return nil, err
+		}
+		if err := checkPath("path of a mount in the container", m.ContainerPath); err != nil {
+			return nil, err
+		}
+		if m.ContainerPath == "/" {
+			return nil, fmt.Errorf("a mount over the container's root would hide its image; mount below it")
+		}
+		if err := policy.checkMount(m.HostPath); err != nil {
+			return nil, err
+		}
+		if seen[m.ContainerPath] {
+			return nil, fmt.Errorf("two mounts have the path %s in the container; give each its own", quote(m.ContainerPath))
+		}
+		seen[m.ContainerPath] = true
+		if len(w.GetOptions()) > maxOptions {
+			return nil, fmt.Errorf("mount %s has %d options; at most %d are allowed", quote(m.HostPath), len(w.GetOptions()), maxOptions)
+		}
+		for _, o := range w.GetOptions() {
+			if !slices.Contains(mountOptions, o) {
+				return nil, fmt.Errorf("mount %s has the option %s; allowed are %s (and the field writable for rw)",
+					quote(m.HostPath), quote(o), strings.Join(mountOptions, ", "))
+			}
+		}
+		m.Options = append(m.Options, w.GetOptions()...)
+		mounts = append(mounts, m)
+	}
+	return mounts, nil
+}
+
+func parseOCIHooks(policy Policy, wire []*backendv1.OciHook) ([]OCIHook, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	hooks := make([]OCIHook, 0, len(wire))
+	for _, w := range wire {
+		h := OCIHook{Name: w.GetHookName(), Path: w.GetPath()}
+		if !slices.Contains(ociHooks, h.Name) {
+			return nil, fmt.Errorf("hook name %s is unknown; it is one of %s", quote(h.Name), strings.Join(ociHooks, ", "))
+		}
+		if err := checkPath("path of a hook program", h.Path); err != nil {
+			return nil, err
+		}
+		if err := policy.checkHook(h.Path); err != nil {
+			return nil, err
+		}
+		if len(w.GetArgs()) > maxHookArgs || len(w.GetEnv()) > maxHookArgs {
+			return nil, fmt.Errorf("hook %s has %d arguments and %d variables; at most %d of each are allowed",
+				quote(h.Path), len(w.GetArgs()), len(w.GetEnv()), maxHookArgs)
+		}
+		for _, arg := range w.GetArgs() {
+			if err := checkValue(arg, maxHookArg); err != nil {
+				return nil, fmt.Errorf("an argument of hook %s %w", quote(h.Path), err)
+			}
+		}
+		for _, entry := range w.GetEnv() {
+			if err := checkHookEnv(entry); err != nil {
+				return nil, fmt.Errorf("hook %s: %w", quote(h.Path), err)
+			}
+		}
+		h.Args = append(h.Args, w.GetArgs()...)
+		h.Env = append(h.Env, w.GetEnv()...)
+		hooks = append(hooks, h)
+	}
+	return hooks, nil
+}
+
+// checkHookEnv matters more than a container's environment: a hook runs as root
+// on the host.
+func checkHookEnv(entry string) error {
+	name, value, ok := strings.Cut(entry, "=")
+	if !ok {
+		return fmt.Errorf("variable %s has no '='; write NAME=value", quote(entry))
+	}
+	if err := checkEnvName(name); err != nil {
+		return err
+	}
+	if err := checkValue(value, maxEnvValue); err != nil {
+		return fmt.Errorf("the value of variable %s %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package inventory
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of one report. The first group is part of the contract
+// (proto/accelmux/backend/v1), the second is ours: no honest backend comes near.
+const (
+	// MaxDevices is how many devices a backend may list.
+	MaxDevices = 8192
+	// MaxProblems is how many problems of a report are kept of each of three
+	// kinds: devices left out, sentences of the backend's own, and defects of
+	// devices that stay. One more says how many there were beyond that.
+	MaxProblems = 64
+
+	maxID         = 63
+	maxCode       = 63
+	maxMessage    = 1024
+	maxNames      = 32 // attributes and capacities of a device together
+	maxName       = 32
+	maxString     = 64
+	maxLinks      = 1024
+	maxResetGroup = 128
+
+	maxClass     = 63
+	maxNUMANode  = 1023 // MAX_NUMNODES - 1 of every kernel configuration
+	maxNUMANodes = 64
+	maxLinkCount = 4096
+	maxParents   = 8 // levels of partitions of partitions
+
+	maxEnv       = 128
+	maxEnvName   = 256
+	maxEnvValue  = 4096
+	maxNodes     = 256
+	maxMounts    = 256
+	maxOptions   = 16
+	maxHooks     = 16
+	maxHookArgs  = 64
+	maxHookArg   = 4096
+	maxGIDs      = 64
+	maxPath      = 4095 // PATH_MAX without its NUL
+	maxQuote     = 80
+	maxStatement = 2 * MaxDevices // superseded statements kept a backend
+	statementAge = time.Minute
+)
+
+var (
+	idSyntax      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*$`)
+	codeSyntax    = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+	classSyntax   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	nameSyntax    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	pciSyntax     = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+	versionSyntax = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+		`(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?` +
+		`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+)
+
+// checkID is the syntax of device IDs; what names the field.
+func checkID(what, id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%s is empty; every device needs one that identifies the hardware", what)
+	case len(id) > maxID:
+		return fmt.Errorf("%s has %d characters; at most %d are allowed", what, len(id), maxID)
+	case !idSyntax.MatchString(id):
+		return fmt.Errorf("%s %s must be of A-Z, a-z, 0-9, '_', '.', ':' and '-', and start with a letter or digit",
+			what, quote(id))
+	case strings.Contains(id, "::"):
+		return fmt.Errorf(`%s %s contains "::", which marks replicas; use a single ':'`, what, quote(id))
+	}
+	return nil
+}
+
+// checkVersion is semver.org's syntax, with numbers that fit a uint64: CEL's
+// semver refuses others.
+func checkVersion(v string) error {
+	if len(v) > maxString {
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(v), maxString)
+	}
+	if !versionSyntax.MatchString(v) {
+		return fmt.Errorf("%s is not a semantic version; write major.minor.patch, such as 535.104.5", quote(v))
+	}
+	core, _, _ := strings.Cut(v, "+")
+	for _, part := range strings.FieldsFunc(core, func(r rune) bool { return r == '.' || r == '-' }) {
+		if _, err := strconv.ParseUint(part, 10, 64); err != nil && strings.Trim(part, "0123456789") == "" {
+			return fmt.Errorf("%s has a number above 2^64; use smaller numbers", quote(v))
+		}
+	}
+	return nil
+}
+
+// checkText refuses what would break a terminal, a log line or a label.
+func checkText(s string, limit int) error {
+	if len(s) > limit {
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(s), limit)
+	}
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("%s is not valid UTF-8", quote(s))
+	}
+	if hasControl(s) {
+		return fmt.Errorf("%s contains control characters; trim what was read from the driver", quote(s))
+	}
+	return nil
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
+// quote makes a foreign string safe to print, and short.
+func quote(s string) string {
+	if len(s) > maxQuote {
+		return strconv.Quote(cut(s, maxQuote)) + "..."
+	}
+	return strconv.Quote(s)
+}
+
+// cut shortens s to at most limit bytes without splitting a character.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// printable is s in at most limit bytes, on one line and without anything that
+// a terminal would act on.
+func printable(s string, limit int) string {
+	s = strings.TrimSpace(cut(s, limit))
+	if utf8.ValidString(s) && !hasControl(s) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return cut(quoted[1:len(quoted)-1], limit)
+}

@@ -1,0 +1,288 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// CodeUnspecified is the code of a fault whose backend named none that is valid.
+const CodeUnspecified = "unspecified"
+
+// parser checks the devices of one report.
+type parser struct {
+	desc    Description
+	policy  Policy
+	classes map[string]bool
+}
+
+func newParser(desc Description, policy Policy) *parser {
+	p := &parser{desc: desc, policy: policy, classes: make(map[string]bool, len(desc.Classes))}
+	for _, c := range desc.Classes {
+		p.classes[c] = true
+	}
+	return p
+}
+
+// device checks everything but links, which need the whole report. The remark is
+// a sentence about what was put right without leaving the device out, or "".
+func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark string, err error) {
+	if err := checkID("the ID", w.GetId()); err != nil {
+		return nil, "", err
+	}
+	d = &Device{Key: Key{Backend: backend, ID: w.GetId()}}
+	if d.Class, err = p.class(w.GetClass()); err != nil {
+		return nil, "", err
+	}
+	if d.NUMANodes, err = parseNUMA(w.GetNumaNodes()); err != nil {
+		return nil, "", err
+	}
+	if d.PCIBusID = w.GetPciBusId(); d.PCIBusID != "" && !pciSyntax.MatchString(d.PCIBusID) {
+		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
+			quote(d.PCIBusID))
+	}
+	if err := parseNames(d, w); err != nil {
+		return nil, "", err
+	}
+	if d.Parent = w.GetParentId(); d.Parent != "" {
+		if err := checkID("the parent's ID", d.Parent); err != nil {
+			return nil, "", err
+		}
+		if d.Parent == d.ID {
+			return nil, "", fmt.Errorf("it is its own parent; leave parent_id empty for a whole device")
+		}
+	}
+	if d.ResetGroup = w.GetResetGroup(); d.ResetGroup != "" {
+		if err := checkText(d.ResetGroup, maxResetGroup); err != nil {
+			return nil, "", fmt.Errorf("the reset group %w", err)
+		}
+	}
+	if d.Hooks, err = p.hooks(w.GetHooks()); err != nil {
+		return nil, "", err
+	}
+	if d.Edits, err = ParseEdits(p.policy, w.GetEdits()); err != nil {
+		return nil, "", err
+	}
+	d.Health, remark = parseHealth(w.GetHealth())
+	return d, remark, nil
+}
+
+func (p *parser) class(class string) (string, error) {
+	switch {
+	case len(class) > maxClass || !classSyntax.MatchString(class):
+		return "", fmt.Errorf("class %s is malformed; a class is a lower-case letter, then lower-case letters, digits or dashes, at most %d",
+			quote(class), maxClass)
+	case !p.classes[class]:
+		return "", fmt.Errorf("class %s is none of those that the backend described (%s)",
+			quote(class), printable(strings.Join(p.desc.Classes, ", "), maxMessage/2))
+	}
+	return class, nil
+}
+
+func (p *parser) hooks(wire []backendv1.Hook) (Hooks, error) {
+	var h Hooks
+	if len(wire) > maxHooks {
+		return h, fmt.Errorf("it asks for %d hooks; at most %d are allowed", len(wire), maxHooks)
+	}
+	for _, hook := range wire {
+		switch hook {
+		case backendv1.Hook_HOOK_PREPARE:
+			if !p.desc.Prepare {
+				return h, fmt.Errorf("it asks for HOOK_PREPARE, but the backend did not describe ABILITY_PREPARE")
+			}
+			h.Prepare = true
+		case backendv1.Hook_HOOK_RELEASE:
+			if !p.desc.Release {
+				return h, fmt.Errorf("it asks for HOOK_RELEASE, but the backend did not describe ABILITY_RELEASE")
+			}
+			h.Release = true
+		default:
+			return h, fmt.Errorf("it asks for hook %d, which this version does not know; a device must not depend on it", int32(hook))
+		}
+	}
+	return h, nil
+}
+
+func parseNUMA(wire []uint32) ([]int, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	if len(wire) > maxNUMANodes {
+		return nil, fmt.Errorf("it names %d NUMA nodes; at most %d are allowed", len(wire), maxNUMANodes)
+	}
+	nodes := make([]int, 0, len(wire))
+	for _, n := range wire {
+		if n > maxNUMANode {
+			return nil, fmt.Errorf("NUMA node %d does not exist; the largest is %d, and where sysfs says -1 the list stays empty",
+				n, maxNUMANode)
+		}
+		nodes = append(nodes, int(n))
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes), nil
+}
+
+// parseNames fills in attributes and capacities.
+func parseNames(d *Device, w *backendv1.Device) error {
+	if n := len(w.GetAttributes()) + len(w.GetCapacities()); n > maxNames {
+		return fmt.Errorf("it has %d attributes and capacities together; at most %d are allowed", n, maxNames)
+	}
+	if len(w.GetAttributes()) > 0 {
+		d.Attributes = make(map[string]Attribute, len(w.GetAttributes()))
+	}
+	for _, name := range sortedKeys(w.GetAttributes()) {
+		if err := checkName(name); err != nil {
+			return fmt.Errorf("attribute %w", err)
+		}
+		a, err := parseAttribute(w.GetAttributes()[name])
+		if err != nil {
+			return fmt.Errorf("attribute %s: its value %w", name, err)
+		}
+		d.Attributes[name] = a
+	}
+	if len(w.GetCapacities()) > 0 {
+		d.Capacities = make(map[string]int64, len(w.GetCapacities()))
+	}
+	for _, name := range sortedKeys(w.GetCapacities()) {
+		if err := checkName(name); err != nil {
+			return fmt.Errorf("capacity %w", err)
+		}
+		if amount := w.GetCapacities()[name]; amount < 0 {
+			return fmt.Errorf("capacity %s is %d; an amount is never negative", name, amount)
+		}
+		d.Capacities[name] = w.GetCapacities()[name]
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if len(name) > maxName || !nameSyntax.MatchString(name) {
+		return fmt.Errorf("name %s is malformed; use a C identifier of at most %d characters", quote(name), maxName)
+	}
+	return nil
+}
+
+func parseAttribute(w *backendv1.Attribute) (Attribute, error) {
+	switch v := w.GetValue().(type) {
+	case *backendv1.Attribute_StringValue:
+		return Attribute{String: new(v.StringValue)}, checkText(v.StringValue, maxString)
+	case *backendv1.Attribute_IntValue:
+		return Attribute{Int: new(v.IntValue)}, nil
+	case *backendv1.Attribute_BoolValue:
+		return Attribute{Bool: new(v.BoolValue)}, nil
+	case *backendv1.Attribute_VersionValue:
+		return Attribute{Version: new(v.VersionValue)}, checkVersion(v.VersionValue)
+	}
+	return Attribute{}, fmt.Errorf("is missing; set one of string, int, bool and version, or leave the attribute out")
+}
+
+// parseHealth never fails: whatever is wrong with the words, a fault must not
+// vanish because of them. What is missing is filled in so that the device has a
+// way back: a reset.
+func parseHealth(w *backendv1.Health) (h Health, remark string) {
+	h.State = StateUnknown
+	switch w.GetState() {
+	case backendv1.HealthState_HEALTH_STATE_HEALTHY:
+		h.State = StateHealthy
+	case backendv1.HealthState_HEALTH_STATE_UNHEALTHY:
+		h.State = StateUnhealthy
+	case backendv1.HealthState_HEALTH_STATE_UNKNOWN, backendv1.HealthState_HEALTH_STATE_UNSPECIFIED:
+	default:
+		remark = fmt.Sprintf("health state %d is not known to this version; it counts as unknown", int32(w.GetState()))
+	}
+	h.Message = printable(w.GetMessage(), maxMessage)
+	if len(w.GetMessage()) > maxMessage {
+		remark = fmt.Sprintf("its health message has %d bytes; it was cut after %d", len(w.GetMessage()), maxMessage)
+	}
+	h.Recovered = w.GetRecovered() && h.State == StateHealthy
+	if w.GetRecovered() && !h.Recovered {
+		remark = "it says recovered without being healthy; that counts only with HEALTH_STATE_HEALTHY"
+	}
+	if h.State != StateUnhealthy {
+		return h, remark
+	}
+	if h.Code = w.GetCode(); len(h.Code) > maxCode || !codeSyntax.MatchString(h.Code) {
+		remark = fmt.Sprintf("its fault has the code %s; it counts as %q, a code is 1 to %d characters of A-Z, a-z, 0-9, '_', '.' and '-'",
+			quote(h.Code), CodeUnspecified, maxCode)
+		h.Code = CodeUnspecified
+	}
+	switch w.GetRecovery() {
+	case backendv1.Recovery_RECOVERY_SELF:
+		h.Recovery = RecoverySelf
+	case backendv1.Recovery_RECOVERY_RESET:
+		h.Recovery = RecoveryReset
+	case backendv1.Recovery_RECOVERY_REBOOT:
+		h.Recovery = RecoveryReboot
+	case backendv1.Recovery_RECOVERY_REPLACEMENT:
+		h.Recovery = RecoveryReplacement
+	default:
+		h.Recovery = RecoveryReset
+		remark = fmt.Sprintf("its fault %s has the recovery %d, which says nothing; it counts as RECOVERY_RESET",
+			h.Code, int32(w.GetRecovery()))
+	}
+	return h, remark
+}
+
+// links are those that are sound; the remark says what became of the others.
+func links(d *Device, wire []*backendv1.Link, listed map[string]*Device) (out []Link, remark string) {
+	var (
+		dropped int
+		first   string
+		drop    = func(format string, args ...any) {
+			if dropped++; dropped == 1 {
+				first = fmt.Sprintf(format, args...)
+			}
+		}
+		total = len(wire)
+	)
+	if total > maxLinks {
+		drop("at most %d are allowed", maxLinks)
+		dropped = total - maxLinks
+		wire = wire[:maxLinks]
+	}
+	seen := make(map[string]bool, len(wire))
+	for _, w := range wire {
+		peer, ok := listed[w.GetPeerId()]
+		kind, known := linkKinds[w.GetKind()]
+		switch {
+		case !ok:
+			drop("peer %s is not a listed device", quote(w.GetPeerId()))
+		case peer == d:
+			drop("it links to itself")
+		case seen[peer.ID]:
+			drop("there are two to %s, where only the best path counts", peer.ID)
+		case !known:
+			drop("that to %s has the unknown kind %d", peer.ID, int32(w.GetKind()))
+		case w.GetCount() > maxLinkCount || w.GetDistance() > math.MaxInt32:
+			drop("that to %s counts %d with a distance of %d, which cannot be", peer.ID, w.GetCount(), w.GetDistance())
+		default:
+			seen[peer.ID] = true
+			out = append(out, Link{
+				Peer: peer.ID, Kind: kind, Count: max(1, int(w.GetCount())), Distance: int(w.GetDistance()),
+			})
+		}
+	}
+	if dropped > 0 {
+		remark = fmt.Sprintf("%d of its %d links are dropped; the first because %s", dropped, total, first)
+	}
+	return out, remark
+}
+
+// linkKinds are the wire's names in lower case without their prefix.
+var linkKinds = func() map[backendv1.LinkKind]string {
+	kinds := make(map[backendv1.LinkKind]string, len(backendv1.LinkKind_name))
+	for number, name := range backendv1.LinkKind_name {
+		if kind := backendv1.LinkKind(number); kind != backendv1.LinkKind_LINK_KIND_UNSPECIFIED {
+			kinds[kind] = strings.ToLower(strings.TrimPrefix(name, "LINK_KIND_"))
+		}
+	}
+	return kinds
+}()
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,538 @@
+package inventory
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+func TestReportKeepsEverythingValid(t *testing.T) {
+	s, c := newTestStore(t)
+	a, b := wireDevice("GPU-a"), wireDevice("GPU-b")
+	a.Links = []*backendv1.Link{{PeerId: "GPU-b", Kind: backendv1.LinkKind_LINK_KIND_PCIE_SWITCH, Distance: 20}}
+	got := mustReport(t, s, inv(1, a, b))
+	want := &Device{
+		Key: Key{"mock", "GPU-a"}, Class: "gpu", Health: Health{State: StateHealthy, Message: "fine"},
+		NUMANodes: []int{0, 1}, PCIBusID: "0000:65:00.0",
+		Attributes: map[string]Attribute{
+			"model": {String: new("M1")}, "cores": {Int: new(int64(64))}, "mig": {Bool: new(true)}, "driver": {Version: new("535.104.5")},
+		},
+		Capacities: map[string]int64{"memory": 1 << 30}, Parent: "board-1", ResetGroup: "rack 1/board 1",
+		Links: []Link{{Peer: "GPU-b", Kind: "pcie_switch", Count: 1, Distance: 20}},
+		Edits: Edits{
+			Env:         map[string]string{"ACME_DEVICE": "GPU-a"},
+			DeviceNodes: []DeviceNode{{Path: "/dev/acme0", HostPath: "/dev/acme0", Permissions: "rw"}},
+			Mounts:      []Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
+			Hooks: []OCIHook{{Name: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
+				Env: []string{"A=b"}}},
+			AdditionalGIDs: []uint32{27, 44},
+		},
+		Hooks: Hooks{Prepare: true, Release: true},
+	}
+	if diff := cmp.Diff(want, got.Devices[0]); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Devices) != 2 || len(got.Problems) != 0 || !got.ReceivedAt.Equal(c.t) || got.Generation != 1 {
+		t.Errorf("backend is %+v", got)
+	}
+}
+
+// TestDeviceLeftOut breaks one thing of a device at a time. The device beside it
+// must not notice, and the problem must name the device and the reason.
+func TestDeviceLeftOut(t *testing.T) {
+	type device = backendv1.Device
+	edits := func(change func(e *backendv1.ContainerEdits)) func(*device) {
+		return func(d *device) { change(d.Edits) }
+	}
+	node := func(n *backendv1.DeviceNode) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.DeviceNodes = []*backendv1.DeviceNode{n} })
+	}
+	host := func(path string) func(*device) {
+		return node(&backendv1.DeviceNode{Path: "/dev/innocent", HostPath: path})
+	}
+	mount := func(m *backendv1.Mount) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.Mounts = []*backendv1.Mount{m} })
+	}
+	hook := func(h *backendv1.OciHook) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.Hooks = []*backendv1.OciHook{h} })
+	}
+	env := func(name, value string) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.Env = map[string]string{name: value} })
+	}
+	attribute := func(name string, a *backendv1.Attribute) func(*device) {
+		return func(d *device) { d.Attributes = map[string]*backendv1.Attribute{name: a} }
+	}
+	text := func(s string) *backendv1.Attribute {
+		return &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: s}}
+	}
+	version := func(s string) *backendv1.Attribute {
+		return &backendv1.Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: s}}
+	}
+	for name, tc := range map[string]struct {
+		change func(d *device)
+		want   string // part of the problem
+	}{
+		"no ID":               {func(d *device) { d.Id = "" }, "the ID is empty"},
+		"long ID":             {func(d *device) { d.Id = strings.Repeat("x", 64) }, "64 characters; at most 63"},
+		"replica mark in ID":  {func(d *device) { d.Id = "GPU::1" }, "marks replicas"},
+		"control in ID":       {func(d *device) { d.Id = "GPU\x1b[2J" }, `"GPU\x1b[2J" must be of`},
+		"slash in ID":         {func(d *device) { d.Id = "../GPU" }, "must be of"},
+		"dash first in ID":    {func(d *device) { d.Id = "-GPU" }, "start with a letter or digit"},
+		"line feed after ID":  {func(d *device) { d.Id = "GPU\n" }, "must be of"},
+		"ID not UTF-8":        {func(d *device) { d.Id = "GPU\xff" }, "must be of"},
+		"duplicate ID":        {func(d *device) { d.Id = "good" }, "also that of device 1"},
+		"class unknown":       {func(d *device) { d.Class = "npu" }, "none of those that the backend described (gpu, fpga)"},
+		"class malformed":     {func(d *device) { d.Class = "GPU" }, "class \"GPU\" is malformed"},
+		"class missing":       {func(d *device) { d.Class = "" }, "malformed"},
+		"NUMA -1":             {func(d *device) { d.NumaNodes = []uint32{math.MaxUint32} }, "where sysfs says -1"},
+		"NUMA nodes":          {func(d *device) { d.NumaNodes = make([]uint32, 65) }, "names 65 NUMA nodes"},
+		"PCI without domain":  {func(d *device) { d.PciBusId = "65:00.0" }, "PCI address"},
+		"PCI upper case":      {func(d *device) { d.PciBusId = "0000:AF:00.0" }, "lower-case hex"},
+		"PCI function":        {func(d *device) { d.PciBusId = "0000:65:00.8" }, "PCI address"},
+		"PCI device":          {func(d *device) { d.PciBusId = "0000:65:20.0" }, "PCI address"},
+		"attribute name":      {attribute("a-b", text("x")), "attribute name"},
+		"attribute name long": {attribute(strings.Repeat("a", 33), text("x")), "at most 32"},
+		"attribute empty":     {attribute("a", &backendv1.Attribute{}), "attribute a: its value is missing"},
+		"attribute nil":       {attribute("a", nil), "its value is missing"},
+		"attribute long":      {attribute("a", text(strings.Repeat("x", 65))), "65 bytes; at most 64"},
+		"attribute control":   {attribute("a", text("M1\n")), "control characters"},
+		"attribute bidi":      {attribute("a", text("M1\u202e")), "control characters"},
+		"attribute not UTF-8": {attribute("a", text("\xff")), "not valid UTF-8"},
+		"version short":       {attribute("a", version("535.104")), "not a semantic version"},
+		"version zero first":  {attribute("a", version("1.02.3")), "not a semantic version"},
+		"version large":       {attribute("a", version("1.99999999999999999999.3")), "above 2^64"},
+		"version large pre":   {attribute("a", version("1.2.3-99999999999999999999")), "above 2^64"},
+		"version long":        {attribute("a", version("1.2.3-"+strings.Repeat("x", 60))), "at most 64"},
+		"capacity name":       {func(d *device) { d.Capacities = map[string]int64{"1a": 1} }, "capacity name"},
+		"capacity negative":   {func(d *device) { d.Capacities = map[string]int64{"memory": -1} }, "never negative"},
+		"too many names": {func(d *device) {
+			for i := range 32 {
+				d.Capacities[fmt.Sprintf("c%d", i)] = 1
+			}
+		}, "37 attributes and capacities together; at most 32"},
+		"parent":              {func(d *device) { d.ParentId = "a b" }, "the parent's ID"},
+		"own parent":          {func(d *device) { d.ParentId = d.Id }, "its own parent"},
+		"reset group long":    {func(d *device) { d.ResetGroup = strings.Repeat("x", 129) }, "the reset group has 129 bytes"},
+		"reset group control": {func(d *device) { d.ResetGroup = "\x00" }, "the reset group"},
+		"hook unknown":        {func(d *device) { d.Hooks = []backendv1.Hook{9} }, "hook 9"},
+		"hook unspecified":    {func(d *device) { d.Hooks = []backendv1.Hook{0} }, "hook 0"},
+		"hooks":               {func(d *device) { d.Hooks = make([]backendv1.Hook, 17) }, "17 hooks"},
+
+		"env name":          {env("a b", "x"), "is no name"},
+		"env name empty":    {env("", "x"), "is no name"},
+		"env name long":     {env(strings.Repeat("A", 257), "x"), "at most 256"},
+		"env NUL":           {env("A", "a\x00b"), "a NUL or a line break"},
+		"env line feed":     {env("A", "a\nb"), "a NUL or a line break"},
+		"env not UTF-8":     {env("A", "\xff"), "not valid UTF-8"},
+		"env long":          {env("A", strings.Repeat("x", 4097)), "at most 4096"},
+		"env preload":       {env("LD_PRELOAD", "/x.so"), "never set for a container"},
+		"env audit":         {env("LD_AUDIT", "/x.so"), "never set for a container"},
+		"env API server":    {env("KUBERNETES_SERVICE_HOST", "evil"), "never set for a container"},
+		"env PATH":          {env("PATH", "/x"), "belongs to the container's image"},
+		"env many":          {edits(func(e *backendv1.ContainerEdits) { e.Env = manyEnv(129) }), "129 environment variables"},
+		"node many":         {edits(func(e *backendv1.ContainerEdits) { e.DeviceNodes = make([]*backendv1.DeviceNode, 257) }), "257 device nodes"},
+		"mounts many":       {edits(func(e *backendv1.ContainerEdits) { e.Mounts = make([]*backendv1.Mount, 257) }), "257 mounts"},
+		"OCI hooks many":    {edits(func(e *backendv1.ContainerEdits) { e.Hooks = make([]*backendv1.OciHook, 17) }), "17 hooks"},
+		"gids many":         {edits(func(e *backendv1.ContainerEdits) { e.AdditionalGids = make([]uint32, 65) }), "65 additional group IDs"},
+		"gid root":          {edits(func(e *backendv1.ContainerEdits) { e.AdditionalGids = []uint32{0} }), "group ID 0 is root's"},
+		"node nil":          {node(nil), "in the container is empty"},
+		"node relative":     {node(&backendv1.DeviceNode{Path: "dev/a"}), "not absolute"},
+		"node dots":         {node(&backendv1.DeviceNode{Path: "/dev/a", HostPath: "/dev/x/../mem"}), `not clean; write "/dev/mem"`},
+		"node slash at end": {node(&backendv1.DeviceNode{Path: "/dev/a/"}), "not clean"},
+		"node control":      {node(&backendv1.DeviceNode{Path: "/dev/a\n"}), "control characters"},
+		"node long":         {node(&backendv1.DeviceNode{Path: "/" + strings.Repeat("x", 4095)}), "at most 4095"},
+		"node policy":       {host("/sys/x"), "allow.devices"},
+		"node permissions":  {node(&backendv1.DeviceNode{Path: "/dev/a", Permissions: "rwx"}), "only r, w and m exist"},
+		"node perm. twice":  {node(&backendv1.DeviceNode{Path: "/dev/a", Permissions: "rr"}), "once"},
+		"node twice": {edits(func(e *backendv1.ContainerEdits) {
+			e.DeviceNodes = []*backendv1.DeviceNode{{Path: "/dev/a"}, {Path: "/dev/a", HostPath: "/dev/b"}}
+		}), "two device nodes have the path"},
+		"memory":        {host("/dev/mem"), "never given"},
+		"kernel log":    {host("/dev/kmsg"), "never given"},
+		"disk":          {host("/dev/sda1"), "never given"},
+		"NVMe":          {host("/dev/nvme0n1p1"), "never given"},
+		"virtual disk":  {host("/dev/vda"), "never given"},
+		"device mapper": {host("/dev/mapper/vg-root"), "never given"},
+		"dm":            {host("/dev/dm-0"), "never given"},
+		"by ID":         {host("/dev/disk/by-id/x"), "never given"},
+		"by number":     {host("/dev/char/1:1"), "never given"},
+		"loop":          {host("/dev/loop-control"), "never given"},
+		"MSR":           {host("/dev/cpu/0/msr"), "never given"},
+
+		"mount policy":    {mount(&backendv1.Mount{HostPath: "/etc", ContainerPath: "/x"}), "allow.mounts"},
+		"mount root":      {mount(&backendv1.Mount{HostPath: "/", ContainerPath: "/x"}), "whole root"},
+		"mount memory":    {mount(&backendv1.Mount{HostPath: "/dev/mem", ContainerPath: "/x"}), "never given"},
+		"mount over root": {mount(&backendv1.Mount{HostPath: "/opt/acme/x", ContainerPath: "/"}), "the container's root"},
+		"mount dots":      {mount(&backendv1.Mount{HostPath: "/opt/acme/../../etc", ContainerPath: "/x"}), "not clean"},
+		"mount relative":  {mount(&backendv1.Mount{HostPath: "/opt/acme/x", ContainerPath: "x"}), "not absolute"},
+		"mount option":    {mount(&backendv1.Mount{HostPath: "/opt/acme/x", ContainerPath: "/x", Options: []string{"rw"}}), `option "rw"`},
+		"mount options":   {mount(&backendv1.Mount{HostPath: "/opt/acme/x", ContainerPath: "/x", Options: make([]string, 17)}), "17 options"},
+		"mount twice": {edits(func(e *backendv1.ContainerEdits) { e.Mounts = append(e.Mounts, e.Mounts[0]) }),
+			"two mounts have the path"},
+
+		"OCI hook name":     {hook(&backendv1.OciHook{HookName: "prestart", Path: "/usr/bin/acme-hook"}), "hook name"},
+		"OCI hook path":     {hook(&backendv1.OciHook{HookName: "poststop", Path: "acme-hook"}), "not absolute"},
+		"OCI hook policy":   {hook(&backendv1.OciHook{HookName: "poststop", Path: "/bin/sh"}), "allow.hooks"},
+		"OCI hook argument": {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Args: []string{"\x00"}}), "an argument"},
+		"OCI hook args":     {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Args: make([]string, 65)}), "65 arguments"},
+		"OCI hook env":      {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"A"}}), "NAME=value"},
+		"OCI hook env value": {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"A=\n"}}),
+			"line break"},
+		"OCI hook preload": {hook(&backendv1.OciHook{HookName: "poststop", Path: "/usr/bin/acme-hook", Env: []string{"LD_PRELOAD=x"}}),
+			"never set"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newTestStore(t)
+			bad := wireDevice("bad")
+			tc.change(bad)
+			b := mustReport(t, s, inv(1, wireDevice("good"), bad, wireDevice("last")))
+			if got := ids(b.Devices); got != "good last" {
+				t.Errorf("devices are %q, want good and last", got)
+			}
+			if len(b.Problems) != 1 {
+				t.Fatalf("problems are %+v, want one", b.Problems)
+			}
+			p := b.Problems[0]
+			if !strings.HasPrefix(p.Message, "device 2 of the report is left out: ") || !strings.Contains(p.Message, tc.want) {
+				t.Errorf("problem is %q, want device 2 and %q", p.Message, tc.want)
+			}
+			if p.Device != printableID(bad.Id) || p.Device == "" || hasControl(p.Device+p.Message) || !utf8.ValidString(p.Device+p.Message) {
+				t.Errorf("problem names the device %q and says %q", p.Device, p.Message)
+			}
+			if len(p.Device) > 4*maxQuote || len(p.Message) > maxMessage {
+				t.Errorf("problem is too long: %d and %d bytes", len(p.Device), len(p.Message))
+			}
+		})
+	}
+}
+
+func manyEnv(n int) map[string]string {
+	env := map[string]string{}
+	for i := range n {
+		env[fmt.Sprintf("E%d", i)] = ""
+	}
+	return env
+}
+
+// TestLimitsAreInclusive reports what is just allowed.
+func TestLimitsAreInclusive(t *testing.T) {
+	s, _ := newTestStore(t)
+	d := wireDevice(strings.Repeat("x", 63))
+	d.NumaNodes = []uint32{1023}
+	d.PciBusId = "10000:ff:1f.7"
+	d.Attributes = map[string]*backendv1.Attribute{}
+	for i := range 31 {
+		d.Attributes[fmt.Sprintf("a%031d", i)] = &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: strings.Repeat("x", 64)}}
+	}
+	d.Attributes["a"] = &backendv1.Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: "1.18446744073709551615.0-rc.1+b.007"}}
+	d.Capacities = nil
+	d.ResetGroup = strings.Repeat("x", 128)
+	d.Edits.Env = manyEnv(128)
+	d.Edits.DeviceNodes[0].Permissions = "mwr"
+	d.Edits.DeviceNodes[0].HostPath = "/dev/acme/0"
+	d.Health = &backendv1.Health{Message: strings.Repeat("x", 1024)}
+	b := mustReport(t, s, inv(1, d))
+	if len(b.Devices) != 1 || len(b.Problems) != 0 {
+		t.Fatalf("problems: %+v", b.Problems)
+	}
+	if got := b.Devices[0].Edits.DeviceNodes[0]; got != (DeviceNode{"/dev/acme0", "/dev/acme/0", "rwm"}) {
+		t.Errorf("node is %+v", got)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	const (
+		healthy   = backendv1.HealthState_HEALTH_STATE_HEALTHY
+		unhealthy = backendv1.HealthState_HEALTH_STATE_UNHEALTHY
+		reset     = backendv1.Recovery_RECOVERY_RESET
+	)
+	for name, tc := range map[string]struct {
+		wire   *backendv1.Health
+		want   Health
+		remark string
+	}{
+		"nothing":     {nil, Health{State: StateUnknown}, ""},
+		"unspecified": {&backendv1.Health{}, Health{State: StateUnknown}, ""},
+		"unknown":     {&backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNKNOWN}, Health{State: StateUnknown}, ""},
+		"newer state": {&backendv1.Health{State: 7}, Health{State: StateUnknown}, "state 7"},
+		"healthy":     {&backendv1.Health{State: healthy, Code: "x", Recovery: reset}, Health{State: StateHealthy}, ""},
+		"recovered":   {&backendv1.Health{State: healthy, Recovered: true}, Health{State: StateHealthy, Recovered: true}, ""},
+		"fault": {&backendv1.Health{State: unhealthy, Code: "xid-79", Message: "gone", Recovery: backendv1.Recovery_RECOVERY_REBOOT},
+			Health{State: StateUnhealthy, Code: "xid-79", Message: "gone", Recovery: RecoveryReboot}, ""},
+		"no code":     {&backendv1.Health{State: unhealthy, Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset}, `""`},
+		"bad code":    {&backendv1.Health{State: unhealthy, Code: "a b", Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset}, `"a b"`},
+		"no recovery": {&backendv1.Health{State: unhealthy, Code: "x"}, Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "counts as RECOVERY_RESET"},
+		"newer recovery": {&backendv1.Health{State: unhealthy, Code: "x", Recovery: 9},
+			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "recovery 9"},
+		"unhealthy and recovered": {&backendv1.Health{State: unhealthy, Code: "x", Recovery: reset, Recovered: true},
+			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "recovered without being healthy"},
+		"unknown and recovered": {&backendv1.Health{Recovered: true}, Health{State: StateUnknown}, "recovered without being healthy"},
+		"control":               {&backendv1.Health{State: healthy, Message: "a\x1b[2J\nb\xff"}, Health{State: StateHealthy, Message: `a\x1b[2J\nb\xff`}, ""},
+		"long": {&backendv1.Health{State: healthy, Message: strings.Repeat("é", 513)},
+			Health{State: StateHealthy, Message: strings.Repeat("é", 512)}, "1026 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newTestStore(t)
+			d := wireDevice("GPU-a")
+			d.Health = tc.wire
+			b := mustReport(t, s, inv(1, d))
+			if got := b.Devices[0].Health; got != tc.want {
+				t.Errorf("health is %+v, want %+v", got, tc.want)
+			}
+			switch {
+			case tc.remark == "" && len(b.Problems) > 0:
+				t.Errorf("problems: %+v", b.Problems)
+			case tc.remark != "" && (len(b.Problems) != 1 || !strings.Contains(b.Problems[0].Message, tc.remark) || b.Problems[0].Device != "GPU-a"):
+				t.Errorf("problems are %+v, want %q", b.Problems, tc.remark)
+			}
+		})
+	}
+}
+
+func TestHooksNeedTheAbility(t *testing.T) {
+	for hook, desc := range map[backendv1.Hook]Description{
+		backendv1.Hook_HOOK_PREPARE: {Classes: []string{"gpu"}, Release: true},
+		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true},
+	} {
+		s, _ := newTestStore(t)
+		s.Describe("mock", desc, testPolicy)
+		bad, good := wireDevice("bad"), wireDevice("good")
+		bad.Hooks, good.Hooks = []backendv1.Hook{hook}, nil
+		b := mustReport(t, s, inv(1, bad, good))
+		if ids(b.Devices) != "good" || !strings.Contains(b.Problems[0].Message, "did not describe ABILITY_") {
+			t.Errorf("%v: devices %s, problems %+v", hook, ids(b.Devices), b.Problems)
+		}
+	}
+}
+
+// TestLinks checks that a bad link costs that link and nothing more.
+func TestLinks(t *testing.T) {
+	const nvlink = backendv1.LinkKind_LINK_KIND_NVLINK
+	for name, tc := range map[string]struct {
+		links  []*backendv1.Link
+		want   []Link
+		remark string
+	}{
+		"good":     {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4}}, []Link{{"b", "nvlink", 4, 0}}, ""},
+		"absent":   {[]*backendv1.Link{{PeerId: "z", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, `1 of its 2 links are dropped; the first because peer "z" is not`},
+		"self":     {[]*backendv1.Link{{PeerId: "a", Kind: nvlink}}, nil, "to itself"},
+		"left out": {[]*backendv1.Link{{PeerId: "bad", Kind: nvlink}}, nil, "not a listed device"},
+		"twice":    {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, "two to b"},
+		"no kind":  {[]*backendv1.Link{{PeerId: "b"}}, nil, "unknown kind 0"},
+		"new kind": {[]*backendv1.Link{{PeerId: "b", Kind: 99}}, nil, "unknown kind 99"},
+		"count":    {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "cannot be"},
+		"distance": {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "cannot be"},
+		"nil":      {[]*backendv1.Link{nil}, nil, "not a listed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newTestStore(t)
+			a, bad := wireDevice("a"), wireDevice("bad")
+			a.Links, bad.Class = tc.links, "x"
+			b := mustReport(t, s, inv(1, a, bad, wireDevice("b")))
+			if diff := cmp.Diff(tc.want, b.Devices[0].Links); diff != "" {
+				t.Error(diff)
+			}
+			remarks := b.Problems[1:]
+			switch {
+			case tc.remark == "" && len(remarks) > 0:
+				t.Errorf("problems: %+v", remarks)
+			case tc.remark != "" && (len(remarks) != 1 || !strings.Contains(remarks[0].Message, tc.remark)):
+				t.Errorf("problems are %+v, want %q", remarks, tc.remark)
+			}
+		})
+	}
+	t.Run("too many", func(t *testing.T) {
+		s, _ := newTestStore(t)
+		devices := wireDevices(1100)
+		for _, d := range devices[1:] {
+			devices[0].Links = append(devices[0].Links, &backendv1.Link{PeerId: d.Id, Kind: nvlink})
+		}
+		b := mustReport(t, s, inv(1, devices...))
+		if n := len(b.Devices[0].Links); n != maxLinks {
+			t.Errorf("%d links are kept, want %d", n, maxLinks)
+		}
+		if len(b.Problems) != 1 || !strings.HasPrefix(b.Problems[0].Message, "75 of its 1099 links") {
+			t.Errorf("problems: %+v", b.Problems)
+		}
+	})
+}
+
+func TestParents(t *testing.T) {
+	s, _ := newTestStore(t)
+	chain := wireDevices(10)
+	chain[0].ParentId = "" // 8 levels are good, GPU-0008 and GPU-0009 hang lower
+	for i, d := range chain[1:] {
+		d.ParentId = chain[i].Id
+	}
+	x, y, z := wireDevice("x"), wireDevice("y"), wireDevice("z")
+	x.ParentId, y.ParentId, z.ParentId = "y", "x", "not-listed"
+	b := mustReport(t, s, inv(1, append(chain, x, y, z)...))
+	if got := ids(b.Devices); strings.Contains(got, "x") || strings.Contains(got, "y") || !strings.Contains(got, "z") {
+		t.Errorf("devices are %s; the circle of x and y must go, z must stay", got)
+	}
+	if len(b.Devices) != 9 || len(b.Problems) != 4 || !strings.Contains(b.Problems[0].Message, "circle") {
+		t.Errorf("%d devices, problems %+v", len(b.Devices), b.Problems)
+	}
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	s, _ := newTestStore(t)
+	devices := wireDevices(300)
+	for i, d := range devices[:299] {
+		switch {
+		case i < 100:
+			d.Class = "bad"
+		default:
+			d.Health = &backendv1.Health{Recovered: true}
+		}
+	}
+	w := inv(1, devices...)
+	for i := range 1000 {
+		w.Problems = append(w.Problems, fmt.Sprintf("card %d\nis \x1b[31mmissing%s", i, strings.Repeat("!", 2000)))
+	}
+	w.Problems[3] = " \n"
+	b := mustReport(t, s, w)
+	if len(b.Problems) != 3*(MaxProblems+1) {
+		t.Fatalf("%d problems are kept", len(b.Problems))
+	}
+	for i, want := range map[int]string{
+		63: "class", 64: "and 36 more devices are left out", 65: `card 0\nis \x1b[31mmissing!`,
+		129: "and 935 more problems of the backend's", 130: "recovered", 194: "and 135 more devices have defects",
+	} {
+		if got := b.Problems[i].Message; !strings.Contains(got, want) || len(got) > maxMessage {
+			t.Errorf("problem %d is %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestEqualDevice changes one field at a time, found by reflection, so that a new
+// field cannot be forgotten.
+func TestEqualDevice(t *testing.T) {
+	make2 := func() (*Device, *Device) {
+		var out [2]*Device
+		for i := range out {
+			s, _ := newTestStore(t)
+			w := wireDevice("a")
+			w.Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "c", Message: "m",
+				Recovery: backendv1.Recovery_RECOVERY_SELF}
+			w.Links = []*backendv1.Link{{PeerId: "b", Kind: backendv1.LinkKind_LINK_KIND_NVLINK}}
+			out[i] = mustReport(t, s, inv(1, w, wireDevice("b"))).Devices[0]
+		}
+		return out[0], out[1]
+	}
+	a, b := make2()
+	if !equalDevice(a, b) {
+		t.Fatal("equal devices differ")
+	}
+	var leaves int
+	var visit func(path string, get func(d *Device) reflect.Value)
+	visit = func(path string, get func(d *Device) reflect.Value) {
+		a, b := make2()
+		v := get(b)
+		change := func(set func()) {
+			leaves++
+			set()
+			if equalDevice(a, b) {
+				t.Errorf("a change of %s goes unnoticed", path)
+			}
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				visit(path+"."+v.Type().Field(i).Name, func(d *Device) reflect.Value { return get(d).Field(i) })
+			}
+		case reflect.Slice:
+			change(func() { v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()))) })
+			visit(path+"[0]", func(d *Device) reflect.Value { return get(d).Index(0) })
+		case reflect.Map:
+			keys := v.MapKeys()
+			change(func() { v.SetMapIndex(reflect.ValueOf("new"), reflect.Zero(v.Type().Elem())) })
+			for _, k := range keys {
+				_, other := make2()
+				e := reflect.New(v.Type().Elem()).Elem() // map elements cannot be set
+				if e.Set(get(other).MapIndex(k)); e.Kind() == reflect.Struct {
+					e = reflect.Zero(e.Type())
+				} else if e.Kind() == reflect.String {
+					e.SetString("changed")
+				} else {
+					e.SetInt(e.Int() + 1)
+				}
+				if get(other).SetMapIndex(k, e); equalDevice(a, other) {
+					t.Errorf("a change of %s[%s] goes unnoticed", path, k)
+				}
+			}
+		case reflect.String:
+			change(func() { v.SetString(v.String() + "x") })
+		case reflect.Bool:
+			change(func() { v.SetBool(!v.Bool()) })
+		case reflect.Int, reflect.Int64:
+			change(func() { v.SetInt(v.Int() + 1) })
+		case reflect.Uint32:
+			change(func() { v.SetUint(v.Uint() + 1) })
+		default:
+			t.Fatalf("%s is of kind %s, which this test does not change yet", path, v.Kind())
+		}
+	}
+	for name, other := range map[string]Attribute{
+		"model": {String: new("M2")}, "cores": {Int: new(int64(65))}, "mig": {Bool: new(false)}, "driver": {Version: new("1.0.0")},
+	} {
+		a, b := make2()
+		if b.Attributes[name] = other; equalDevice(a, b) {
+			t.Errorf("a change of attribute %s goes unnoticed", name)
+		}
+	}
+	visit("Device", func(d *Device) reflect.Value { return reflect.ValueOf(d).Elem() })
+	if leaves < 30 {
+		t.Errorf("only %d fields were changed", leaves)
+	}
+}
+
+func TestPolicyMatch(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"/dev/**", "/dev/a", true},
+		{"/dev/**", "/dev/a/b/c", true},
+		{"/dev/**", "/dev", false},
+		{"/dev/**", "/devx/a", false},
+		{"/dev/**", "/sys/dev/a", false},
+		{"/**", "/x", true},
+		{"/**", "/", false},
+		{"/dev/acme*/**", "/dev/acme0/a", true},
+		{"/dev/acme*/**", "/dev/acme0", false},
+		{"/dev/acme*", "/dev/acme0", true},
+		{"/dev/acme*", "/dev/acme0/a", false},
+		{"/dev/acme[0-3]", "/dev/acme4", false},
+		{"/dev/[", "/dev/[", false},
+		{"/dev/[/**", "/dev/[/a", false},
+		{"", "/dev/a", false},
+		{"**", "/dev/a", false},
+	} {
+		if got := match(tc.pattern, tc.name); got != tc.want {
+			t.Errorf("match(%q, %q) is %v", tc.pattern, tc.name, got)
+		}
+	}
+	for _, name := range []string{"/dev/null", "/dev/dri/renderD128", "/dev/nvidia0", "/dev/kfd", "/dev/vfio/1", "/dev/accel/accel0",
+		"/dev/xdma0_user", "/dev/infiniband/uverbs0", "/dev/dfl-fme.0", "/dev/ttyUSB0", "/dev/rbln0", "/dev/xclmgmt1"} {
+		if err := testPolicy.checkDevice(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if (Policy{}).checkDevice("/dev/null") == nil {
+		t.Error("an empty policy allows a device")
+	}
+}
+
+func TestParseEditsOfNothing(t *testing.T) {
+	if e, err := ParseEdits(Policy{}, nil); err != nil || !e.Empty() {
+		t.Errorf("got %+v, %v", e, err)
+	}
+}

@@ -1,0 +1,158 @@
+package inventory
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Policy says which host paths a backend's container edits may touch. Patterns
+// are absolute and in the syntax of path.Match; one that ends in "/**" takes in
+// everything below it. An empty list allows nothing, and a malformed pattern
+// matches nothing.
+//
+// Whatever it allows, some things are always refused: nodes of raw memory,
+// of disks, of the kernel log and of CPU registers, directories of nodes by
+// number, mounts of the whole root, and environment variables that would change
+// which code a container runs.
+//
+// Paths are compared as text, and only clean ones get that far. Links on disk
+// are not resolved: this process may see another /dev than the container
+// runtime, the answer could change before the runtime looks, and an inventory
+// is checked without touching a disk that may hang.
+type Policy struct {
+	// Devices are host paths of device nodes.
+	Devices []string
+	// Mounts are host paths of mounts.
+	Mounts []string
+	// Hooks are paths of OCI hook programs.
+	Hooks []string
+}
+
+// deniedPaths are never given to a container, whatever the policy allows.
+var deniedPaths = []string{
+	"/dev/mem", "/dev/kmem", "/dev/port", "/dev/oldmem", "/dev/nvram", "/dev/snapshot",
+	"/dev/kmsg", "/dev/console", "/dev/cpu/**", "/dev/watchdog*",
+	// By number: the same nodes under names that say nothing.
+	"/dev/char/**", "/dev/block/**",
+	// Disks, their controllers and their partitions.
+	"/dev/sd[a-z]*", "/dev/hd[a-z]*", "/dev/vd[a-z]*", "/dev/xvd*", "/dev/nvme*", "/dev/ng[0-9]*",
+	"/dev/sg[0-9]*", "/dev/sr[0-9]*", "/dev/st[0-9]*", "/dev/nst[0-9]*", "/dev/bsg/**",
+	"/dev/mmcblk*", "/dev/mtd*", "/dev/ubi*", "/dev/pmem*", "/dev/root",
+	"/dev/disk/**", "/dev/mapper/**", "/dev/dm-*", "/dev/md[0-9]*", "/dev/md/**", "/dev/bcache*",
+	"/dev/loop*", "/dev/ram[0-9]*", "/dev/zram*", "/dev/zd[0-9]*", "/dev/zvol/**",
+	"/dev/nbd*", "/dev/rbd*", "/dev/drbd*", "/dev/btrfs-control",
+}
+
+// deniedEnv are prefixes of variables that a backend may not set: they choose
+// which code runs, or where the container believes its API server to be.
+var deniedEnv = []string{"LD_", "GLIBC_TUNABLES", "KUBERNETES_"}
+
+// policyError says that the node's policy, not the contract, refuses something.
+type policyError struct{ message string }
+
+func (e *policyError) Error() string { return e.message }
+
+// checkDevice checks the host path of a device node.
+func (p Policy) checkDevice(hostPath string) error {
+	return p.check("device node", hostPath, "allow.devices", p.Devices)
+}
+
+// checkMount checks the host path of a mount.
+func (p Policy) checkMount(hostPath string) error {
+	if hostPath == "/" {
+		return &policyError{"a mount of the host's whole root is never allowed; mount the directory that is needed"}
+	}
+	return p.check("mount", hostPath, "allow.mounts", p.Mounts)
+}
+
+// checkHook checks the path of an OCI hook program.
+func (p Policy) checkHook(program string) error {
+	return p.check("hook program", program, "allow.hooks", p.Hooks)
+}
+
+func (p Policy) check(what, name, field string, patterns []string) error {
+	if matchAny(deniedPaths, name) {
+		return &policyError{fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel",
+			what, quote(name))}
+	}
+	if !matchAny(patterns, name) {
+		return &policyError{fmt.Sprintf("%s %s is outside of what the configuration allows; if it is needed, add it to %s of this backend",
+			what, quote(name), field)}
+	}
+	return nil
+}
+
+func (p Policy) clone() Policy {
+	return Policy{
+		Devices: append([]string(nil), p.Devices...),
+		Mounts:  append([]string(nil), p.Mounts...),
+		Hooks:   append([]string(nil), p.Hooks...),
+	}
+}
+
+func (p Policy) equal(o Policy) bool {
+	return slices.Equal(p.Devices, o.Devices) && slices.Equal(p.Mounts, o.Mounts) && slices.Equal(p.Hooks, o.Hooks)
+}
+
+func matchAny(patterns []string, name string) bool {
+	for _, pattern := range patterns {
+		if match(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// match is path.Match, and with "/**" at the end of the pattern: whether some
+// directory above name matches what is before it.
+func match(pattern, name string) bool {
+	// Most patterns differ from most names before their first wildcard.
+	for i := range len(pattern) {
+		if strings.IndexByte(`*?[\`, pattern[i]) >= 0 {
+			break
+		}
+		if i >= len(name) || name[i] != pattern[i] {
+			return false
+		}
+	}
+	parent, below := strings.CutSuffix(pattern, "/**")
+	if !below {
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	}
+	// A wildcard never matches a slash, so the directory to compare is the one
+	// with as many slashes as the pattern.
+	depth, end := strings.Count(parent, "/"), 0
+	for range depth + 1 {
+		next := strings.IndexByte(name[end:], '/')
+		if next < 0 {
+			return false
+		}
+		end += next + 1
+	}
+	if end == len(name) {
+		return false // the directory itself, or nothing below it
+	}
+	ok, err := path.Match(parent, name[:end-1])
+	return err == nil && ok
+}
+
+// checkEnvName refuses names that are no names and names that are denied.
+func checkEnvName(name string) error {
+	if len(name) > maxEnvName || !nameSyntax.MatchString(name) {
+		return fmt.Errorf("environment variable %s is no name; use letters, digits and '_', at most %d, not starting with a digit",
+			quote(name), maxEnvName)
+	}
+	if name == "PATH" {
+		return &policyError{"environment variable PATH belongs to the container's image; leave it out"}
+	}
+	for _, prefix := range deniedEnv {
+		if strings.HasPrefix(name, prefix) {
+			return &policyError{fmt.Sprintf("environment variable %s is never set for a container: it changes what the container runs or trusts",
+				quote(name))}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// report is what validation leaves of one inventory.
+type report struct {
+	devices  []*Device
+	problems []Problem
+	// refusedByPolicy counts devices that are sound but touch what the node's
+	// configuration does not allow.
+	refusedByPolicy int
+}
+
+// parseReport checks a whole inventory: each device, then what holds between
+// them. Devices that are equal to one in previous are that one.
+func parseReport(p *parser, backend string, w *backendv1.Inventory, previous map[string]*Device) report {
+	var (
+		out      report
+		left     problems // devices left out
+		remarks  problems // devices that stay
+		listed   = make(map[string]*Device, len(w.GetDevices()))
+		wires    = make([]*backendv1.Device, 0, len(w.GetDevices()))
+		position = make(map[string]int, len(w.GetDevices()))
+	)
+	out.devices = make([]*Device, 0, len(w.GetDevices()))
+	for i, wire := range w.GetDevices() {
+		d, remark, err := p.device(backend, wire)
+		if err == nil && listed[d.ID] != nil {
+			err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", position[d.ID])
+		}
+		if err != nil {
+			var policy *policyError
+			if errors.As(err, &policy) {
+				out.refusedByPolicy++
+			}
+			left.add(printableID(wire.GetId()), "device %d of the report is left out: %s", i+1, err)
+			continue
+		}
+		if remark != "" {
+			remarks.add(d.ID, "%s", remark)
+		}
+		listed[d.ID], position[d.ID] = d, i+1
+		out.devices = append(out.devices, d)
+		wires = append(wires, wire)
+	}
+	out.devices, wires = dropNested(out.devices, wires, listed, &left)
+	for i, d := range out.devices {
+		var remark string
+		if d.Links, remark = links(d, wires[i].GetLinks(), listed); remark != "" {
+			remarks.add(d.ID, "%s", remark)
+		}
+		if before := previous[d.ID]; before != nil && equalDevice(before, d) {
+			out.devices[i] = before
+		}
+	}
+	out.problems = append(left.list("devices are left out"), own(w.GetProblems())...)
+	out.problems = append(out.problems, remarks.list("devices have defects")...)
+	return out
+}
+
+// dropNested leaves out devices whose parents go round in a circle, or further
+// up than makes sense, so that nobody who follows parents needs to care.
+func dropNested(devices []*Device, wires []*backendv1.Device, listed map[string]*Device, left *problems) ([]*Device, []*backendv1.Device) {
+	var bad []*Device
+	for _, d := range devices {
+		level := 0
+		for up := d; up != nil && level <= maxParents; level++ {
+			up = listed[up.Parent]
+		}
+		if level > maxParents {
+			bad = append(bad, d)
+			left.add(d.ID, "the device is left out: its parents go round in a circle or further up than %d levels", maxParents)
+		}
+	}
+	if len(bad) == 0 {
+		return devices, wires
+	}
+	for _, d := range bad {
+		delete(listed, d.ID)
+	}
+	kept, keptWires := devices[:0], wires[:0]
+	for i, d := range devices {
+		if listed[d.ID] != nil {
+			kept, keptWires = append(kept, d), append(keptWires, wires[i])
+		}
+	}
+	return kept, keptWires
+}
+
+// problems is a bounded list that knows how much it left out.
+type problems struct {
+	kept []Problem
+	more int
+}
+
+func (p *problems) add(device, format string, args ...any) {
+	if len(p.kept) == MaxProblems {
+		p.more++
+		return
+	}
+	p.kept = append(p.kept, Problem{Device: device, Message: cut(fmt.Sprintf(format, args...), maxMessage)})
+}
+
+func (p *problems) list(what string) []Problem {
+	if p.more == 0 {
+		return p.kept
+	}
+	return append(p.kept, Problem{Message: fmt.Sprintf("and %d more %s", p.more, what)})
+}
+
+// own are the backend's own sentences, made printable.
+func own(wire []string) []Problem {
+	var p problems
+	for _, sentence := range wire {
+		if sentence = printable(sentence, maxMessage); sentence != "" {
+			p.add("", "%s", sentence)
+		}
+	}
+	return p.list("problems of the backend's")
+}
+
+// printableID is an ID as it is if it is one, else quoted and short.
+func printableID(id string) string {
+	if checkID("", id) == nil {
+		return id
+	}
+	return quote(id)
+}

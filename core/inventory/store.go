@@ -1,0 +1,308 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Store makes one snapshot of what all backends report. It is safe for
+// concurrent use; a backend that reports much slows only itself.
+//
+// What the calls of one backend mean, in their usual order:
+//
+//	Describe   what it is and may touch; required before the first Report
+//	Report     its whole inventory; Back again if it was Lost
+//	Lost       it stopped reporting; its devices stay, marked with the time
+//	Restarted  a new process: generations count from 1 again
+//	Remove     it is configured no more; its devices go
+type Store struct {
+	now     func() time.Time
+	changed chan struct{}
+	current atomic.Pointer[Snapshot]
+
+	mu         sync.Mutex // guards what follows; taken after a source's
+	sources    map[string]*source
+	generation uint64
+	published  map[string]*Backend
+	// accepted counts reports for ever: Backend.Generation never goes back,
+	// even if a backend is removed and comes again. It has a small entry for
+	// each name the configuration ever had.
+	accepted map[string]uint64
+}
+
+// source is what the store knows of one backend.
+type source struct {
+	mu      sync.Mutex
+	removed bool
+	desc    Description
+	policy  Policy
+	// last is the generation of the process's latest inventory.
+	last uint64
+	// wire is the inventory in force and wireDesc what it was checked against;
+	// kept so that another policy applies at once, not at the next report.
+	wire     *backendv1.Inventory
+	wireDesc Description
+	backend  *Backend // as published, or nil
+}
+
+// NewStore makes an empty store. A nil now means time.Now.
+func NewStore(now func() time.Time) *Store {
+	if now == nil {
+		now = time.Now
+	}
+	s := &Store{
+		now: now, changed: make(chan struct{}, 1),
+		sources: map[string]*source{}, published: map[string]*Backend{}, accepted: map[string]uint64{},
+	}
+	s.current.Store(&Snapshot{})
+	return s
+}
+
+// Snapshot is the newest one, never nil. It takes no lock.
+func (s *Store) Snapshot() *Snapshot { return s.current.Load() }
+
+// Changed receives after each change of the snapshot. Changes coalesce: whoever
+// receives takes the newest Snapshot. There is one channel, for one receiver.
+func (s *Store) Changed() <-chan struct{} { return s.changed }
+
+// Describe says what a backend is and what its devices may touch; it may come
+// again at any time. A changed policy applies at once, also to what is listed
+// already. A changed description applies to the next report, so that a new
+// version of a backend does not make the devices of the old one vanish.
+func (s *Store) Describe(backend string, d Description, p Policy) {
+	d.Classes = slices.Clone(d.Classes)
+	p = p.clone()
+	for {
+		src := s.source(backend, true)
+		src.mu.Lock()
+		if src.removed { // by a Remove that ran in between
+			src.mu.Unlock()
+			continue
+		}
+		defer src.mu.Unlock()
+		sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p)
+		src.desc, src.policy = d, p
+		if src.backend == nil || sameDesc && samePolicy {
+			return
+		}
+		next := *src.backend
+		next.Description = d
+		if !samePolicy {
+			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, byID(src.backend.Devices))
+			next.Devices, next.Problems = r.devices, r.problems
+		}
+		s.publish(src, &next, true)
+		return
+	}
+}
+
+// Restarted says that a new process of the backend counts its generations from
+// 1 again. What is listed stays.
+func (s *Store) Restarted(backend string) {
+	if src := s.source(backend, false); src != nil {
+		src.mu.Lock()
+		defer src.mu.Unlock()
+		src.last = 0
+	}
+}
+
+// Report takes a backend's whole inventory. Devices that break the contract or
+// the policy are left out, with a [Problem]. An error refuses the report as a
+// whole and leaves the earlier one in force: the backend is not described, the
+// generation does not grow, there are too many devices, or there are devices
+// and every one of them breaks the contract (which is garbage; devices that
+// only the policy refuses are an operator's matter, not garbage).
+//
+// The store keeps wire; the caller must not change it afterwards.
+func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
+	src := s.source(backend, false)
+	if src == nil {
+		return fmt.Errorf("inventory of backend %q refused: the backend was not described", backend)
+	}
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	if src.removed {
+		return fmt.Errorf("inventory of backend %q refused: the backend was removed", backend)
+	}
+	r, err := src.check(backend, wire)
+	if err != nil {
+		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
+	}
+	src.last, src.wire, src.wireDesc = wire.GetGeneration(), wire, src.desc
+
+	next := &Backend{
+		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
+		Devices: r.devices, Problems: r.problems,
+	}
+	changed := true
+	if before := src.backend; before != nil {
+		next.Superseded = supersede(before, next)
+		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
+			!slices.Equal(before.Devices, next.Devices) || !slices.Equal(before.Problems, next.Problems)
+	}
+	s.publish(src, next, changed)
+	return nil
+}
+
+// check is everything that can refuse a report.
+func (src *source) check(backend string, wire *backendv1.Inventory) (report, error) {
+	switch n := len(wire.GetDevices()); {
+	case wire == nil:
+		return report{}, errors.New("it is empty of everything; send an inventory, even one without devices")
+	case wire.GetGeneration() <= src.last:
+		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
+	case n > MaxDevices:
+		return report{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
+	}
+	var previous map[string]*Device
+	if src.backend != nil {
+		previous = byID(src.backend.Devices)
+	}
+	r := parseReport(newParser(src.desc, src.policy), backend, wire, previous)
+	if n := len(wire.GetDevices()); n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
+		return report{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
+			n, r.problems[0].Device, r.problems[0].Message)
+	}
+	return r, nil
+}
+
+// Lost says that the backend stopped reporting. Its devices stay in the
+// snapshot; whether they are still good is for others to judge. Only the first
+// call after a report counts.
+func (s *Store) Lost(backend string) {
+	src := s.source(backend, false)
+	if src == nil {
+		return
+	}
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	if src.removed || src.backend == nil || !src.backend.LostAt.IsZero() {
+		return
+	}
+	next := *src.backend
+	next.LostAt = s.now()
+	s.publish(src, &next, true)
+}
+
+// Remove forgets the backend and its devices. A report that is under way is
+// taken first.
+func (s *Store) Remove(backend string) {
+	src := s.source(backend, false)
+	if src == nil {
+		return
+	}
+	src.mu.Lock()
+	defer src.mu.Unlock()
+	if src.removed {
+		return
+	}
+	src.removed = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sources, backend)
+	if src.backend != nil {
+		delete(s.published, backend)
+		s.renew(true)
+	}
+}
+
+func (s *Store) source(backend string, create bool) *source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	src := s.sources[backend]
+	if src == nil && create {
+		src = &source{}
+		s.sources[backend] = src
+	}
+	return src
+}
+
+func (s *Store) accept(backend string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted[backend]++
+	return s.accepted[backend]
+}
+
+// publish is called with the source's lock held.
+func (s *Store) publish(src *source, b *Backend, changed bool) {
+	src.backend = b
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.published[b.Name] = b
+	s.renew(changed)
+}
+
+// renew makes the snapshot anew. Without a change the generation stays and
+// nobody is woken; the times in it are newer, that is all.
+func (s *Store) renew(changed bool) {
+	if changed {
+		s.generation++
+	}
+	snap := &Snapshot{Generation: s.generation, Backends: make([]*Backend, 0, len(s.published))}
+	for _, name := range slices.Sorted(maps.Keys(s.published)) {
+		snap.Backends = append(snap.Backends, s.published[name])
+	}
+	s.current.Store(snap)
+	if !changed {
+		return
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default: // the receiver has yet to take the last one, and will see this too
+	}
+}
+
+// supersede is what the new inventory replaces of what was said about health,
+// after what is young enough of earlier ones.
+func supersede(before, next *Backend) []Statement {
+	var (
+		kept  = before.Superseded
+		added []Statement
+		now   = byID(next.Devices)
+	)
+	for len(kept) > 0 && next.ReceivedAt.Sub(kept[0].At) > statementAge {
+		kept = kept[1:]
+	}
+	for _, d := range before.Devices {
+		other := now[d.ID]
+		if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
+			continue
+		}
+		added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
+	}
+	if len(added) == 0 {
+		return kept
+	}
+	if over := len(kept) + len(added) - maxStatement; over > 0 {
+		kept = kept[min(over, len(kept)):]
+	}
+	return slices.Concat(kept, added)
+}
+
+// sameStatement compares all but the words.
+func sameStatement(a, b Health) bool {
+	a.Message, b.Message = "", ""
+	return a == b
+}
+
+func byID(devices []*Device) map[string]*Device {
+	m := make(map[string]*Device, len(devices))
+	for _, d := range devices {
+		m[d.ID] = d
+	}
+	return m
+}
+
+func equalDescription(a, b Description) bool {
+	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
+		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
+		a.SettingsSchema == b.SettingsSchema
+}

@@ -1,0 +1,335 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// verdicts are the devices that are not healthy; all others are.
+type verdicts map[inventory.Key]health.Verdict
+
+func (v verdicts) Verdict(k inventory.Key) health.Verdict {
+	if verdict, ok := v[k]; ok {
+		return verdict
+	}
+	return health.Verdict{Healthy: true}
+}
+
+var faulty = health.Verdict{Faults: []health.Fault{{Code: "xid-79", Recovery: inventory.RecoveryReset, Since: time.Unix(1, 0)}}}
+
+// profile loads the profile whose backends and resources are given as YAML.
+func profile(tb testing.TB, backends, resources string) *config.Profile {
+	tb.Helper()
+	c, err := config.Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: default\n  backends: "+
+		backends+"\n  resources:\n"+resources))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &c.Profiles[0]
+}
+
+func mapper(tb testing.TB, p *config.Profile) *Mapper {
+	tb.Helper()
+	m, err := Compile(p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// gpu is a device with one attribute of each type.
+func gpu(backend, id string) *inventory.Device {
+	return &inventory.Device{
+		Key:   inventory.Key{Backend: backend, ID: id},
+		Class: "gpu",
+		Attributes: map[string]inventory.Attribute{
+			"model":    {String: ptr("M1")},
+			"cores":    {Int: ptr(int64(64))},
+			"ecc":      {Bool: ptr(true)},
+			"firmware": {Version: ptr("1.10.0")},
+		},
+		Capacities: map[string]int64{"memory": 80 << 30},
+		NUMANodes:  []int{1},
+		PCIBusID:   "0000:65:00.0",
+	}
+}
+
+func snapshot(generation uint64, backends ...*inventory.Backend) *inventory.Snapshot {
+	return &inventory.Snapshot{Generation: generation, Backends: backends}
+}
+
+func backend(name string, devices ...*inventory.Device) *inventory.Backend {
+	return &inventory.Backend{
+		Name: name, Devices: devices,
+		Description: inventory.Description{Name: name, Vendor: "ACME", Version: "1.4.0"},
+	}
+}
+
+// outline is a table as text: resource, units, what is left.
+func outline(t *Table) (lines []string) {
+	for _, r := range t.Resources {
+		line := r.Name + ":"
+		for _, u := range r.Units {
+			line += " " + u.Device.Backend + "/" + u.ID
+			if !u.Verdict.Healthy {
+				line += "!"
+			}
+		}
+		lines = append(lines, line)
+	}
+	if len(t.Unassigned) > 0 {
+		lines = append(lines, fmt.Sprintf("unassigned: %v", t.Unassigned))
+	}
+	for _, p := range t.Problems {
+		lines = append(lines, "problem "+p.Device+": "+p.Message)
+	}
+	return lines
+}
+
+// TestSelectors verifies the environment that doc.go promises to selectors.
+func TestSelectors(t *testing.T) {
+	whole, part := gpu("mock", "GPU-1"), gpu("mock", "MIG-1")
+	part.Parent, part.NUMANodes, part.PCIBusID = "GPU-1", []int{0, 1}, ""
+	tests := map[string]struct {
+		selector string
+		want     string // the devices that it selects
+		problem  string
+	}{
+		"none":               {``, "GPU-1 MIG-1", ""},
+		"driver":             {`device.driver == "mock"`, "GPU-1 MIG-1", ""},
+		"string":             {`device.attributes["mock"].model == "M1"`, "GPU-1 MIG-1", ""},
+		"string function":    {`device.attributes["mock"].model.startsWith("M") && device.attributes["mock"].cores >= 64`, "GPU-1 MIG-1", ""},
+		"int":                {`device.attributes["mock"].cores > 64`, "", ""},
+		"bool":               {`device.attributes["mock"].ecc`, "GPU-1 MIG-1", ""},
+		"version":            {`device.attributes["mock"].firmware.isGreaterThan(semver("1.9.0"))`, "GPU-1 MIG-1", ""},
+		"capacity":           {`device.capacity["mock"].memory.compareTo(quantity("80Gi")) == 0`, "GPU-1 MIG-1", ""},
+		"binding":            {`cel.bind(a, device.attributes["mock"], a.model == "M1" && a.ecc)`, "GPU-1 MIG-1", ""},
+		"fact id":            {`device.attributes["accelmux.io"].id == "GPU-1"`, "GPU-1", ""},
+		"fact class":         {`device.attributes["accelmux.io"].class == "gpu" && !has(device.attributes["accelmux.io"].parent)`, "GPU-1", ""},
+		"fact NUMA":          {`device.attributes["accelmux.io"].numaNode == 1`, "GPU-1", ""},
+		"fact PCI":           {`device.attributes["accelmux.io"].pciBusID == "0000:65:00.0"`, "GPU-1", ""},
+		"fact parent":        {`device.attributes["accelmux.io"].parent == "GPU-1"`, "MIG-1", ""},
+		"fact vendor":        {`device.attributes["accelmux.io"].vendor == "ACME"`, "GPU-1 MIG-1", ""},
+		"fact version":       {`device.attributes["accelmux.io"].backendVersion.isLessThan(semver("2.0.0"))`, "GPU-1 MIG-1", ""},
+		"missing attribute":  {`device.attributes["mock"].colour == "red"`, "", ""},
+		"missing capacity":   {`device.capacity["mock"].disk.isGreaterThan(quantity("0"))`, "", ""},
+		"missing by index":   {`device.attributes["mock"]["colour"] == "red"`, "", ""},
+		"missing or present": {`device.attributes["mock"].colour == "red" || device.attributes["mock"].model == "M1"`, "GPU-1 MIG-1", ""},
+		"missing in binding": {`cel.bind(a, device.attributes["mock"].colour, a == "red")`, "", ""},
+		"wrong type":         {`device.attributes["mock"].model > 5`, "", "no such overload"},
+		"not a boolean":      {`device.attributes["mock"].model`, "", "could not be converted to bool"},
+		"division by zero":   {`device.attributes["mock"].cores / 0 == 1`, "", "division by zero"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := profile(t, "[{name: mock}]", fmt.Sprintf("  - {name: ex.com/a, selector: %q}\n", tc.selector))
+			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), verdicts{})
+			var got []string
+			for _, u := range table.Resources[0].Units {
+				got = append(got, u.ID)
+			}
+			if s := strings.Join(got, " "); s != tc.want {
+				t.Errorf("selects %q, want %q", s, tc.want)
+			}
+			if len(table.Unassigned)+len(got) != 2 {
+				t.Errorf("%d units and %d unassigned of 2 devices", len(got), len(table.Unassigned))
+			}
+			switch {
+			case tc.problem == "" && len(table.Problems) > 0:
+				t.Errorf("problems: %v", table.Problems)
+			case tc.problem != "" && (len(table.Problems) != 2 || !strings.Contains(table.Problems[0].Message, tc.problem)):
+				t.Errorf("problems %v, want one about %q for each device", table.Problems, tc.problem)
+			}
+		})
+	}
+}
+
+// TestMap verifies who gets which device, and what is said about it.
+func TestMap(t *testing.T) {
+	long := strings.Repeat("x", 60)
+	nic := gpu("net", "NIC-1")
+	nic.Class = "nic"
+	tests := map[string]struct {
+		backends, resources string
+		snap                *inventory.Snapshot
+		verdicts            verdicts
+		want                []string
+	}{
+		"the first that selects": {
+			"[{name: mock}]", "  - {name: ex.com/b, selector: 'device.attributes[\"mock\"].cores < 64'}\n  - {name: ex.com/a}\n  - {name: ex.com/c}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"))), nil,
+			[]string{"ex.com/b:", "ex.com/a: mock/A", "ex.com/c:"},
+		},
+		"backend and class": {
+			"[{name: mock}, {name: net}]", "  - {name: ex.com/nic, class: nic}\n  - {name: ex.com/none, backend: net}\n  - {name: ex.com/gpu, backend: mock}\n",
+			snapshot(1, backend("mock", gpu("mock", "A")), backend("net", nic, gpu("net", "B"))), nil,
+			[]string{"ex.com/nic: net/NIC-1", "ex.com/none: net/B", "ex.com/gpu: mock/A"},
+		},
+		"nobody": {
+			"[{name: mock}]", "  - {name: ex.com/nic, class: nic}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"))), nil,
+			[]string{"ex.com/nic:", "unassigned: [mock/A]"},
+		},
+		"replicas share the verdict": {
+			"[{name: mock}]", "  - {name: ex.com/a, replicas: 3}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"), gpu("mock", "B"))),
+			verdicts{{Backend: "mock", ID: "B"}: faulty},
+			[]string{"ex.com/a: mock/A::0 mock/A::1 mock/A::2 mock/B::0! mock/B::1! mock/B::2!"},
+		},
+		"a fault moves nothing": {
+			"[{name: mock}]", "  - {name: ex.com/a}\n  - {name: ex.com/b}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"))), verdicts{{Backend: "mock", ID: "A"}: faulty},
+			[]string{"ex.com/a: mock/A!", "ex.com/b:"},
+		},
+		"one ID, two backends, one resource": {
+			"[{name: a}, {name: b}]", "  - {name: ex.com/a}\n",
+			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"), gpu("b", "Y"))), nil,
+			[]string{
+				"ex.com/a: a/X b/Y",
+				"problem X: resource ex.com/a: backend b reports the same ID as backend a, and kubelet could not tell them apart; the one of b is left out: give one of them another resource",
+			},
+		},
+		"one ID, two backends, two resources": {
+			"[{name: a}, {name: b}]", "  - {name: ex.com/a, backend: a}\n  - {name: ex.com/b}\n",
+			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"))), nil,
+			[]string{"ex.com/a: a/X", "ex.com/b: b/X"},
+		},
+		"unit ID too long": {
+			"[{name: mock}]", "  - {name: ex.com/a, replicas: 11}\n",
+			snapshot(1, backend("mock", gpu("mock", long))), nil,
+			[]string{
+				"ex.com/a:" + strings.Join(replicaIDs("mock/"+long, 11), ""),
+				"problem " + long + ": resource ex.com/a: with 11 replicas the ID of a unit becomes 64 characters long, more than the 63 that kubelet's API allows; it is advertised all the same",
+			},
+		},
+		"a selector that fails": {
+			"[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].model > 5'}\n  - {name: ex.com/b}\n",
+			snapshot(1, backend("mock", gpu("mock", "A"))), nil,
+			[]string{
+				"ex.com/a:", "ex.com/b: mock/A",
+				"problem A: resource ex.com/a: the selector failed on this device of backend mock, which it therefore does not select: no such overload",
+			},
+		},
+		"nothing": {"[{name: mock}]", "    []\n", snapshot(1), nil, nil},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := mapper(t, profile(t, tc.backends, tc.resources))
+			for _, again := range []bool{false, true} { // the second time from the cache
+				if diff := cmp.Diff(tc.want, outline(m.Map(tc.snap, tc.verdicts))); diff != "" {
+					t.Errorf("table, from the cache %v (-want +got):\n%s", again, diff)
+				}
+			}
+		})
+	}
+}
+
+func replicaIDs(id string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf(" %s::%d", id, i))
+	}
+	return ids
+}
+
+// TestResourceSettings verifies that what the configuration says of a resource
+// arrives in the table.
+func TestResourceSettings(t *testing.T) {
+	m := mapper(t, profile(t, "[{name: mock}]", `
+  - {name: ex.com/a}
+  - {name: ex.com/b, replicas: 2, injection: plain, registration: watcher}
+  - {name: ex.com/c, replicas: 2, maxReplicasPerContainer: 0, injection: cdi-annotations}
+`))
+	got := m.Map(snapshot(7), verdicts{})
+	want := &Table{Generation: 7, Resources: []*Resource{
+		{Name: "ex.com/a", Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
+		{Name: "ex.com/b", Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
+		{Name: "ex.com/c", Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+// TestCompileRefuses verifies that a profile that was not validated gives an
+// error and not a resource that selects everything.
+func TestCompileRefuses(t *testing.T) {
+	_, err := Compile(&config.Profile{Resources: []config.Resource{
+		{Name: "ex.com/a", Selector: "1 +"}, {Name: "ex.com/b", Selector: "true"}, {Name: "ex.com/c", Selector: "nope"},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "resource ex.com/a: selector: does not compile") ||
+		!strings.Contains(err.Error(), "resource ex.com/c: selector: does not compile") {
+		t.Errorf("error %v, want one for each bad selector", err)
+	}
+}
+
+// TestCache verifies that a device is evaluated again only when it or its
+// backend's description is another, and that what is gone is forgotten.
+func TestCache(t *testing.T) {
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"accelmux.io\"].vendor == \"ACME\"'}\n"))
+	a, b := gpu("mock", "A"), gpu("mock", "B")
+	assigned := func(snap *inventory.Snapshot) *assignment { return m.assign(snap)[0][0] }
+
+	first := assigned(snapshot(1, backend("mock", a, b)))
+	if again := assigned(snapshot(2, backend("mock", a))); again != first {
+		t.Error("an unchanged device was evaluated again")
+	}
+	if n := len(m.cache["mock"].devices); n != 1 {
+		t.Errorf("%d devices are remembered after one of two was removed", n)
+	}
+	if changed := assigned(snapshot(3, backend("mock", gpu("mock", "A")))); changed == first {
+		t.Error("another device with the same ID was not evaluated")
+	}
+	first = assigned(snapshot(4, backend("mock", a)))
+	upgraded := backend("mock", a)
+	upgraded.Description.Version = "2.0.0"
+	if now := assigned(snapshot(5, upgraded)); now == first || now.rule != 0 {
+		t.Error("the version changed, and the selector was not evaluated again")
+	}
+	sold := backend("mock", a)
+	sold.Description.Vendor, sold.Description.Version = "Other", "2.0.0"
+	if now := assigned(snapshot(6, sold)); now.rule != -1 {
+		t.Error("the vendor changed, and the selector was not evaluated again")
+	}
+	m.assign(snapshot(7))
+	if len(m.cache) != 0 {
+		t.Errorf("backends that are gone are remembered: %v", m.cache)
+	}
+}
+
+func TestSplitUnitID(t *testing.T) {
+	tests := map[string]struct {
+		device  string
+		replica int
+		ok      bool
+	}{
+		"GPU-1::0":        {"GPU-1", 0, true},
+		"GPU-1::999":      {"GPU-1", 999, true},
+		"a:b::12":         {"a:b", 12, true},
+		"a::1::2":         {"a::1", 2, true},
+		"GPU-1":           {"GPU-1", 0, false},
+		"0000:65:00.0":    {"0000:65:00.0", 0, false},
+		"GPU-1::":         {"GPU-1::", 0, false},
+		"GPU-1::x":        {"GPU-1::x", 0, false},
+		"GPU-1::01":       {"GPU-1::01", 0, false},
+		"GPU-1::-1":       {"GPU-1::-1", 0, false},
+		"GPU-1::+1":       {"GPU-1::+1", 0, false},
+		"GPU::4294967296": {"GPU::4294967296", 0, false},
+		"::1":             {"::1", 0, false},
+		"":                {"", 0, false},
+	}
+	for id, want := range tests {
+		if device, replica, ok := SplitUnitID(id); device != want.device || replica != want.replica || ok != want.ok {
+			t.Errorf("SplitUnitID(%q) = %q, %d, %v; want %q, %d, %v", id, device, replica, ok, want.device, want.replica, want.ok)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package resource
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// TestMapProperties verifies, for any profile and any snapshots, what holds of
+// every table.
+func TestMapProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProfile(t)
+		m, err := Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := map[inventory.Key]*inventory.Device{}
+		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
+			snap, v := drawSnapshot(t, generation, pool)
+			table := m.Map(snap, v)
+			checkTable(t, p, snap, v, table)
+
+			fresh, err := Compile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(fresh.Map(snap, v), table); diff != "" {
+				t.Fatalf("the table depends on what was mapped before (-without +with):\n%s", diff)
+			}
+		}
+	})
+}
+
+// checkTable verifies that each device is in one place only and that units are
+// its replicas.
+func checkTable(t *rapid.T, p *config.Profile, snap *inventory.Snapshot, v verdicts, table *Table) {
+	if table.Generation != snap.Generation || len(table.Resources) != len(p.Resources) {
+		t.Fatalf("generation %d, %d resources", table.Generation, len(table.Resources))
+	}
+	places := map[inventory.Key]int{}
+	for i, r := range table.Resources {
+		seen, devices := map[string]bool{}, map[inventory.Key]bool{}
+		for _, u := range r.Units {
+			if seen[u.ID] {
+				t.Fatalf("%s has the unit %s twice", r.Name, u.ID)
+			}
+			seen[u.ID], devices[u.Device.Key] = true, true
+			if diff := cmp.Diff(v.Verdict(u.Device.Key), u.Verdict); diff != "" {
+				t.Fatalf("unit %s has another verdict than its device:\n%s", u.ID, diff)
+			}
+			id, _, replica := SplitUnitID(u.ID)
+			if id != u.Device.ID || replica != (r.Replicas > 1) {
+				t.Fatalf("unit %s of device %s with %d replicas", u.ID, u.Device.ID, r.Replicas)
+			}
+			if b := p.Resources[i].Backend; b != "" && b != u.Device.Backend {
+				t.Fatalf("%s is limited to backend %s and has %s", r.Name, b, u.Device.Key)
+			}
+		}
+		if len(r.Units) != len(devices)*p.Resources[i].Replicas {
+			t.Fatalf("%s: %d units of %d devices with %d replicas", r.Name, len(r.Units), len(devices), r.Replicas)
+		}
+		for key := range devices {
+			places[key]++
+		}
+	}
+	for _, key := range table.Unassigned {
+		places[key]++
+	}
+	missing := 0
+	for _, b := range snap.Backends {
+		for _, d := range b.Devices {
+			if places[d.Key] > 1 {
+				t.Fatalf("%s is in %d places", d.Key, places[d.Key])
+			}
+			missing += 1 - places[d.Key]
+		}
+	}
+	if missing != len(table.Problems) {
+		t.Fatalf("%d devices are nowhere, but there are %d problems: %v", missing, len(table.Problems), table.Problems)
+	}
+}
+
+func drawProfile(t *rapid.T) *config.Profile {
+	p := &config.Profile{}
+	for i := range rapid.IntRange(0, 4).Draw(t, "resources") {
+		p.Resources = append(p.Resources, config.Resource{
+			Name:    fmt.Sprintf("ex.com/r%d", i),
+			Backend: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "backend"),
+			Class:   rapid.SampledFrom([]string{"", "gpu", "nic"}).Draw(t, "class"),
+			Selector: rapid.SampledFrom([]string{
+				"", `device.attributes["a"].n > 1`, `device.attributes["b"].n == 2`, `device.attributes["accelmux.io"].numaNode == 0`,
+			}).Draw(t, "selector"),
+			Replicas: rapid.IntRange(1, 3).Draw(t, "replicas"),
+		})
+	}
+	return p
+}
+
+// drawSnapshot makes devices and takes some from earlier snapshots, as the
+// inventory does.
+func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*inventory.Device) (*inventory.Snapshot, verdicts) {
+	snap, v := &inventory.Snapshot{Generation: generation}, verdicts{}
+	for _, name := range []string{"a", "b"} {
+		if !rapid.Bool().Draw(t, "present") {
+			continue
+		}
+		b := backend(name)
+		for _, id := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{"X", "Y", "Z", "W"}), rapid.ID[string]).Draw(t, "devices") {
+			key := inventory.Key{Backend: name, ID: id}
+			if pool[key] == nil || rapid.Bool().Draw(t, "changed") {
+				d := &inventory.Device{Key: key, Class: rapid.SampledFrom([]string{"gpu", "nic"}).Draw(t, "class")}
+				if rapid.Bool().Draw(t, "attribute") {
+					d.Attributes = map[string]inventory.Attribute{"n": {Int: ptr(rapid.Int64Range(0, 3).Draw(t, "n"))}}
+				}
+				d.NUMANodes = rapid.SampledFrom([][]int{nil, {0}, {1}, {0, 1}}).Draw(t, "numa")
+				pool[key] = d
+			}
+			if rapid.Bool().Draw(t, "faulty") {
+				v[key] = faulty
+			}
+			b.Devices = append(b.Devices, pool[key])
+		}
+		snap.Backends = append(snap.Backends, b)
+	}
+	return snap, v
+}
+
+// TestUnitIDProperty verifies that SplitUnitID undoes unitID.
+func TestUnitIDProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.StringMatching(`[A-Za-z0-9]([A-Za-z0-9_.-]|:[A-Za-z0-9]){0,60}`).Draw(t, "id")
+		n := rapid.IntRange(0, 999).Draw(t, "replica")
+		if device, replica, ok := SplitUnitID(unitID(id, n)); device != id || replica != n || !ok {
+			t.Fatalf("%s::%d became %s, %d, %v", id, n, device, replica, ok)
+		}
+		if device, _, ok := SplitUnitID(id); device != id || ok {
+			t.Fatalf("%s was taken for a replica", id)
+		}
+	})
+}
+
+// TestMapConcurrently verifies that a Mapper can be used from several places.
+func TestMapConcurrently(t *testing.T) {
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].ecc', replicas: 2}\n"))
+	snaps := []*inventory.Snapshot{many(50), many(60)}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			snap := snaps[i%2]
+			for range 20 {
+				if got := len(m.Map(snap, verdicts{}).Resources[0].Units); got != 2*len(snap.Backends[0].Devices) {
+					t.Errorf("%d units", got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func many(n int) *inventory.Snapshot {
+	devices := make([]*inventory.Device, n)
+	for i := range devices {
+		devices[i] = gpu("mock", fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", i))
+	}
+	return snapshot(1, backend("mock", devices...))
+}
+
+// BenchmarkMap measures a snapshot of 10,000 devices: with nothing changed, with
+// one device changed, and for the first time.
+func BenchmarkMap(b *testing.B) {
+	p := profile(b, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].cores < 64'}\n  - {name: ex.com/b, selector: 'device.attributes[\"mock\"].model == \"M1\"'}\n")
+	snap := many(10_000)
+	healthy := verdictFunc(func(inventory.Key) health.Verdict { return health.Verdict{Healthy: true} })
+	b.Run("unchanged", func(b *testing.B) {
+		m := mapper(b, p)
+		m.Map(snap, healthy)
+		for b.Loop() {
+			m.Map(snap, healthy)
+		}
+	})
+	b.Run("one changed", func(b *testing.B) {
+		m := mapper(b, p)
+		for b.Loop() {
+			changed := *snap.Backends[0].Devices[0]
+			snap.Backends[0].Devices[0] = &changed
+			m.Map(snap, healthy)
+		}
+	})
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			mapper(b, p).Map(snap, healthy)
+		}
+	})
+}
+
+type verdictFunc func(inventory.Key) health.Verdict
+
+func (f verdictFunc) Verdict(k inventory.Key) health.Verdict { return f(k) }

@@ -1,0 +1,85 @@
+package resource
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// evaluate reports whether a selector selects the device. A missing attribute
+// or capacity means no; any other failure is an error.
+func evaluate(selector *dracel.CompilationResult, input dracel.Device) (bool, error) {
+	// No deadline: the cost limit bounds the time, and would not give a
+	// different table on a busy machine.
+	selected, _, err := selector.DeviceMatches(context.Background(), input)
+	if err != nil && isMissing(err) {
+		return false, nil
+	}
+	return selected, err
+}
+
+// isMissing recognises the error of a map that lacks a key. cel-go has no type
+// for it that could be compared (interpreter.resolutionError is not exported,
+// and its Is method compares texts as well); a test holds its text in place.
+func isMissing(err error) bool {
+	return strings.HasPrefix(err.Error(), "no such key: ")
+}
+
+// celDevice is the device as selectors see it; doc.go describes it.
+func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
+	in := dracel.Device{
+		Driver:     backend.Name,
+		Attributes: make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(d.Attributes)+len(config.Facts())),
+		Capacity:   make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(d.Capacities)),
+	}
+	// Names without a domain are in that of the driver.
+	for name, a := range d.Attributes {
+		in.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
+			StringValue: a.String, IntValue: a.Int, BoolValue: a.Bool, VersionValue: a.Version,
+		}
+	}
+	for name, amount := range d.Capacities {
+		in.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{
+			Value: *resource.NewQuantity(amount, resource.BinarySI),
+		}
+	}
+	maps.Copy(in.Attributes, facts(backend, d))
+	return in
+}
+
+// facts are the attributes in config.FactsDomain.
+func facts(backend *inventory.Backend, d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
+	known := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(config.Facts()))
+	set := func(fact string, a resourceapi.DeviceAttribute) {
+		known[resourceapi.QualifiedName(config.FactsDomain+"/"+fact)] = a
+	}
+	text := func(fact, value string) {
+		if value != "" {
+			set(fact, resourceapi.DeviceAttribute{StringValue: &value})
+		}
+	}
+	text(config.FactID, d.ID)
+	text(config.FactClass, d.Class)
+	text(config.FactPCIBusID, d.PCIBusID)
+	text(config.FactParent, d.Parent)
+	text(config.FactVendor, backend.Description.Vendor)
+	if nodes := slices.Compact(slices.Clone(d.NUMANodes)); len(nodes) == 1 {
+		node := int64(nodes[0])
+		set(config.FactNUMANode, resourceapi.DeviceAttribute{IntValue: &node})
+	}
+	if version := backend.Description.Version; version != "" {
+		if _, err := semver.Parse(version); err == nil {
+			set(config.FactBackendVersion, resourceapi.DeviceAttribute{VersionValue: &version})
+		}
+	}
+	return known
+}

@@ -1,0 +1,78 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// maxAnswer bounds what a client reads, in bytes.
+const maxAnswer = 64 << 20
+
+// Client asks a running agent.
+type Client struct {
+	path string
+	http *http.Client
+}
+
+// NewClient makes a client for the agent whose state directory is stateDir.
+func NewClient(stateDir string) *Client {
+	path := filepath.Join(stateDir, SocketName)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}
+	return &Client{path: path, http: &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
+	}}
+}
+
+// Report asks for the agent's state.
+func (c *Client) Report(ctx context.Context) (Report, error) {
+	var report Report
+	return report, c.get(ctx, "/v1/status", &report)
+}
+
+// Devices asks for all devices.
+func (c *Client) Devices(ctx context.Context) ([]Device, error) {
+	var devices []Device
+	return devices, c.get(ctx, "/v1/devices", &devices)
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://accelmux"+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return c.explain(err)
+	}
+	defer func() { _ = response.Body.Close() }() // read only: nothing to lose
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask the agent on %s: %s answered %s", c.path, path, response.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(into); err != nil {
+		return fmt.Errorf("read the agent's answer on %s: %w", c.path, err)
+	}
+	return nil
+}
+
+// explain says what to do about an agent that can't be reached.
+func (c *Client) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no agent answers on %s: start one with `accelmux run`, or name its state directory with --state-dir", c.path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("the agent's socket %s is for the user who runs the agent only (usually root)", c.path)
+	}
+	return fmt.Errorf("ask the agent on %s: %w", c.path, err)
+}

@@ -1,0 +1,109 @@
+package status
+
+import "time"
+
+// Version is the agent's version, set by the linker.
+var Version = "dev"
+
+// Report is the agent's state at one moment, for `accelmux status`. New fields
+// may come; none is renamed or removed within v1.
+type Report struct {
+	Node      string     `json:"node"`
+	Version   string     `json:"version"`
+	PID       int        `json:"pid"`
+	StartedAt time.Time  `json:"startedAt"`
+	Config    Config     `json:"config"`
+	Backends  []Backend  `json:"backends"`
+	Resources []Resource `json:"resources"`
+	// Problems are sentences about what an operator should look at, in all parts
+	// of the agent; empty when all is well.
+	Problems []Problem `json:"problems"`
+}
+
+// Config is the configuration in force.
+type Config struct {
+	Path    string `json:"path"`
+	Profile string `json:"profile"`
+	// AppliedAt is when the configuration in force was taken on.
+	AppliedAt time.Time `json:"appliedAt"`
+	// Refused says why a newer file was not taken on; "" if the file is in force.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Backend is one backend process.
+type Backend struct {
+	Name    string `json:"name"`
+	Vendor  string `json:"vendor,omitempty"`
+	Version string `json:"version,omitempty"`
+	// State is the supervisor's: starting, running, backoff, quarantined ...
+	State    string    `json:"state"`
+	Since    time.Time `json:"since"`
+	PID      int       `json:"pid,omitempty"`
+	Restarts int       `json:"restarts"`
+	Devices  int       `json:"devices"`
+	// Generation is the number of the last inventory taken in.
+	Generation uint64 `json:"generation"`
+	LastError  string `json:"lastError,omitempty"`
+	// RetryAt is when a stopped backend is tried again; nil if it is not.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
+}
+
+// Resource is one resource as kubelet sees it.
+type Resource struct {
+	Name         string `json:"name"`
+	Registration string `json:"registration"`
+	// State is the device plugin's: waiting for kubelet, registered ...
+	State     string    `json:"state"`
+	Since     time.Time `json:"since"`
+	Socket    string    `json:"socket,omitempty"`
+	Units     int       `json:"units"`
+	Healthy   int       `json:"healthy"`
+	Injection string    `json:"injection"`
+	LastError string    `json:"lastError,omitempty"`
+}
+
+// Problem is one sentence, and where it belongs.
+type Problem struct {
+	Backend  string `json:"backend,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	Device   string `json:"device,omitempty"`
+	Message  string `json:"message"`
+}
+
+// Device is one device, for `accelmux devices`.
+type Device struct {
+	Backend string `json:"backend"`
+	ID      string `json:"id"`
+	Class   string `json:"class"`
+	// Resource is the name it is advertised under, "" if none selects it.
+	Resource   string         `json:"resource,omitempty"`
+	Healthy    bool           `json:"healthy"`
+	Faults     []Fault        `json:"faults,omitempty"`
+	NUMANodes  []int          `json:"numaNodes,omitempty"`
+	PCIBusID   string         `json:"pciBusID,omitempty"`
+	Attributes map[string]any `json:"attributes,omitempty"`
+	// Capacities are in base units.
+	Capacities map[string]int64 `json:"capacities,omitempty"`
+	Parent     string           `json:"parent,omitempty"`
+	CDI        string           `json:"cdi,omitempty"`
+	Holders    []Holder         `json:"holders,omitempty"`
+}
+
+// Fault is one thing that is wrong with a device.
+type Fault struct {
+	Code     string    `json:"code"`
+	Message  string    `json:"message,omitempty"`
+	Recovery string    `json:"recovery"`
+	Since    time.Time `json:"since"`
+	From     string    `json:"from,omitempty"`
+}
+
+// Holder is a container that has a device. Pod and Container are empty until
+// kubelet's pod-resources API has named them.
+type Holder struct {
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
+	Container string `json:"container,omitempty"`
+	Resource  string `json:"resource"`
+	Unit      string `json:"unit"`
+}

@@ -1,0 +1,118 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Source is what the server shows. Its methods are called concurrently, must not
+// block, and return values the server may keep.
+type Source interface {
+	Report() Report
+	Devices() []Device
+}
+
+// SocketName is the admin socket's file name in the state directory.
+const SocketName = "admin.sock"
+
+// Server answers GET /v1/status and GET /v1/devices on a unix socket that only
+// the agent's own user can open (mode 0600).
+type Server struct {
+	path   string
+	source Source
+	log    *slog.Logger
+}
+
+// NewServer makes a server for stateDir/admin.sock; Run opens it.
+func NewServer(stateDir string, source Source, log *slog.Logger) *Server {
+	return &Server{path: filepath.Join(stateDir, SocketName), source: source, log: log}
+}
+
+// Run serves until ctx ends, then removes the socket. A socket left by an
+// earlier run is replaced; the caller holds the lock of the state directory.
+func (s *Server) Run(ctx context.Context) error {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return fmt.Errorf("open the admin socket %s: %w", s.path, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
+	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = errors.Join(server.Close(), <-done)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// listen opens the socket so that it never exists with a wider mode than 0600:
+// it is bound in a private directory and moved into place.
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	// sun_path of unix(7) holds 107 bytes and a NUL; and the socket is
+	// bound below a private directory first.
+	if longest := len(filepath.Dir(s.path)) + len("/.admin-0123456789/s"); longest > 107 {
+		return nil, fmt.Errorf("the path is too long for a unix socket: use a state directory of at most %d bytes", 107-len("/.admin-0123456789/s"))
+	}
+	private, err := os.MkdirTemp(filepath.Dir(s.path), ".admin-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := os.RemoveAll(private); err != nil {
+			s.log.Warn("remove the admin socket's temporary directory", "path", private, "error", err)
+		}
+	}()
+	temporary := filepath.Join(private, "s")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", temporary)
+	if err != nil {
+		return nil, err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := errors.Join(os.Chmod(temporary, 0o600), os.Rename(temporary, s.path)); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return &unlinkingListener{Listener: listener, path: s.path}, nil
+}
+
+// unlinkingListener removes the socket under the name it was moved to.
+type unlinkingListener struct {
+	net.Listener
+	path string
+}
+
+func (l *unlinkingListener) Close() error {
+	err := os.Remove(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(l.Listener.Close(), err)
+}
+
+func (s *Server) answer(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		s.log.Debug("answer on the admin socket", "error", err)
+	}
+}

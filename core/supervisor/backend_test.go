@@ -1,0 +1,279 @@
+package supervisor_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// The test binary runs itself as a backend if roleEnv is set; it says how the
+// backend behaves. Once it runs, the IDs of Prepare are commands to it.
+const (
+	roleEnv = "TEST_ROLE"
+	flagEnv = "TEST_FLAG"
+)
+
+// playRole is the main function of the backends.
+func playRole(role string) {
+	switch role {
+	case "exit":
+		fmt.Fprintln(os.Stderr, "no driver: cannot go on")
+		syscall.Exit(3)
+	case "exit-until-flag":
+		if _, err := os.Stat(os.Getenv(flagEnv)); err != nil {
+			syscall.Exit(4)
+		}
+	case "panic":
+		var m map[string]int
+		m["x"] = 1
+	case "garbage":
+		fmt.Println("hello from a vendor library")
+	case "garbage-without-end":
+		line := strings.Repeat("x", 1<<20)
+		for {
+			fmt.Print(line)
+		}
+	case "mute":
+		select {}
+	case "sleeper":
+		signal.Ignore(syscall.SIGTERM)
+		select {}
+	case "tcp":
+		fmt.Println("1|1|tcp|127.0.0.1:1|grpc|")
+		select {}
+	case "hostile-log":
+		fmt.Fprintln(os.Stderr, `{"@message": 7, "@level": [], "@timestamp": {}}`)
+		fmt.Fprintln(os.Stderr, `{"@message": "a good line", "@level": "warn", "key": "value"}`)
+		fmt.Fprintln(os.Stderr, strings.Repeat("y", 1<<20))
+	case "host":
+		playHost()
+		return
+	}
+	serveRole(role)
+}
+
+func serveRole(role string) {
+	var children []int
+	switch role {
+	case "grandchild":
+		children = append(children, startSleeper(false))
+	case "grandchild-escaped":
+		children = append(children, startSleeper(true))
+	}
+	versions := backendplugin.Versions(&backend{role: role, children: children, commands: make(chan string, 8)})
+	if role == "protocol" {
+		versions = map[int]plugin.PluginSet{7: versions[1]}
+	}
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: backendplugin.Handshake, VersionedPlugins: versions,
+		Logger: hclog.NewNullLogger(),
+		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
+			return grpc.NewServer(append(o, grpc.MaxSendMsgSize(64<<20))...)
+		},
+	})
+}
+
+// startSleeper starts a process that ignores SIGTERM and holds our standard error.
+func startSleeper(escape bool) int {
+	cmd := exec.Command(os.Args[0])
+	cmd.Path, _ = os.Executable()
+	cmd.Env = append(os.Environ(), roleEnv+"=sleeper")
+	cmd.Stderr, cmd.Stdout = os.Stderr, os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: escape}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		syscall.Exit(9)
+	}
+	return cmd.Process.Pid
+}
+
+// backend is a server of the contract with a behaviour.
+type backend struct {
+	backendv1.UnimplementedBackendServiceServer
+	role     string
+	children []int
+	commands chan string
+
+	mu       sync.Mutex
+	settings string
+	busy     map[string]bool
+}
+
+func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
+	answer := &backendv1.DescribeResponse{
+		Name: "test", Vendor: "Test", Version: "1.2.3", Classes: []string{"gpu"},
+		Abilities: []backendv1.Ability{
+			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE, backendv1.Ability_ABILITY_SAMPLE,
+		},
+		SettingsSchema: `{"type": "object", "properties": {"count": {"type": "integer"}}}`,
+	}
+	switch b.role {
+	case "describe-hang":
+		<-ctx.Done()
+	case "describe-bad":
+		answer.Classes = []string{"GPU"}
+	case "schema-broken":
+		answer.SettingsSchema = `{"$ref": "file:///etc/passwd"}`
+	}
+	return answer, nil
+}
+
+func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
+	settings := string(r.GetSettingsJson())
+	switch {
+	case b.role == "refuse", strings.Contains(settings, "refuse-me"):
+		return &backendv1.ConfigureResponse{Errors: []*backendv1.FieldError{
+			{Field: "devices[2].memory", Message: "must be a power of two"},
+		}}, nil
+	case strings.Contains(settings, "hang-me"):
+		<-ctx.Done()
+		select {}
+	}
+	b.mu.Lock()
+	b.settings = settings
+	b.mu.Unlock()
+	b.commands <- "changed"
+	return &backendv1.ConfigureResponse{}, nil
+}
+
+// inventory carries its process's state to the test in its problems.
+func (b *backend) inventory(generation uint64) *backendv1.WatchResponse {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	problems := []string{"settings " + b.settings, fmt.Sprintf("pid %d", os.Getpid()), "env " + strings.Join(os.Environ(), " ")}
+	for _, pid := range b.children {
+		problems = append(problems, fmt.Sprintf("child %d", pid))
+	}
+	return &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{
+		Inventory: &backendv1.Inventory{Generation: generation, Problems: problems},
+	}}
+}
+
+func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingServer[backendv1.WatchResponse]) error {
+	heartbeat := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
+	ticker := time.NewTicker(r.GetHeartbeatInterval().AsDuration() / 3)
+	defer ticker.Stop()
+	generation := uint64(0)
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-ticker.C:
+			if err := stream.Send(heartbeat); err != nil {
+				return err
+			}
+		case command := <-b.commands:
+			switch command {
+			case "changed":
+				if b.role == "no-inventory" {
+					continue
+				}
+				generation++
+				if err := stream.Send(b.inventory(generation)); err != nil {
+					return err
+				}
+			case "silence":
+				<-stream.Context().Done()
+			case "end":
+				return nil
+			case "oversize":
+				huge := b.inventory(generation)
+				huge.GetInventory().Problems = []string{strings.Repeat("z", backendplugin.MaxMessageSize+1)}
+				if err := stream.Send(huge); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+	b.mu.Lock()
+	if b.busy == nil {
+		b.busy = map[string]bool{}
+	}
+	for _, id := range r.GetDeviceIds() {
+		if b.busy[id] {
+			b.mu.Unlock()
+			return nil, status.Error(codes.Internal, "two calls at once for "+id)
+		}
+		b.busy[id] = true
+	}
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, id := range r.GetDeviceIds() {
+			delete(b.busy, id)
+		}
+	}()
+	switch command := r.GetDeviceIds()[0]; command {
+	case "crash":
+		fmt.Fprintln(rawStderr, "[ERROR] the card fell off the bus")
+		syscall.Exit(5)
+	case "stop":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case "flood":
+		for range 20000 {
+			_, _ = io.WriteString(rawStderr, "the same line again and again\n")
+		}
+	case "print":
+		fmt.Println(strings.Repeat("printed through os.Stdout\n", 10000))
+	case "fail":
+		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
+	case "wait":
+		b.commands <- "changed"
+		b.waitForFlag(ctx)
+	case "dev-1":
+	default:
+		b.commands <- command
+	}
+	return &backendv1.PrepareResponse{}, nil
+}
+
+// rawStderr is standard error before go-plugin redirects it.
+var rawStderr = os.Stderr
+
+// waitForFlag blocks until the flag file exists or the call is over.
+func (b *backend) waitForFlag(ctx context.Context) {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if _, err := os.Stat(os.Getenv(flagEnv)); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (b *backend) Release(context.Context, *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
+	return &backendv1.ReleaseResponse{}, nil
+}
+
+func (b *backend) Sample(_ *backendv1.SampleRequest, stream grpc.ServerStreamingServer[backendv1.SampleResponse]) error {
+	if err := stream.Send(&backendv1.SampleResponse{Metrics: []*backendv1.Metric{{DeviceId: "dev-1", Name: "power_watts", Value: 7}}}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}

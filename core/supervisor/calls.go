@@ -1,0 +1,291 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// CallError is a backend's own refusal of a call, or that it did not answer.
+type CallError struct {
+	Backend, Call string
+	// Message is the backend's, made printable: it may be shown to a pod's user.
+	Message string
+	// Err is the gRPC error, or why it was not answered.
+	Err error
+}
+
+// Error names the backend and the call.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("backend %s: %s: %s", e.Backend, e.Call, e.Message)
+}
+
+// Unwrap returns the gRPC error.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Prepare readies devices for a container. It waits while another call has one
+// of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
+// *CallError, the context's. A backend that overruns the deadline is ended.
+func (s *Supervisor) Prepare(ctx context.Context, backend string, ids []string, resource string) (*backendv1.PrepareResponse, error) {
+	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
+		name: "Prepare", backend: backend, ids: ids, deadline: s.timing.Prepare,
+		can: func(d inventory.Description) bool { return d.Prepare },
+		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
+			return service.Prepare(ctx, &backendv1.PrepareRequest{DeviceIds: ids, Resource: resource})
+		},
+	})
+}
+
+// Release says that the devices have no holder any more. Waiting and errors are
+// as for Prepare.
+func (s *Supervisor) Release(ctx context.Context, backend string, ids []string) (*backendv1.ReleaseResponse, error) {
+	return devices(ctx, s, deviceCall[backendv1.ReleaseResponse]{
+		name: "Release", backend: backend, ids: ids, deadline: s.timing.Release,
+		can: func(d inventory.Description) bool { return d.Release },
+		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ReleaseResponse, error) {
+			return service.Release(ctx, &backendv1.ReleaseRequest{DeviceIds: ids})
+		},
+	})
+}
+
+// Reset tries to recover faulted devices. Waiting and errors are as for Prepare.
+func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string) (*backendv1.ResetResponse, error) {
+	return devices(ctx, s, deviceCall[backendv1.ResetResponse]{
+		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset,
+		can: func(d inventory.Description) bool { return d.Reset },
+		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ResetResponse, error) {
+			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+		},
+	})
+}
+
+// deviceCall is one call for some devices.
+type deviceCall[R any] struct {
+	name, backend string
+	ids           []string
+	deadline      time.Duration
+	can           func(inventory.Description) bool
+	do            func(context.Context, backendv1.BackendServiceClient) (*R, error)
+}
+
+// devices makes the call when its devices are free. It returns when the context
+// ends, but the call itself goes on to its end or its deadline, and its devices
+// stay claimed: the backend works on them, whoever still waits for it.
+func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, error) {
+	if len(c.ids) == 0 {
+		return new(R), nil
+	}
+	u, err := s.unit(c.backend)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.claims.take(ctx, c.ids, c.deadline); err != nil {
+		return nil, fmt.Errorf("backend %s: %s: devices are busy with an earlier call: %w", c.backend, c.name, err)
+	}
+	i, err := u.enter(c.can)
+	if err != nil {
+		u.claims.give(c.ids)
+		return nil, fmt.Errorf("%s: %w", c.name, err)
+	}
+	type result struct {
+		answer *R
+		err    error
+	}
+	results := make(chan result, 1)
+	go func() {
+		defer u.claims.give(c.ids)
+		defer i.finish()
+		answer, err := c.perform(i)
+		results <- result{answer, err}
+	}()
+	select {
+	case r := <-results:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("backend %s: %s: %w", c.backend, c.name, context.Cause(ctx))
+	}
+}
+
+// perform makes the call, and ends a process that overruns its deadline.
+func (c *deviceCall[R]) perform(i *instance) (*R, error) {
+	ctx, cancel := context.WithTimeout(i.ctx, c.deadline)
+	defer cancel()
+	answer, err := c.do(ctx, i.service)
+	if err == nil {
+		return answer, nil
+	}
+	if status.Code(err) == codes.Unavailable {
+		// The connection is gone, so most likely the process is: let that be found.
+		within(i.ctx.Done(), i.timing.Reap)
+	}
+	failed := &CallError{Backend: c.backend, Call: c.name, Message: printable(status.Convert(err).Message(), 1024), Err: err}
+	switch {
+	case i.ctx.Err() != nil:
+		failed.Message = "the backend stopped during the call: " + printable(context.Cause(i.ctx).Error(), 512)
+		failed.Err = errors.Join(ErrNotRunning, err)
+	case ctx.Err() != nil:
+		failed.Message = fmt.Sprintf("no answer within %s", c.deadline)
+		failed.Err = context.DeadlineExceeded
+		i.cancel(fail(crashed, "it did not answer %s within %s%s", c.name, c.deadline, i.words()))
+	}
+	return nil, failed
+}
+
+// Sample hands telemetry to take until the context ends or the process is gone;
+// whoever wants more calls again. It is nil only if the context ended. Errors are
+// as for Prepare, and ErrBusy: there is one stream for each process.
+func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error {
+	u, err := s.unit(backend)
+	if err != nil {
+		return err
+	}
+	i, err := u.enter(func(d inventory.Description) bool { return d.Sample })
+	if err != nil {
+		return fmt.Errorf("Sample: %w", err)
+	}
+	i.finish() // a subscription must not keep a replaced process alive
+	if !i.startSampling(true) {
+		return fmt.Errorf("backend %s: Sample: %w", backend, ErrBusy)
+	}
+	defer i.startSampling(false)
+	stop, cancel := context.WithCancel(i.ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	stream, err := i.service.Sample(stop, &backendv1.SampleRequest{Interval: durationpb.New(min(max(interval, time.Second), 10*time.Minute))})
+	for err == nil {
+		var sample *backendv1.SampleResponse
+		if sample, err = stream.Recv(); err == nil {
+			take(sample)
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case i.ctx.Err() != nil:
+		err = errors.Join(ErrNotRunning, context.Cause(i.ctx))
+	}
+	return &CallError{Backend: backend, Call: "Sample", Message: printable(status.Convert(err).Message(), 512), Err: err}
+}
+
+// startSampling takes or gives back the right to the process's one stream.
+func (i *instance) startSampling(on bool) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if on && i.sampling {
+		return false
+	}
+	i.sampling = on
+	return true
+}
+
+// Check asks whether the backend's server answers, with a deadline. It says
+// nothing of the loop that watches the hardware; heartbeats do.
+func (s *Supervisor) Check(ctx context.Context, backend string) error {
+	u, err := s.unit(backend)
+	if err != nil {
+		return err
+	}
+	i, err := u.enter(nil)
+	if err != nil {
+		return fmt.Errorf("Check: %w", err)
+	}
+	defer i.finish()
+	if err := i.checkHealth(ctx); err != nil {
+		return &CallError{Backend: backend, Call: "Check", Message: printable(status.Convert(err).Message(), 512), Err: err}
+	}
+	return nil
+}
+
+func (s *Supervisor) unit(name string) (*unit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.units[name]; u != nil {
+		return u, nil
+	}
+	return nil, fmt.Errorf("backend %s: %w", name, ErrUnknownBackend)
+}
+
+// enter finds the running process and counts a call in; finish counts it out.
+func (u *unit) enter(can func(inventory.Description) bool) (*instance, error) {
+	var i *instance
+	for {
+		u.mu.Lock()
+		next, public := u.serving, u.public
+		u.mu.Unlock()
+		if next == nil || next == i {
+			err := fmt.Errorf("backend %s: %w (%s)", u.name, ErrNotRunning, public.State)
+			if public.LastError != "" {
+				err = fmt.Errorf("%w: %s", err, public.LastError)
+			}
+			return nil, err
+		}
+		if i = next; i.begin() {
+			break
+		} // it is ending; perhaps it was just replaced
+	}
+	if can != nil && !can(i.desc) {
+		i.finish()
+		return nil, fmt.Errorf("backend %s: %w", u.name, ErrNotSupported)
+	}
+	return i, nil
+}
+
+// claims keeps calls for one device apart; the zero value is ready.
+type claims struct {
+	mu    sync.Mutex
+	taken map[string]struct{}
+	freed chan struct{} // closed at the next give
+}
+
+// take claims all the devices at once, when they are free.
+func (c *claims) take(ctx context.Context, ids []string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		freed := c.try(ids)
+		if freed == nil {
+			return nil
+		}
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (c *claims) try(ids []string) (freed <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.freed == nil {
+		c.taken, c.freed = map[string]struct{}{}, make(chan struct{})
+	}
+	for _, id := range ids {
+		if _, taken := c.taken[id]; taken {
+			return c.freed
+		}
+	}
+	for _, id := range ids {
+		c.taken[id] = struct{}{}
+	}
+	return nil
+}
+
+func (c *claims) give(ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		delete(c.taken, id)
+	}
+	close(c.freed)
+	c.freed = make(chan struct{})
+}

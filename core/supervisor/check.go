@@ -1,0 +1,182 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// program is a backend's program file that passed the checks.
+type program struct {
+	// name is the path in the backend directory, path what it resolves to.
+	name, path string
+	mark       mark
+}
+
+// mark tells whether a file is still the one it was. The change time is part of
+// it: writing, renaming and changing the mode all move it, and no program can set
+// it back.
+type mark struct {
+	dev, ino        uint64
+	size            int64
+	mtime, ctime    syscall.Timespec
+	mode, uid       uint32
+	dirMode, dirUID uint32
+}
+
+// markOf is the zero mark for a file that is not there.
+func markOf(path string) mark {
+	var file, dir syscall.Stat_t
+	if syscall.Stat(path, &file) != nil {
+		return mark{}
+	}
+	m := mark{dev: uint64(file.Dev), ino: file.Ino, size: file.Size, mtime: file.Mtim, ctime: file.Ctim, mode: file.Mode, uid: file.Uid}
+	if syscall.Stat(filepath.Dir(path), &dir) == nil {
+		m.dirMode, m.dirUID = dir.Mode, dir.Uid
+	}
+	return m
+}
+
+// checkProgram finds a backend's program and makes sure that nobody but root and
+// ourselves can have written it. Every error says what to do about it.
+func checkProgram(dir, command string) (*program, error) {
+	if command == "" || command != filepath.Base(command) || command == "." || command == ".." {
+		return nil, fmt.Errorf("the command %q is not a plain file name: give the name of a program in %s", command, dir)
+	}
+	name := filepath.Join(dir, command)
+	path, err := filepath.EvalSymlinks(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the program %s does not exist; %s", name, listing(dir))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the program %s cannot be reached: %w", name, err)
+	}
+	p := &program{name: name, path: path, mark: markOf(path)}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("the program %s cannot be read: %w", path, err)
+	}
+	if err := checkFile(path, info); err != nil {
+		return nil, err
+	}
+	if err := checkFormat(path); err != nil {
+		return nil, err
+	}
+	if err := checkDirs(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != filepath.Dir(path) {
+		if err := checkDirs(real); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// unchanged reports whether the file is still the one that was checked. Asked
+// after the start, it says that what runs is what was checked: replacing the file
+// and putting it back would have moved its change time, and a program that is
+// being executed cannot be written.
+func (p *program) unchanged() bool { return markOf(p.path) == p.mark }
+
+func checkFile(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return fmt.Errorf("%s is a directory, not a program", path)
+	case !mode.IsRegular():
+		return fmt.Errorf("%s is not a regular file but %s", path, mode.Type())
+	case mode.Perm()&0o022 != 0:
+		return fmt.Errorf("the program %s may be written by its group or others (mode %04o): run chmod go-w %s", path, mode.Perm(), path)
+	}
+	if err := checkOwner("program", path, info); err != nil {
+		return err
+	}
+	if unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("the program %s is not executable for us (mode %04o): run chmod a+x %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+func checkOwner(what, path string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Uid == 0 || int(stat.Uid) == os.Geteuid() {
+		return nil
+	}
+	return fmt.Errorf("the %s %s belongs to user %d, who could replace what runs with our rights: it must belong to root or to user %d",
+		what, path, stat.Uid, os.Geteuid())
+}
+
+// checkFormat catches what the kernel would refuse with a bare "exec format
+// error".
+func checkFormat(path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // a program may be executable without being readable
+	}
+	if err != nil {
+		return fmt.Errorf("the program %s cannot be read: %w", path, err)
+	}
+	defer func() { _ = file.Close() }()
+	magic := make([]byte, 4)
+	n, err := io.ReadFull(file, magic)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the program %s cannot be read: %w", path, err)
+	}
+	if head := string(magic[:n]); !strings.HasPrefix(head, "\x7fELF") && !strings.HasPrefix(head, "#!") {
+		return fmt.Errorf("%s is neither an ELF program nor a script that starts with #!: install it again", path)
+	}
+	return nil
+}
+
+// checkDirs makes sure that the file cannot be exchanged. The directory itself
+// must not be writable by anybody else; further up, a directory that everybody
+// can write is fine only if it is sticky, as /tmp is.
+func checkDirs(dir string) error {
+	for at := dir; ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return fmt.Errorf("the directory %s cannot be read: %w", at, err)
+		}
+		mode := info.Mode()
+		if at == dir {
+			if mode.Perm()&0o022 != 0 {
+				return fmt.Errorf("the directory %s may be written by its group or others (mode %04o), who could exchange the programs in it: run chmod go-w %s", at, mode.Perm(), at)
+			}
+			if err := checkOwner("directory", at, info); err != nil {
+				return err
+			}
+		} else if mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
+			return fmt.Errorf("the directory %s may be written by everybody (mode %04o), who could exchange %s: run chmod o-w %s", at, mode.Perm(), dir, at)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// listing says what a directory holds, for the message about what it does not.
+func listing(dir string) string {
+	const most = 12
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("nor can its directory be read: %v", err)
+	case len(entries) == 0:
+		return "the directory is empty"
+	}
+	var names []string
+	for _, entry := range entries[:min(len(entries), most)] {
+		names = append(names, printable(entry.Name(), 64))
+	}
+	if more := len(entries) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return "the directory holds " + strings.Join(names, ", ")
+}

@@ -1,0 +1,59 @@
+package supervisor
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Bounds of a description.
+const (
+	maxVendor  = 64
+	maxVersion = 64
+	maxClasses = 32
+	maxSchema  = 256 << 10
+)
+
+var (
+	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	class    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	// semantic is the grammar of semver.org, version 2.0.0.
+	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+)
+
+// description checks what a backend says of itself.
+func description(wire *backendv1.DescribeResponse) (inventory.Description, error) {
+	d := inventory.Description{
+		Name: wire.GetName(), Vendor: wire.GetVendor(), Version: wire.GetVersion(),
+		Classes:        wire.GetClasses(),
+		Prepare:        slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_PREPARE),
+		Release:        slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_RELEASE),
+		Reset:          slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_RESET),
+		Sample:         slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_SAMPLE),
+		SettingsSchema: wire.GetSettingsSchema(),
+	}
+	switch {
+	case !dnsLabel.MatchString(d.Name):
+		return d, fmt.Errorf("it describes itself with the name %q, which is not a DNS label", printable(d.Name, 64))
+	case d.Vendor == "" || len(d.Vendor) > maxVendor || d.Vendor != printable(d.Vendor, maxVendor):
+		return d, fmt.Errorf("it describes its vendor as %q, which is not 1 to %d printable bytes", printable(d.Vendor, maxVendor), maxVendor)
+	case len(d.Version) > maxVersion || !semantic.MatchString(d.Version):
+		return d, fmt.Errorf("it describes its version as %q, which is not a semantic version such as 1.4.0", printable(d.Version, maxVersion))
+	case len(d.Classes) == 0 || len(d.Classes) > maxClasses:
+		return d, fmt.Errorf("it describes %d device classes; 1 to %d are possible", len(d.Classes), maxClasses)
+	case len(d.SettingsSchema) > maxSchema:
+		return d, fmt.Errorf("the schema of its settings is %d bytes long; at most %d are possible", len(d.SettingsSchema), maxSchema)
+	}
+	for i, name := range d.Classes {
+		if !class.MatchString(name) {
+			return d, fmt.Errorf("it describes the device class %q, which is not a lower-case letter, then lower-case letters, digits or dashes", printable(name, 64))
+		}
+		if slices.Contains(d.Classes[:i], name) {
+			return d, fmt.Errorf("it describes the device class %s twice", name)
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,37 @@
+// Package supervisor starts, watches, restarts and stops the node's backend
+// processes, and hands what they report to a [Sink].
+//
+// Each backend has one goroutine (unit) that decides, and one goroutine for each
+// of its processes (instance) that does the talking. A process goes one way:
+//
+//	checking ─► starting ─► configuring ─► running ─► stopping ─► gone
+//	(program)   (handshake,  (schema,       (Watch)    (SIGTERM,
+//	             Describe)    Configure,                SIGKILL)
+//	                          first inventory)
+//
+// and what went wrong on the way decides how long the backend waits before the
+// next one:
+//
+//	           ┌────────────── next process ◄──────────────┐
+//	           ▼                                           │ retry time, another
+//	checking ... running                                   │ program file, another
+//	   │ │ │        │                                      │ spec
+//	   │ │ │        └─ exit, hang, broken rule ─► backoff ─┤
+//	   │ │ └─ the same, too often in a window ─► quarantined  (half-open: one try,
+//	   │ └─ settings refused ─► misconfigured ─────────────┤   then longer)
+//	   └─ program missing or unsafe ─► unavailable ────────┘
+//
+// A changed command, environment or heartbeat replaces the process: the new one
+// has delivered an inventory before the old one is stopped. Changed settings go to
+// the running process. Whatever the new spec's fate, the old process or the old
+// settings stay in force until the new ones work.
+//
+// Nothing a backend does may block, crash or fill up the core: every step has a
+// deadline, its log is bounded before it is parsed, and processes end by signals
+// to their process group, never by asking. What it cannot do: end a process that
+// hangs in the kernel (it is reported, and not replaced before it is gone), or
+// follow a grandchild that left the process group on purpose.
+//
+// The package does not judge what is reported (package inventory does) and does
+// not choose what runs (package agent does).
+package supervisor

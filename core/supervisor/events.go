@@ -1,0 +1,159 @@
+package supervisor
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// handle takes an event of an instance. Events of one that was dropped meanwhile
+// change nothing but the list of those ending.
+func (u *unit) handle(event any) {
+	switch e := event.(type) {
+	case stageEvent:
+		if e.from == u.candidate {
+			u.stage = e.state
+		}
+	case inventoryEvent:
+		switch e.from {
+		case u.candidate:
+			u.promote(e.inventory)
+		case u.current:
+			u.report(e.inventory)
+		}
+	case configuredEvent:
+		if e.from == u.current {
+			u.configured(e)
+		}
+	case endedEvent:
+		u.ended(e.from, e.failure)
+	case stuckEvent:
+		u.ending[e.from] = true
+		u.note(fmt.Errorf("process %d does not die of SIGKILL: it hangs in the kernel, most likely in the device's driver, and is not started again before it is gone", e.from.pid()))
+	case goneEvent:
+		delete(u.ending, e.from)
+	}
+}
+
+// promote makes the candidate the current process, with its first inventory.
+func (u *unit) promote(first *backendv1.Inventory) {
+	next, before := u.candidate, u.current
+	u.candidate = nil
+	u.sup.sink.Started(u.name, next.desc)
+	u.announced = true
+	if err := u.sup.sink.Report(u.name, first); err != nil {
+		f := fail(violated, "its first inventory is refused: %w", err)
+		u.drop(next, f)
+		u.failed(next, f)
+		u.fallBack(before, f)
+		return
+	}
+	next.last = first
+	u.serve(next)
+	u.offered, u.accepted = next.spec.Settings, next.configured
+	next.spec.Settings = next.configured
+	u.description, u.protocol = next.desc, next.protocol
+	u.schema = next.schemaBad
+	u.refuse(next.refused)
+	u.log.Info("backend runs", "pid", next.pid(), "version", next.desc.Version, "vendor", next.desc.Vendor)
+	if before != nil {
+		u.ending[before] = false
+		go before.retire()
+	}
+}
+
+// fallBack gives the sink back the process that was to be replaced by one whose
+// inventory is refused.
+func (u *unit) fallBack(before *instance, reason error) {
+	if before != nil {
+		u.sup.sink.Started(u.name, before.desc)
+		if err := u.sup.sink.Report(u.name, before.last); err == nil {
+			return
+		}
+	}
+	u.lose(reason)
+}
+
+// report hands an inventory of the current process to the sink.
+func (u *unit) report(inventory *backendv1.Inventory) {
+	i := u.current
+	if err := u.sup.sink.Report(u.name, inventory); err != nil {
+		f := fail(violated, "its inventory is refused: %w", err)
+		u.lose(f)
+		u.failed(i, f)
+		return
+	}
+	i.last = inventory
+}
+
+// configured takes note of what the running process made of new settings.
+func (u *unit) configured(e configuredEvent) {
+	u.schema = e.schema
+	if e.err == nil {
+		e.from.spec.Settings = e.settings
+		u.accepted = e.settings
+	}
+	if !bytes.Equal(e.settings, u.offered) {
+		return // newer ones are on their way
+	}
+	u.refuse(e.err)
+}
+
+// refuse takes note that the newest settings were refused; nil: they were not.
+func (u *unit) refuse(err error) {
+	u.refused = err
+	if err != nil {
+		u.didFail = true
+		u.note(fmt.Errorf("%w; the earlier settings stay in force", err))
+		u.log.Warn("new settings are refused, the earlier ones stay in force", "error", err)
+	}
+}
+
+// ended takes note that an instance ended by itself.
+func (u *unit) ended(i *instance, f *failure) {
+	switch i {
+	case u.current:
+		u.lose(f.err)
+		u.failed(i, f)
+	case u.candidate:
+		u.candidate = nil
+		u.ending[i] = false
+		u.failed(i, f)
+	}
+}
+
+// failed decides how long to wait after a failure.
+func (u *unit) failed(i *instance, f *failure) {
+	now, t := time.Now(), &u.sup.timing
+	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= t.Stable {
+		u.breaker.reset()
+	}
+	u.didFail = true
+	var pause time.Duration
+	switch f.kind {
+	case misconfigured:
+		pause, u.pause = t.spread(t.Misconfigured), Misconfigured
+	case unavailable:
+		pause, u.pause = t.spread(t.BackoffLimit), Unavailable
+	case violated, crashed, stopped:
+		weight := 1
+		if f.kind == violated {
+			weight = u.breaker.grave()
+		}
+		var quarantined bool
+		pause, quarantined = u.breaker.fail(now, weight)
+		if u.pause = Backoff; quarantined {
+			u.pause = Quarantined
+		}
+	}
+	u.retryAt = now.Add(pause)
+	u.note(f.err)
+	u.log.Warn("backend failed", "state", string(u.pause), "retry_in", pause.Round(time.Millisecond), "error", f.err)
+}
+
+// note keeps an error for the status.
+func (u *unit) note(err error) {
+	u.lastError, u.lastErrorAt = printable(err.Error(), 1024), time.Now()
+}

@@ -1,0 +1,385 @@
+package supervisor_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		playRole(role)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what must come; only a failing test
+// waits that long.
+const patience = 30 * time.Second
+
+// recorder is a sink that keeps everything.
+type recorder struct {
+	mu      sync.Mutex
+	calls   []string // "started b", "report b 1", "lost b: why"
+	reports map[string]*backendv1.Inventory
+	lost    map[string]error
+	busy    map[string]bool
+	overlap bool
+	refuse  func(backend string, inv *backendv1.Inventory) error
+	pulse   chan struct{}
+}
+
+func newRecorder() *recorder {
+	return &recorder{
+		reports: map[string]*backendv1.Inventory{}, lost: map[string]error{}, busy: map[string]bool{},
+		pulse: make(chan struct{}, 1),
+	}
+}
+
+func (r *recorder) enter(backend, call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.overlap = r.overlap || r.busy[backend]
+	r.busy[backend] = true
+	if call != "" {
+		r.calls = append(r.calls, call)
+	}
+}
+
+func (r *recorder) leave(backend string) {
+	r.mu.Lock()
+	r.busy[backend] = false
+	r.mu.Unlock()
+	select {
+	case r.pulse <- struct{}{}:
+	default:
+	}
+}
+
+func (r *recorder) Started(backend string, d inventory.Description) {
+	r.enter(backend, "started "+backend)
+	defer r.leave(backend)
+}
+
+func (r *recorder) Report(backend string, inv *backendv1.Inventory) error {
+	r.enter(backend, fmt.Sprintf("report %s %d", backend, inv.GetGeneration()))
+	defer r.leave(backend)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refuse != nil {
+		if err := r.refuse(backend, inv); err != nil {
+			return err
+		}
+	}
+	r.reports[backend] = inv
+	return nil
+}
+
+func (r *recorder) Lost(backend string, reason error) {
+	r.enter(backend, "lost "+backend)
+	defer r.leave(backend)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost[backend] = reason
+}
+
+func (r *recorder) Changed(backend string) {
+	r.enter(backend, "")
+	r.leave(backend)
+}
+
+// history are the calls so far, but for Changed.
+func (r *recorder) history() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.calls...)
+}
+
+// count is how often the call came.
+func (r *recorder) count(call string) int {
+	n := 0
+	for _, c := range r.history() {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
+// problem is the rest of the inventory's problem that starts with key, "" if
+// there is none.
+func (r *recorder) problem(backend, key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, problem := range r.reports[backend].GetProblems() {
+		if rest, ok := strings.CutPrefix(problem, key+" "); ok {
+			return rest
+		}
+	}
+	return ""
+}
+
+func (r *recorder) pid(t *testing.T, backend, key string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(r.problem(backend, key))
+	if err != nil {
+		t.Fatalf("the inventory of %s has no %s: %v", backend, key, err)
+	}
+	return pid
+}
+
+// until waits for a condition, looking again after each call to the sink.
+func (r *recorder) until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for !done() {
+		select {
+		case <-r.pulse:
+		case <-timer.C:
+			t.Fatalf("waited %s for: %s; calls so far: %q", patience, what, r.history())
+		}
+	}
+}
+
+// rig is a supervisor under test, and what belongs to it.
+type rig struct {
+	*supervisor.Supervisor
+	*recorder
+	t          *testing.T
+	backendDir string
+	stateDir   string
+	log        *buffer
+}
+
+// program is the test binary's name in the backend directory.
+const program = "accelmux-backend-test"
+
+func newRig(t *testing.T, timing supervisor.Timing) *rig {
+	t.Helper()
+	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), stateDir: tempDir(t), log: &buffer{}}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(r.backendDir, program)); err != nil {
+		t.Fatal(err)
+	}
+	r.open(timing)
+	return r
+}
+
+// fast is a timing whose pauses are short, and whose limits are long enough for a
+// slow machine.
+func fast() supervisor.Timing {
+	return supervisor.Timing{
+		Start: patience, Describe: patience, Configure: patience, FirstInventory: patience,
+		Prepare: patience, Release: patience, Reset: patience, Retire: patience,
+		Terminate: time.Second, Reap: time.Second,
+		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
+		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond,
+	}
+}
+
+func (r *rig) open(timing supervisor.Timing) {
+	r.t.Helper()
+	s, err := supervisor.New(supervisor.Options{
+		BackendDir: r.backendDir, StateDir: r.stateDir, Sink: r.recorder, Timing: timing,
+		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Supervisor = s
+	r.t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			r.t.Errorf("close: %v", err)
+		}
+		if r.overlap {
+			r.t.Error("the sink was called concurrently for one backend")
+		}
+		if left, _ := os.ReadDir(filepath.Join(r.stateDir, "run")); len(left) > 0 {
+			r.t.Errorf("left in the run directory: %v", left)
+		}
+		if r.t.Failed() {
+			r.t.Logf("log:\n%s", r.log)
+		}
+	})
+}
+
+// spec is a backend with a role. Its heartbeat is slow enough for a slow machine.
+func spec(role string, env ...string) supervisor.Spec {
+	s := supervisor.Spec{Name: "b", Command: program, Env: map[string]string{roleEnv: role}, Heartbeat: 10 * time.Second}
+	for i := 0; i+1 < len(env); i += 2 {
+		s.Env[env[i]] = env[i+1]
+	}
+	return s
+}
+
+func with(s supervisor.Spec, settings string) supervisor.Spec {
+	s.Settings = json.RawMessage(settings)
+	return s
+}
+
+// status is that of backend b.
+func (r *rig) status() supervisor.Status {
+	for _, s := range r.Status() {
+		if s.Name == "b" {
+			return s
+		}
+	}
+	return supervisor.Status{}
+}
+
+// untilState waits until b is in the state.
+func (r *rig) untilState(state supervisor.State) supervisor.Status {
+	r.t.Helper()
+	var s supervisor.Status
+	r.until(r.t, "state "+string(state), func() bool { s = r.status(); return s.State == state })
+	return s
+}
+
+// run applies a spec and waits until it is in force.
+func (r *rig) run(s supervisor.Spec) {
+	r.t.Helper()
+	r.Apply([]supervisor.Spec{s})
+	r.until(r.t, "the spec is in force", func() bool { return r.status().Settled })
+}
+
+// command sends a command to b.
+func (r *rig) command(ctx context.Context, command string) error {
+	_, err := r.Prepare(ctx, "b", []string{command}, "example.com/gpu")
+	return err
+}
+
+// untilError waits until b's last error contains the text.
+func (r *rig) untilError(text string) supervisor.Status {
+	r.t.Helper()
+	var s supervisor.Status
+	r.until(r.t, "an error with "+text, func() bool { s = r.status(); return strings.Contains(s.LastError, text) })
+	return s
+}
+
+// tempDir is short enough for sockets and private, which t.TempDir is not.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// buffer is a bytes.Buffer for concurrent use.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// watchExit opens a process so that its end can be waited for, and nothing else
+// can be meant if its number is used again.
+func watchExit(t *testing.T, pid int) (ended func()) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+	t.Cleanup(func() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		_ = unix.Close(fd)
+	})
+	return func() {
+		t.Helper()
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			n, err := unix.Poll(fds, int(patience.Milliseconds()))
+			if err == unix.EINTR {
+				continue
+			}
+			if err != nil || n == 0 {
+				t.Fatalf("process %d still runs: %v", pid, err)
+			}
+			return
+		}
+	}
+}
+
+// playHost is a process of its own that supervises one backend and says its
+// process IDs on standard output.
+func playHost() {
+	r := newRecorder()
+	s, err := supervisor.New(supervisor.Options{
+		BackendDir: os.Getenv("TEST_BACKENDS"), StateDir: os.Getenv("TEST_STATE"), Sink: r, Timing: fast(),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s.Apply([]supervisor.Spec{spec("grandchild")})
+	for range r.pulse {
+		if r.problem("b", "pid") != "" {
+			fmt.Println(r.problem("b", "pid"), r.problem("b", "child"))
+			break
+		}
+	}
+	select {}
+}
+
+// startHost starts playHost and returns its process, its backend's ID and that of
+// the backend's child.
+func startHost(t *testing.T, r *rig) (host *exec.Cmd, backend, child int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host = exec.CommandContext(t.Context(), self)
+	host.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_STATE="+r.stateDir)
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(line, &backend, &child); err != nil {
+		t.Fatalf("the host says %q: %v", line, err)
+	}
+	return host, backend, child
+}

@@ -1,0 +1,395 @@
+package supervisor_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// What is wrong with a program is found before it runs, said in words, and does
+// not need a restart once it is put right.
+func TestPrograms(t *testing.T) {
+	const name = "candidate"
+	write := func(mode os.FileMode, text string) func(*testing.T, *rig) {
+		return func(t *testing.T, r *rig) {
+			path := filepath.Join(r.backendDir, name)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tests := map[string]struct {
+		prepare func(*testing.T, *rig)
+		command string
+		want    string
+		root    bool
+	}{
+		"missing": {
+			prepare: func(*testing.T, *rig) {},
+			want:    "does not exist; the directory holds " + program,
+		},
+		"a path": {
+			prepare: func(*testing.T, *rig) {}, command: "../sh",
+			want: `the command "../sh" is not a plain file name`,
+		},
+		"a directory": {
+			prepare: func(t *testing.T, r *rig) {
+				if err := os.Mkdir(filepath.Join(r.backendDir, name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "is a directory, not a program",
+		},
+		"a pipe": {
+			prepare: func(t *testing.T, r *rig) {
+				if err := syscall.Mkfifo(filepath.Join(r.backendDir, name), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "is not a regular file",
+		},
+		"not executable":   {prepare: write(0o644, "#!/bin/sh\n"), want: "is not executable for us (mode 0644): run chmod a+x"},
+		"group can write":  {prepare: write(0o775, "#!/bin/sh\n"), want: "may be written by its group or others (mode 0775): run chmod go-w"},
+		"others can write": {prepare: write(0o757, "#!/bin/sh\n"), want: "may be written by its group or others (mode 0757)"},
+		"not a program":    {prepare: write(0o755, "hello\n"), want: "is neither an ELF program nor a script"},
+		"empty":            {prepare: write(0o755, ""), want: "is neither an ELF program nor a script"},
+		"broken ELF":       {prepare: write(0o755, "\x7fELFxxxx"), want: "is not a program for this machine"},
+		"no interpreter":   {prepare: write(0o755, "#!/nonexistent/python\n"), want: "its interpreter or dynamic loader is missing"},
+		"directory that all can write": {
+			prepare: func(t *testing.T, r *rig) {
+				write(0o755, "#!/bin/sh\n")(t, r)
+				if err := os.Chmod(r.backendDir, 0o777); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "(mode 0777), who could exchange the programs in it: run chmod go-w",
+		},
+		"somebody else's": {
+			prepare: func(t *testing.T, r *rig) {
+				write(0o755, "#!/bin/sh\n")(t, r)
+				if err := os.Chown(filepath.Join(r.backendDir, name), 12345, -1); err != nil {
+					t.Fatal(err)
+				}
+			},
+			want: "belongs to user 12345", root: true,
+		},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			if test.root && os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			r := newRig(t, fast())
+			test.prepare(t, r)
+			s := spec("normal")
+			if s.Command = name; test.command != "" {
+				s.Command = test.command
+			}
+			r.Apply([]supervisor.Spec{s})
+			r.untilError(test.want)
+			if got := r.untilState(supervisor.Unavailable); !got.Failed || got.RetryAt.IsZero() {
+				t.Errorf("status = %+v", got)
+			}
+			if test.command != "" {
+				return
+			}
+			if err := os.Chmod(r.backendDir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(r.backendDir, name)
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(program, path); err != nil {
+				t.Fatal(err)
+			}
+			r.untilState(supervisor.Running)
+		})
+	}
+}
+
+// A backend that does not come up is ended, and says why in a sentence.
+func TestStartFailures(t *testing.T) {
+	shorten := func(field func(*supervisor.Timing) *time.Duration) func(*supervisor.Timing) {
+		return func(timing *supervisor.Timing) { *field(timing) = 500 * time.Millisecond }
+	}
+	tests := map[string]struct {
+		timing func(*supervisor.Timing)
+		env    []string
+		want   string
+		state  supervisor.State
+	}{
+		"exit":                {want: "exited with status 3 after"},
+		"panic":               {want: "its last words: panic: assignment to entry in nil map"},
+		"garbage":             {want: `it printed "hello from a vendor library" instead of the handshake`},
+		"garbage-without-end": {want: `it printed "xxxxxxxx`},
+		"protocol":            {want: "it speaks version 7 of the backend contract, but this core speaks version 1"},
+		"tcp":                 {want: "it listens on tcp 127.0.0.1:1, but must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"},
+		"mute": {
+			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Start }),
+			want:   "it did not complete the handshake within 500ms",
+		},
+		"describe-hang": {
+			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Describe }),
+			want:   "it did not answer Describe within 500ms",
+		},
+		"describe-bad": {want: `it describes the device class "GPU", which is not`},
+		"no-inventory": {
+			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.FirstInventory }),
+			want:   "it sent no inventory within 500ms",
+		},
+		"refuse": {want: "the settings are refused: devices[2].memory: must be a power of two", state: supervisor.Misconfigured},
+		"normal": {
+			env:  []string{"PLUGIN_MIN_PORT", "1"},
+			want: "the environment variable PLUGIN_MIN_PORT belongs to the handshake", state: supervisor.Misconfigured,
+		},
+	}
+	for role, test := range tests {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			timing := fast()
+			timing.Failures = 2
+			if test.timing != nil {
+				test.timing(&timing)
+			}
+			r := newRig(t, timing)
+			r.Apply([]supervisor.Spec{spec(role, test.env...)})
+			r.untilError(test.want)
+			if test.state == "" {
+				test.state = supervisor.Quarantined
+			}
+			s := r.untilState(test.state)
+			if s.PID != 0 || !s.Failed || s.RetryAt.Before(time.Now().Add(time.Minute)) {
+				t.Errorf("status = %+v", s)
+			}
+			if len(r.history()) > 0 {
+				t.Errorf("the sink was told of a process that never reported: %q", r.history())
+			}
+			other := spec("normal")
+			r.run(other) // another spec ends the wait
+		})
+	}
+}
+
+// Refused settings are no crash, and other settings are tried at once.
+func TestMisconfigured(t *testing.T) {
+	r := newRig(t, fast())
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"count": "two"}`)})
+	r.untilError("the settings are refused: count: got string, want integer")
+	if s := r.untilState(supervisor.Misconfigured); s.Restarts != 0 {
+		t.Errorf("restarts = %d", s.Restarts)
+	}
+	r.run(with(spec("normal"), `{"count": 2}`))
+}
+
+// A schema that cannot be used is the backend's problem, and no reason not to run.
+func TestBrokenSchema(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("schema-broken"))
+	s := r.status()
+	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "may refer only to itself") {
+		t.Errorf("problems = %q", s.Problems)
+	}
+}
+
+// A process that runs but does not do its work is found and replaced.
+func TestHangs(t *testing.T) {
+	const often, seldom = time.Second, 20 * time.Second
+	tests := map[string]struct {
+		command   string
+		heartbeat time.Duration
+		health    time.Duration
+		want      string
+	}{
+		"heartbeat stops": {"silence", often, patience, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
+		"stopped process": {"stop", often, 200 * time.Millisecond, "no sign of life for 3s, and its server does not answer either"},
+		"oversize":        {"oversize", seldom, patience, "received message larger than max"},
+		"stream ends":     {"end", seldom, patience, "it ended the stream"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timing := fast()
+			timing.Health, timing.Terminate, timing.Reap = test.health, 100*time.Millisecond, 200*time.Millisecond
+			r := newRig(t, timing)
+			s := spec("normal")
+			s.Heartbeat = test.heartbeat
+			r.run(s)
+			ended := watchExit(t, r.status().PID)
+			// The one that stops itself does not answer before it is gone.
+			call := make(chan error, 1)
+			go func() { call <- r.command(t.Context(), test.command) }()
+			r.untilError(test.want)
+			<-call
+			ended()
+			r.until(t, "it is back", func() bool { return r.count("started b") >= 2 })
+		})
+	}
+}
+
+// A report that the sink refuses ends the process, and the second one ends the
+// patience.
+func TestViolation(t *testing.T) {
+	timing := fast()
+	timing.Failures = 6
+	r := newRig(t, timing)
+	r.refuse = func(_ string, inv *backendv1.Inventory) error {
+		if inv.GetGeneration() == 2 {
+			return errors.New("device 7 is listed twice")
+		}
+		return nil
+	}
+	r.run(spec("normal"))
+	for n := 1; n <= 2; n++ {
+		r.until(t, "it runs", func() bool { return r.count("report b 1") == n && r.status().State == supervisor.Running })
+		_ = r.command(t.Context(), "changed")
+		r.until(t, "it is lost", func() bool { return r.count("lost b") == n })
+	}
+	s := r.untilState(supervisor.Quarantined)
+	if want := "its inventory is refused: device 7 is listed twice"; s.LastError != want || s.Restarts != 1 {
+		t.Errorf("status = %+v", s)
+	}
+}
+
+// A child that ignores SIGTERM and holds the pipes delays nothing: in the group it
+// is killed, outside of it, it is let go.
+func TestGrandchildren(t *testing.T) {
+	for _, role := range []string{"grandchild", "grandchild-escaped"} {
+		t.Run(role, func(t *testing.T) {
+			timing := fast()
+			timing.Reap = 100 * time.Millisecond
+			r := newRig(t, timing)
+			r.run(spec(role))
+			leader := watchExit(t, r.pid(t, "b", "pid"))
+			child := watchExit(t, r.pid(t, "b", "child"))
+			// The backend dies without taking the child with it.
+			if err := syscall.Kill(r.pid(t, "b", "pid"), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			r.untilError("was killed by signal 9")
+			leader()
+			if role == "grandchild" {
+				child()
+			}
+			r.until(t, "it is back", func() bool { return r.count("report b 1") == 2 })
+			if role == "grandchild" {
+				last := watchExit(t, r.pid(t, "b", "child"))
+				if err := r.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				last()
+			} else {
+				watchExit(t, r.pid(t, "b", "child")) // ends it with the test
+			}
+		})
+	}
+}
+
+// A flood of log lines is cut short, and so are hostile ones.
+func TestLogs(t *testing.T) {
+	timing := fast()
+	timing.LogLines, timing.LogBurst = 1, 100
+	r := newRig(t, timing)
+	r.run(spec("hostile-log"))
+	for _, command := range []string{"flood", "print"} {
+		if err := r.command(t.Context(), command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	log := r.log.String()
+	if n := strings.Count(log, "the same line again"); n == 0 || n > 200 {
+		t.Errorf("%d lines of the flood", n)
+	}
+	for _, want := range []string{
+		`level=WARN msg="a good line" backend=b key=value`, "lines dropped (more than 1 a second)", `{\"@message\": 7`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not contain %s", want)
+		}
+	}
+	for line := range strings.Lines(log) {
+		if len(line) > 5<<10 {
+			t.Errorf("a line of %d bytes", len(line))
+		}
+	}
+}
+
+// Close ends everything in bounded time, whatever the backends do.
+func TestCloseIsBounded(t *testing.T) {
+	timing := fast()
+	timing.Terminate, timing.Reap = 300*time.Millisecond, 300*time.Millisecond
+	r := newRig(t, timing)
+	var specs []supervisor.Spec
+	for _, role := range []string{"normal", "grandchild", "mute", "exit", "describe-hang", "no-inventory", "garbage"} {
+		s := spec(role)
+		s.Name = role
+		specs = append(specs, s)
+	}
+	r.Apply(specs)
+	r.until(t, "one runs", func() bool { return r.count("report normal 1") == 1 && r.count("report grandchild 1") == 1 })
+	stopped := r.pid(t, "normal", "pid")
+	ended := watchExit(t, stopped)
+	child := watchExit(t, r.pid(t, "grandchild", "child"))
+	if err := syscall.Kill(stopped, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("close took %s", took)
+	}
+	ended()
+	child()
+}
+
+// A killed host takes its backends with it; what their children are, the next
+// start sweeps.
+func TestHostKilled(t *testing.T) {
+	r := newRig(t, fast())
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	host, backend, child := startHost(t, r)
+	backendEnded, childEnded := watchExit(t, backend), watchExit(t, child)
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	backendEnded()
+	run := filepath.Join(r.stateDir, "run")
+	if left, err := os.ReadDir(run); err != nil || len(left) == 0 {
+		t.Fatalf("the killed host left nothing to sweep: %v %v", left, err)
+	}
+	r.open(fast())
+	childEnded()
+	if left, err := os.ReadDir(run); err != nil || len(left) > 0 {
+		t.Errorf("not swept: %v %v", left, err)
+	}
+}
+
+// Sockets work below a state directory that is too deep for them.
+func TestDeepStateDir(t *testing.T) {
+	r := newRig(t, fast())
+	r.stateDir = filepath.Join(r.stateDir, strings.Repeat("deep/", 20))
+	r.open(fast())
+	r.run(spec("normal"))
+	if env := r.problem("b", "env"); strings.Contains(env, "PLUGIN_UNIX_SOCKET_DIR="+r.stateDir) {
+		t.Errorf("sockets in the deep directory: %s", env)
+	}
+}

@@ -1,0 +1,308 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// instance is one process of a backend, from the check of its program to its
+// end. Its goroutine tells the unit what happens by events and is told to end by
+// its context; only the fields below the mutex are shared.
+type instance struct {
+	unit   *unit
+	timing *Timing
+	spec   Spec
+	// fallback are earlier settings, to use if the spec's are refused; nil if none.
+	fallback json.RawMessage
+	log      *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// offers holds settings that the running process is to take on; one slot.
+	offers chan json.RawMessage
+
+	process    *process
+	client     chan struct{} // closed when go-plugin's start is over; nil before it
+	protocol   int
+	service    backendv1.BackendServiceClient
+	desc       inventory.Description
+	configured json.RawMessage // what Configure accepted last
+	refused    error           // why the spec's settings were not, if fallback was
+	schemaBad  error
+	readyAt    time.Time // when the first inventory came
+	// last is the inventory that the sink has; the unit's, not the instance's.
+	last *backendv1.Inventory
+
+	mu       sync.Mutex
+	conn     *grpc.ClientConn
+	calls    int
+	idle     chan struct{} // closed when calls drops to 0; nil if nobody waits
+	sampling bool
+}
+
+// Events of an instance, in this order; the unit's loop takes them.
+type (
+	// stageEvent: the instance has come to a new state.
+	stageEvent struct {
+		from  *instance
+		state State
+	}
+	// inventoryEvent: an inventory came; the first one means that it is running.
+	inventoryEvent struct {
+		from      *instance
+		inventory *backendv1.Inventory
+	}
+	// configuredEvent: offered settings were accepted, or refused with err.
+	configuredEvent struct {
+		from     *instance
+		settings json.RawMessage
+		err      error
+		// schema is why the schema could not be used, nil if it could.
+		schema error
+	}
+	// endedEvent: the instance is of no more use; its process is being ended.
+	endedEvent struct {
+		from    *instance
+		failure *failure
+	}
+	// stuckEvent: the process did not die of SIGKILL.
+	stuckEvent struct{ from *instance }
+	// goneEvent: nothing is left of the process.
+	goneEvent struct{ from *instance }
+)
+
+// run is the instance's goroutine.
+func (i *instance) run() {
+	err := i.live()
+	i.cancel(err)
+	i.unit.post(endedEvent{i, failureOf(err)})
+	if !i.end() {
+		i.unit.post(stuckEvent{i})
+		select {
+		case <-i.process.exited:
+		case <-i.unit.done:
+			return
+		}
+	}
+	i.unit.post(goneEvent{i})
+}
+
+// live takes the process through its states and returns why it cannot go on.
+func (i *instance) live() error {
+	if err := checkEnv(i.spec.Env); err != nil {
+		return fail(misconfigured, "%w", err)
+	}
+	program, err := checkProgram(i.unit.sup.backendDir, i.spec.Command)
+	if err != nil {
+		return fail(unavailable, "%w", err)
+	}
+	i.unit.post(stageEvent{i, Starting})
+	if err := i.connect(program); err != nil {
+		return err
+	}
+	if err := i.describe(); err != nil {
+		return err
+	}
+	i.unit.post(stageEvent{i, Configuring})
+	if err := i.configureFirst(); err != nil {
+		return err
+	}
+	return i.watch()
+}
+
+// describe asks the backend what it is.
+func (i *instance) describe() error {
+	var answer *backendv1.DescribeResponse
+	err := i.ask("Describe", i.timing.Describe, func(ctx context.Context) (err error) {
+		answer, err = i.service.Describe(ctx, &backendv1.DescribeRequest{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if i.desc, err = description(answer); err != nil {
+		return fail(violated, "%w", err)
+	}
+	return nil
+}
+
+// configureFirst gives the process its settings before the first Watch.
+func (i *instance) configureFirst() error {
+	err := i.configure(i.spec.Settings)
+	var refused *SettingsError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if i.fallback == nil {
+		return fail(misconfigured, "%w", refused)
+	}
+	i.refused = refused
+	if err := i.configure(i.fallback); errors.As(err, new(*SettingsError)) {
+		return fail(misconfigured, "%w", refused)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// configure checks settings and hands them over. It returns a *SettingsError if
+// they were refused, a *failure if the process is of no more use.
+func (i *instance) configure(settings json.RawMessage) error {
+	err := checkSettings(i.desc.SettingsSchema, settings)
+	i.schemaBad = nil
+	if errors.Is(err, errBrokenSchema) {
+		i.schemaBad = err
+	} else if err != nil {
+		return err
+	}
+	var answer *backendv1.ConfigureResponse
+	err = i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
+		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{SettingsJson: settings, Paths: i.unit.sup.paths})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := refusal(answer.GetErrors()); err != nil {
+		return err
+	}
+	i.configured = settings
+	return nil
+}
+
+// ask makes one call with a deadline. Any error of it is the process's end.
+func (i *instance) ask(call string, deadline time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(i.ctx, deadline)
+	defer cancel()
+	err := do(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case i.ctx.Err() != nil:
+		return context.Cause(i.ctx)
+	case ctx.Err() != nil:
+		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.words())
+	}
+	return i.broken(call, err)
+}
+
+// broken turns an error of a call into a failure. If the process has ended, that
+// is the reason, not what it did to the call.
+func (i *instance) broken(call string, err error) error {
+	within(i.process.exited, i.timing.Reap)
+	if i.ctx.Err() != nil {
+		return context.Cause(i.ctx)
+	}
+	if ending := i.process.ending(); ending != "" {
+		within(i.process.stderr.done, i.timing.Reap)
+		return fail(crashed, "it %s%s", ending, i.words())
+	}
+	answer := status.Convert(err)
+	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
+		return fail(violated, "%s: %s", call, printable(answer.Message(), 256))
+	}
+	return fail(crashed, "%s failed: %s%s", call, printable(answer.Message(), 256), i.words())
+}
+
+// words are the process's last ones, as the end of a sentence.
+func (i *instance) words() string {
+	if last := i.process.stderr.last(); last != "" {
+		return "; its last words: " + last
+	}
+	return ""
+}
+
+// end stops the process and gives back all that belongs to it. It reports whether
+// nothing is left; if so far something is, only the process itself.
+func (i *instance) end() bool {
+	if i.client == nil {
+		return true
+	}
+	p := i.process
+	gone := true
+	if p != nil {
+		gone = p.stop(i.timing.Terminate, i.timing.Reap)
+		if !gone {
+			i.log.Error("the process does not die of SIGKILL: it hangs in the kernel, most likely in the device's driver", "pid", p.ID())
+		}
+		p.release(i.timing.Reap)
+	}
+	i.mu.Lock()
+	conn := i.conn
+	i.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // also ends go-plugin's own streams
+	}
+	within(i.client, i.timing.Reap)
+	if p != nil {
+		if err := os.RemoveAll(p.dir); err != nil {
+			i.log.Warn("remove the socket directory", "error", err)
+		}
+	}
+	return gone
+}
+
+// pid is the process's ID, 0 if there is none.
+func (i *instance) pid() int {
+	i.mu.Lock()
+	p := i.process
+	i.mu.Unlock()
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// begin counts a call in; it fails if the instance is ending.
+func (i *instance) begin() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ctx.Err() != nil {
+		return false
+	}
+	i.calls++
+	return true
+}
+
+func (i *instance) finish() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.calls--; i.calls == 0 && i.idle != nil {
+		close(i.idle)
+		i.idle = nil
+	}
+}
+
+// retire ends an instance that was replaced, when its calls are through.
+func (i *instance) retire() {
+	i.mu.Lock()
+	idle := make(chan struct{})
+	if i.calls == 0 {
+		close(idle)
+	} else {
+		i.idle = idle
+	}
+	i.mu.Unlock()
+	timer := time.NewTimer(i.timing.Retire)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	case <-i.ctx.Done():
+	}
+	i.cancel(errReplaced)
+}

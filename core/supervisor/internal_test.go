@@ -1,0 +1,233 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+func testTiming() *Timing {
+	timing := Timing{
+		Backoff: time.Second, BackoffLimit: 5 * time.Second, Failures: 4, Window: time.Minute,
+		Quarantine: 2 * time.Minute, QuarantineLimit: 5 * time.Minute,
+		Jitter: func() float64 { return 0.5 },
+	}.withDefaults()
+	return &timing
+}
+
+// The pauses after failures at given times, and what opens the breaker.
+func TestBreaker(t *testing.T) {
+	type failure struct {
+		at     time.Duration
+		weight int
+		stable bool // a stable run came before
+	}
+	type outcome struct {
+		Pause       time.Duration
+		Quarantined bool
+	}
+	tests := map[string]struct {
+		failures []failure
+		want     []outcome
+	}{
+		"doubles, opens, stays open, closes": {
+			failures: []failure{{0, 1, false}, {1 * time.Second, 1, false}, {3 * time.Second, 1, false}, {7 * time.Second, 1, false},
+				{200 * time.Second, 1, false}, {500 * time.Second, 1, false}, {1000 * time.Second, 1, true}},
+			want: []outcome{{time.Second, false}, {2 * time.Second, false}, {4 * time.Second, false}, {2 * time.Minute, true},
+				{4 * time.Minute, true}, {5 * time.Minute, true}, {time.Second, false}},
+		},
+		"outside the window": {
+			failures: []failure{{0, 1, false}, {50 * time.Second, 1, false}, {100 * time.Second, 1, false}, {150 * time.Second, 1, false}},
+			want:     []outcome{{time.Second, false}, {2 * time.Second, false}, {4 * time.Second, false}, {5 * time.Second, false}},
+		},
+		"grave ones": {
+			failures: []failure{{0, 2, false}, {time.Second, 2, false}},
+			want:     []outcome{{time.Second, false}, {2 * time.Minute, true}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := breaker{timing: testTiming()}
+			if b.grave() != 2 {
+				t.Fatalf("grave = %d", b.grave())
+			}
+			var got []outcome
+			for _, f := range test.failures {
+				if f.stable {
+					b.reset()
+				}
+				pause, quarantined := b.fail(time.Unix(1000, 0).Add(f.at), f.weight)
+				got = append(got, outcome{pause, quarantined})
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("pauses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Jitter moves a pause by a fifth at most.
+func TestSpread(t *testing.T) {
+	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
+		timing := Timing{Jitter: func() float64 { return jitter }}
+		if got := timing.spread(10 * time.Second); got != want {
+			t.Errorf("spread with jitter %v = %s, want %s", jitter, got, want)
+		}
+	}
+}
+
+// A process that hangs in the kernel is not joined by a second one, and does not
+// keep the unit from ending.
+func TestStuckProcess(t *testing.T) {
+	u := newUnit(&Supervisor{timing: *testTiming(), log: slog.New(slog.DiscardHandler)}, "b")
+	i := &instance{unit: u}
+	i.ctx, i.cancel = context.WithCancelCause(t.Context())
+	u.drop(i, errReplaced)
+	if u.stopAll(ErrRemoved) {
+		t.Error("the unit would end before its process")
+	}
+	u.handle(stuckEvent{i})
+	if !u.blocked() {
+		t.Error("a second process would start beside one that hangs in the kernel")
+	}
+	if !strings.Contains(u.lastError, "does not die of SIGKILL") {
+		t.Errorf("last error = %q", u.lastError)
+	}
+	if !u.stopAll(ErrRemoved) {
+		t.Error("the unit would wait for ever")
+	}
+	u.handle(goneEvent{i})
+	if u.blocked() {
+		t.Error("nothing is in the way any more")
+	}
+}
+
+// A backend that reports as fast as it can is slowed down.
+func TestMessageRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		messages := make(chan message)
+		go receive(ctx, func() (*backendv1.WatchResponse, error) { return nil, nil }, messages)
+		count := 0
+		for ctx.Err() == nil {
+			select {
+			case <-messages:
+				count++
+			case <-ctx.Done():
+			}
+		}
+		if limit := messageBurst + 10*messageRate + 2; count > limit || count < limit/2 {
+			t.Errorf("%d messages in 10 s, want about %d", count, limit)
+		}
+	})
+}
+
+func TestDescription(t *testing.T) {
+	good := func() *backendv1.DescribeResponse {
+		return &backendv1.DescribeResponse{Name: "test", Vendor: "Test AG", Version: "1.0.0-rc.1+b2", Classes: []string{"gpu", "x-1"}}
+	}
+	if _, err := description(good()); err != nil {
+		t.Errorf("a good one: %v", err)
+	}
+	tests := map[string]struct {
+		spoil func(*backendv1.DescribeResponse)
+		want  string
+	}{
+		"name":      {func(d *backendv1.DescribeResponse) { d.Name = "Test_1" }, "not a DNS label"},
+		"no vendor": {func(d *backendv1.DescribeResponse) { d.Vendor = "" }, "vendor"},
+		"vendor":    {func(d *backendv1.DescribeResponse) { d.Vendor = "a\x1b[31m" }, "vendor"},
+		"version":   {func(d *backendv1.DescribeResponse) { d.Version = "v1" }, "semantic version"},
+		"no class":  {func(d *backendv1.DescribeResponse) { d.Classes = nil }, "0 device classes"},
+		"class":     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"9"} }, "device class"},
+		"twice":     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"a", "a"} }, "twice"},
+		"schema":    {func(d *backendv1.DescribeResponse) { d.SettingsSchema = strings.Repeat(" ", maxSchema+1) }, "bytes long"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := good()
+			test.spoil(d)
+			if _, err := description(d); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestCheckSettings(t *testing.T) {
+	const schema = `{"type": "object", "additionalProperties": false, "properties": {
+		"devices": {"type": "array", "items": {"type": "object", "required": ["id"], "properties": {"memory": {"type": "integer"}}}}}}`
+	tests := map[string]struct {
+		schema, settings, want string
+		broken                 bool
+	}{
+		"none":          {"", `{"anything": 1}`, "", false},
+		"good":          {schema, `{"devices": [{"id": 1, "memory": 2}]}`, "", false},
+		"field":         {schema, `{"devices": [{"id": 1}, {"id": 2, "memory": "x"}]}`, "devices[1].memory: got string, want integer", false},
+		"missing":       {schema, `{"devices": [{}]}`, "devices[0]: missing property 'id'", false},
+		"unknown":       {schema, `{"device": 1}`, "additional properties 'device' not allowed", false},
+		"not JSON":      {schema, `{`, "not JSON", false},
+		"schema text":   {"{", `{}`, "cannot be used", true},
+		"schema type":   {`{"type": 7}`, `{}`, "cannot be used", true},
+		"schema loads":  {`{"$ref": "https://example.com/s"}`, `{}`, "may refer only to itself", true},
+		"schema of nul": {`null`, `{}`, "cannot be used", true},
+		"endless":       {`{"$ref": "#"}`, `{}`, "cannot be used", true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := checkSettings(test.schema, json.RawMessage(test.settings))
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want %q", err, test.want)
+			}
+			if errors.Is(err, errBrokenSchema) != test.broken {
+				t.Errorf("broken schema = %v, want %v (%v)", !test.broken, test.broken, err)
+			}
+		})
+	}
+}
+
+func TestParseLine(t *testing.T) {
+	tests := map[string]struct {
+		line    string
+		level   slog.Level
+		message string
+		raw     bool
+	}{
+		"hclog":         {`{"@level":"error","@message":"lost","@module":"m"}`, slog.LevelError, "lost", false},
+		"no level":      {`{"@message":"x"}`, slog.LevelDebug, "x", false},
+		"text":          {"plain\x1b[31m text", slog.LevelDebug, "plain?[31m text", true},
+		"other JSON":    {`{"a":1}`, slog.LevelDebug, `{"a":1}`, true},
+		"wrong types":   {`{"@message":5,"@level":{}}`, slog.LevelDebug, `{"@message":5,"@level":{}}`, true},
+		"level's type":  {`{"@message":"x","@level":5}`, slog.LevelDebug, "x", false},
+		"not quite":     {`{"@message":"x"`, slog.LevelDebug, `{"@message":"x"`, true},
+		"several lines": {`{"@message":"x\ny\u0000"}`, slog.LevelDebug, "x y?", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := parseLine([]byte(test.line))
+			if got.level != test.level || got.message != test.message || got.raw != test.raw {
+				t.Errorf("parsed %+v, want %+v", got, test)
+			}
+		})
+	}
+}
+
+// Spaces and the order of keys are not a change of settings; big numbers are kept.
+func TestCanonical(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "{}", " null ": "{}", `{"b":1, "a":12345678901234567890}`: `{"a":12345678901234567890,"b":1}`, "{": "{",
+	} {
+		if got := string(canonical(json.RawMessage(in))); got != want {
+			t.Errorf("canonical(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

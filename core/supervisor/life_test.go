@@ -1,0 +1,360 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// A backend starts, reports, answers calls, and is gone after Close.
+func TestLife(t *testing.T) {
+	t.Setenv("SECRET_OF_THE_HOST", "1")
+	r := newRig(t, fast())
+	r.run(with(spec("normal", "EXTRA", "yes"), `{"count": 2}`))
+	s := r.untilState(supervisor.Running)
+	if s.PID != r.pid(t, "b", "pid") || s.Description.Version != "1.2.3" || s.Protocol != 1 || s.Restarts != 0 || s.Failed {
+		t.Errorf("status = %+v", s)
+	}
+	if got := r.problem("b", "settings"); got != `{"count":2}` {
+		t.Errorf("settings = %s", got)
+	}
+	env := r.problem("b", "env")
+	if !strings.Contains(env, "EXTRA=yes") || strings.Contains(env, "SECRET_OF_THE_HOST") {
+		t.Errorf("environment = %s", env)
+	}
+	if err := r.command(t.Context(), "dev-1"); err != nil {
+		t.Errorf("Prepare: %v", err)
+	}
+	if _, err := r.Release(t.Context(), "b", []string{"dev-1"}); err != nil {
+		t.Errorf("Release: %v", err)
+	}
+	if err := r.Check(t.Context(), "b"); err != nil {
+		t.Errorf("Check: %v", err)
+	}
+	ended := watchExit(t, s.PID)
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended()
+	want := []string{"started b", "report b 1", "lost b"}
+	if diff := cmp.Diff(want, r.history()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	if !errors.Is(r.lost["b"], supervisor.ErrClosed) {
+		t.Errorf("lost because %v", r.lost["b"])
+	}
+}
+
+// Apply is level-triggered: the same again does nothing, a missing one stops.
+func TestApply(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(with(spec("normal"), `{"count": 2, "a": 1}`))
+	pid := r.status().PID
+	r.run(with(spec("normal"), `{"a":1,   "count": 2}`))
+	other := spec("normal")
+	other.Name = "c"
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"a":1,"count":2}`), other})
+	r.until(t, "the other reports", func() bool { return r.count("report c 1") == 1 })
+	if s := r.status(); s.PID != pid || s.Restarts != 0 || r.count("report b 1") != 1 {
+		t.Errorf("the same spec again changed something: %+v", s)
+	}
+	ended := watchExit(t, pid)
+	r.Apply([]supervisor.Spec{other})
+	r.until(t, "b is lost", func() bool { return r.count("lost b") == 1 })
+	ended()
+	if !errors.Is(r.lost["b"], supervisor.ErrRemoved) {
+		t.Errorf("lost because %v", r.lost["b"])
+	}
+}
+
+// A crash is reported, with its reason, and passes.
+func TestCrash(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	first := r.status().PID
+	if err := r.command(t.Context(), "crash"); !errors.Is(err, supervisor.ErrNotRunning) {
+		t.Errorf("a call that the process died in: %v", err)
+	}
+	s := r.untilError("exited with status 5")
+	if !strings.Contains(s.LastError, "the card fell off the bus") {
+		t.Errorf("the last words are missing: %s", s.LastError)
+	}
+	r.until(t, "it is back", func() bool { s = r.status(); return s.State == supervisor.Running && s.PID != first })
+	if s.Restarts != 1 {
+		t.Errorf("restarts = %d", s.Restarts)
+	}
+	want := []string{"started b", "report b 1", "lost b", "started b", "report b 1"}
+	if diff := cmp.Diff(want, r.history()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// A backend that fails too often is left alone, tried again later, and recovers
+// without a restart of ours.
+func TestQuarantine(t *testing.T) {
+	timing := fast()
+	timing.Failures, timing.Quarantine, timing.QuarantineLimit = 3, 50*time.Millisecond, 50*time.Millisecond
+	r := newRig(t, timing)
+	flag := filepath.Join(tempDir(t), "flag")
+	r.Apply([]supervisor.Spec{spec("exit-until-flag", flagEnv, flag)})
+	s := r.untilState(supervisor.Quarantined)
+	if s.Restarts != 2 || s.RetryAt.IsZero() || !s.Failed || !strings.Contains(s.LastError, "status 4") {
+		t.Errorf("status in quarantine = %+v", s)
+	}
+	// Half-open: one try, and back into quarantine.
+	r.until(t, "another try", func() bool { s = r.status(); return s.State == supervisor.Quarantined && s.Restarts >= 3 })
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.untilState(supervisor.Running)
+}
+
+// Another program file, or another spec, ends a quarantine at once.
+func TestQuarantineEnds(t *testing.T) {
+	changes := map[string]func(t *testing.T, r *rig){
+		"program": func(t *testing.T, r *rig) {
+			script(t, r, "#!/bin/sh\n"+roleEnv+"=normal exec "+filepath.Join(r.backendDir, program)+"\n")
+		},
+		"spec": func(_ *testing.T, r *rig) {
+			r.Apply([]supervisor.Spec{spec("normal")})
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			timing := fast()
+			timing.Failures = 2
+			r := newRig(t, timing)
+			script(t, r, "#!/bin/sh\nexit 1\n")
+			bad := spec("normal")
+			bad.Command = "script"
+			r.Apply([]supervisor.Spec{bad})
+			r.untilState(supervisor.Quarantined)
+			change(t, r)
+			r.untilState(supervisor.Running)
+		})
+	}
+}
+
+// script installs a script as the program "script", by renaming, as packages do.
+func script(t *testing.T, r *rig, text string) {
+	t.Helper()
+	path := filepath.Join(r.backendDir, "script")
+	if err := os.WriteFile(path+".new", []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Changed settings reach the running process; refused ones change nothing, also
+// not after a crash.
+func TestReconfigure(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(with(spec("normal"), `{"count": 1}`))
+	pid := r.status().PID
+	r.run(with(spec("normal"), `{"count": 2}`))
+	r.until(t, "the new settings", func() bool { return r.problem("b", "settings") == `{"count":2}` })
+	if r.status().PID != pid {
+		t.Error("changed settings restarted the process")
+	}
+	for settings, want := range map[string]string{
+		`{"count": 3, "x": "refuse-me"}`: "devices[2].memory: must be a power of two; the earlier settings stay in force",
+		`{"count": "three"}`:             "count: got string, want integer; the earlier settings stay in force",
+	} {
+		r.Apply([]supervisor.Spec{with(spec("normal"), settings)})
+		s := r.untilError(want)
+		if s.PID != pid || s.State != supervisor.Running || s.Settled || !s.Failed || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, want) }) {
+			t.Errorf("status with refused settings = %+v", s)
+		}
+	}
+	if err := r.command(t.Context(), "crash"); err == nil {
+		t.Error("Prepare answered from a dead process")
+	}
+	r.until(t, "it is back", func() bool { s := r.status(); return s.State == supervisor.Running && s.PID != pid })
+	if got := r.problem("b", "settings"); got != `{"count":2}` {
+		t.Errorf("settings after the crash = %s", got)
+	}
+	if s := r.status(); s.Settled || len(s.Problems) != 1 {
+		t.Errorf("status after the crash = %+v", s)
+	}
+	r.run(with(spec("normal"), `{"count": 4}`))
+	if s := r.status(); len(s.Problems) != 0 || s.Failed {
+		t.Errorf("status after good settings = %+v", s)
+	}
+}
+
+// A backend that does not answer a Configure while it runs is restarted, with the
+// settings that it had.
+func TestReconfigureHangs(t *testing.T) {
+	timing := fast()
+	timing.Configure = time.Second
+	r := newRig(t, timing)
+	r.run(with(spec("normal"), `{"count": 1}`))
+	ended := watchExit(t, r.status().PID)
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"x": "hang-me"}`)})
+	r.untilError("did not answer Configure within 1s")
+	ended()
+}
+
+// A process of another environment takes over without a gap.
+func TestReplace(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	old := r.status().PID
+	ended := watchExit(t, old)
+	r.run(spec("normal", "EXTRA", "1"))
+	if now := r.pid(t, "b", "pid"); now == old {
+		t.Error("the environment changed and the process did not")
+	}
+	ended()
+	want := []string{"started b", "report b 1", "started b", "report b 1"}
+	if diff := cmp.Diff(want, r.history()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// The old process stays while the new one does not come up, and goes on
+// reporting; going back to its spec needs no process at all.
+func TestReplaceFails(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	old := r.status().PID
+	r.Apply([]supervisor.Spec{spec("exit")})
+	s := r.untilError("status 3")
+	if s.State != supervisor.Running || s.PID != old || s.Settled || !s.Failed || len(s.Problems) != 1 {
+		t.Errorf("status = %+v", s)
+	}
+	if err := r.command(t.Context(), "changed"); err != nil {
+		t.Errorf("the old process: %v", err)
+	}
+	r.until(t, "a report of the old process", func() bool { return r.count("report b 2") == 1 })
+	r.run(spec("normal"))
+	if s := r.status(); s.PID != old || r.count("lost b") != 0 {
+		t.Errorf("status = %+v, calls %q", s, r.history())
+	}
+}
+
+// A replacement whose inventory is refused gives the place back.
+func TestReplaceRefused(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	old := r.status().PID
+	r.mu.Lock()
+	r.refuse = func(_ string, inv *backendv1.Inventory) error {
+		if strings.Contains(strings.Join(inv.GetProblems(), " "), "EXTRA=1") {
+			return errors.New("too many devices")
+		}
+		return nil
+	}
+	r.mu.Unlock()
+	r.Apply([]supervisor.Spec{spec("normal", "EXTRA", "1")})
+	s := r.untilError("too many devices")
+	if s.PID != old || s.State != supervisor.Running || r.count("lost b") != 0 || r.pid(t, "b", "pid") != old {
+		t.Errorf("status = %+v, calls %q", s, r.history())
+	}
+}
+
+// A call that is going on when its process is replaced is finished.
+func TestReplaceFinishesCalls(t *testing.T) {
+	r := newRig(t, fast())
+	flag := filepath.Join(tempDir(t), "flag")
+	r.run(spec("normal", flagEnv, flag))
+	answer := make(chan error, 1)
+	go func() { answer <- r.command(t.Context(), "wait") }()
+	r.until(t, "the call is going on", func() bool { return r.count("report b 2") == 1 })
+	r.run(spec("normal", flagEnv, flag, "EXTRA", "1"))
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answer; err != nil {
+		t.Errorf("the call: %v", err)
+	}
+}
+
+// Calls for one device wait for each other, even if the first caller left.
+func TestCallsPerDevice(t *testing.T) {
+	r := newRig(t, fast())
+	flag := filepath.Join(tempDir(t), "flag")
+	r.run(spec("normal", flagEnv, flag))
+	impatient, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- r.command(impatient, "wait") }()
+	r.until(t, "the call is going on", func() bool { return r.count("report b 2") == 1 })
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that left: %v", err)
+	}
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := r.command(short, "wait"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second call for the device: %v", err)
+	}
+	if err := r.command(t.Context(), "dev-1"); err != nil {
+		t.Errorf("a call for another device: %v", err)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.command(t.Context(), "wait"); err != nil {
+		t.Errorf("the call after the first one: %v", err)
+	}
+}
+
+func TestCallErrors(t *testing.T) {
+	timing := fast()
+	timing.Prepare = 100 * time.Millisecond
+	r := newRig(t, timing)
+	if err := r.command(t.Context(), "dev-1"); !errors.Is(err, supervisor.ErrUnknownBackend) {
+		t.Errorf("unknown backend: %v", err)
+	}
+	r.Apply([]supervisor.Spec{spec("mute")})
+	if err := r.command(t.Context(), "dev-1"); !errors.Is(err, supervisor.ErrNotRunning) {
+		t.Errorf("not running: %v", err)
+	}
+	r.run(spec("normal", flagEnv, "/nonexistent"))
+	if _, err := r.Reset(t.Context(), "b", []string{"dev-1"}); !errors.Is(err, supervisor.ErrNotSupported) {
+		t.Errorf("not supported: %v", err)
+	}
+	err := r.command(t.Context(), "fail")
+	if want := "backend b: Prepare: the bitstream? does not fit"; err == nil || err.Error() != want {
+		t.Errorf("the backend's refusal = %v, want %s", err, want)
+	}
+	pid := r.status().PID
+	if err := r.command(t.Context(), "wait"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("an overrun: %v", err)
+	}
+	r.untilError("did not answer Prepare within 100ms")
+	r.until(t, "it was restarted", func() bool { s := r.status(); return s.State == supervisor.Running && s.PID != pid })
+}
+
+func TestSample(t *testing.T) {
+	r := newRig(t, fast())
+	r.run(spec("normal"))
+	ctx, cancel := context.WithCancel(t.Context())
+	samples := make(chan *backendv1.SampleResponse, 1)
+	over := make(chan error, 1)
+	go func() {
+		over <- r.Sample(ctx, "b", time.Second, func(s *backendv1.SampleResponse) { samples <- s })
+	}()
+	if s := <-samples; s.GetMetrics()[0].GetValue() != 7 {
+		t.Errorf("sample = %v", s)
+	}
+	if err := r.Sample(ctx, "b", time.Second, nil); !errors.Is(err, supervisor.ErrBusy) {
+		t.Errorf("a second stream: %v", err)
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Errorf("cancelled: %v", err)
+	}
+}

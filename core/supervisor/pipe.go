@@ -1,0 +1,327 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// handshakeLine bounds the first line of standard output, in bytes; a
+	// certificate takes about one thousand.
+	handshakeLine = 8 << 10
+	// logLine bounds a line of standard error, in bytes; what is longer is cut.
+	logLine = 16 << 10
+	// logMessage, logValue and logFields bound what of it is logged.
+	logMessage, logValue, logFields = 4 << 10, 1 << 10, 32
+	// readRate is how much of a stream is read in a second, in bytes: more than
+	// any log needs, and little enough to throw away without being noticed. A
+	// backend that writes more is slowed down by its own pipe.
+	readRate = 4 << 20
+)
+
+// throttle bounds how fast a stream is read.
+type throttle struct {
+	windowEnd time.Time
+	left      int
+	quit      <-chan struct{}
+}
+
+// take accounts for n bytes and waits if that was too much.
+func (t *throttle) take(n int) {
+	if now := time.Now(); now.After(t.windowEnd) {
+		t.windowEnd, t.left = now.Add(time.Second), readRate
+	}
+	if t.left -= n; t.left > 0 {
+		return
+	}
+	timer := time.NewTimer(time.Until(t.windowEnd))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.quit:
+	}
+}
+
+// handshakePipe is a backend's standard output: go-plugin reads one line of
+// bounded length, everything after it is thrown away, so that a library that
+// prints can neither confuse the handshake nor block.
+type handshakePipe struct {
+	file *os.File
+	quit chan struct{}
+	once sync.Once
+
+	mu   sync.Mutex
+	line []byte
+	over bool // the line is complete, or never will be
+}
+
+func newHandshakePipe(file *os.File) *handshakePipe {
+	return &handshakePipe{file: file, quit: make(chan struct{})}
+}
+
+// Read reads up to the end of the first line, then io.EOF.
+func (h *handshakePipe) Read(buffer []byte) (int, error) {
+	h.mu.Lock()
+	over, room := h.over, handshakeLine-len(h.line)
+	h.mu.Unlock()
+	if over || room <= 0 {
+		return 0, io.EOF
+	}
+	n, err := h.file.Read(buffer[:min(len(buffer), room)])
+	if i := bytes.IndexByte(buffer[:n], '\n'); i >= 0 {
+		n, err = i+1, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.line = append(h.line, buffer[:n]...)
+	if err != nil || bytes.HasSuffix(h.line, []byte("\n")) || len(h.line) >= handshakeLine {
+		h.over = true
+		go h.discard()
+	}
+	if err != nil {
+		return n, io.EOF // whatever it was, there is no more
+	}
+	return n, nil
+}
+
+// discard empties the pipe until it is closed.
+func (h *handshakePipe) discard() {
+	limit := throttle{quit: h.quit}
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := h.file.Read(buffer)
+		if err != nil {
+			return
+		}
+		limit.take(n)
+	}
+}
+
+// first is what came instead of a handshake, or as one.
+func (h *handshakePipe) first() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.line)
+}
+
+func (h *handshakePipe) close() {
+	h.once.Do(func() {
+		close(h.quit)
+		_ = h.file.Close()
+	})
+}
+
+// Close is called by nobody who may decide; see close.
+func (h *handshakePipe) Close() error { return nil }
+
+// logPipe is a backend's standard error: lines that become log records, bounded
+// in length and in number.
+type logPipe struct {
+	log         *slog.Logger
+	rate, burst int
+	file        *os.File
+	quit        chan struct{}
+	done        chan struct{} // closed when the pipe has ended
+	once        sync.Once
+
+	mu        sync.Mutex
+	tokens    float64
+	filled    time.Time
+	dropped   int
+	lastWords string
+	gravity   int
+}
+
+func newLogPipe(log *slog.Logger, rate, burst int) *logPipe {
+	return &logPipe{
+		log: log, rate: rate, burst: burst, tokens: float64(burst), filled: time.Now(),
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// open starts reading.
+func (l *logPipe) open(file *os.File) {
+	l.file = file
+	go l.read()
+}
+
+func (l *logPipe) close() {
+	l.once.Do(func() {
+		close(l.quit)
+		_ = l.file.Close()
+	})
+}
+
+// read reads to the end of the pipe. Lines beyond the rate are counted, not
+// parsed.
+func (l *logPipe) read() {
+	defer close(l.done)
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.reportDropped()
+	}()
+	limit := throttle{quit: l.quit}
+	reader := bufio.NewReaderSize(l.file, logLine)
+	inPanic := false
+	for {
+		line, err := reader.ReadSlice('\n')
+		limit.take(len(line))
+		if errors.Is(err, bufio.ErrBufferFull) {
+			line = bytes.Clone(line)
+			err = skipLine(reader, &limit)
+		}
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
+			inPanic = l.accept(line, inPanic)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// skipLine reads to the end of a line that is too long.
+func skipLine(reader *bufio.Reader, limit *throttle) error {
+	for {
+		rest, err := reader.ReadSlice('\n')
+		limit.take(len(rest))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// accept logs one line, if it is within the rate.
+func (l *logPipe) accept(line []byte, inPanic bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.tokens = min(float64(l.burst), l.tokens+now.Sub(l.filled).Seconds()*float64(l.rate))
+	l.filled = now
+	if l.tokens < 1 {
+		l.dropped++
+		return inPanic
+	}
+	l.tokens--
+	l.reportDropped()
+	record := parseLine(line)
+	if record.raw && (strings.HasPrefix(record.message, "panic: ") || strings.HasPrefix(record.message, "fatal error: ")) {
+		l.remember(record.message, 3)
+		inPanic = true
+	}
+	if record.raw && inPanic {
+		record.level = slog.LevelError
+	}
+	switch {
+	case record.level >= slog.LevelError:
+		l.remember(record.message, 2)
+	case record.raw:
+		l.remember(record.message, 1)
+	}
+	l.log.LogAttrs(context.Background(), record.level, record.message, record.fields...)
+	return inPanic
+}
+
+func (l *logPipe) reportDropped() {
+	if l.dropped > 0 {
+		l.log.Warn(fmt.Sprintf("the backend logs too much: %d lines dropped (more than %d a second)", l.dropped, l.rate))
+		l.dropped = 0
+	}
+}
+
+// remember keeps the line that most likely says why the process ended: a panic
+// before an error before anything else, and the first panic, but the last of the
+// others. The caller holds the mutex, as for reportDropped.
+func (l *logPipe) remember(message string, gravity int) {
+	if gravity > l.gravity || gravity == l.gravity && gravity < 3 {
+		l.lastWords, l.gravity = message, gravity
+	}
+}
+
+// last are the last words, "" if there are none.
+func (l *logPipe) last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return printable(l.lastWords, 300)
+}
+
+// writer takes lines that come another way than through the pipe. It is for one
+// goroutine.
+func (l *logPipe) writer() io.Writer { return &lineWriter{to: l, limit: throttle{quit: l.quit}} }
+
+type lineWriter struct {
+	to    *logPipe
+	line  []byte
+	limit throttle
+}
+
+// Write never fails. What a line has beyond the limit is dropped.
+func (w *lineWriter) Write(data []byte) (int, error) {
+	w.limit.take(len(data))
+	for part := range bytes.Lines(data) {
+		text, ends := bytes.CutSuffix(part, []byte("\n"))
+		w.line = append(w.line, text[:min(len(text), logLine-len(w.line))]...)
+		if ends {
+			if len(w.line) > 0 {
+				w.to.accept(w.line, false)
+			}
+			w.line = w.line[:0]
+		}
+	}
+	return len(data), nil
+}
+
+// logRecord is one line of a backend's log.
+type logRecord struct {
+	level   slog.Level
+	message string
+	fields  []slog.Attr
+	raw     bool // not in hclog's JSON
+}
+
+// parseLine reads hclog's JSON, as the contract describes it; any other line is a
+// message of level debug.
+func parseLine(line []byte) logRecord {
+	raw := logRecord{level: slog.LevelDebug, message: printable(string(line), logMessage), raw: true}
+	if line[0] != '{' {
+		return raw
+	}
+	var object map[string]any
+	if json.Unmarshal(line, &object) != nil {
+		return raw
+	}
+	message, ok := object["@message"].(string)
+	if !ok {
+		return raw
+	}
+	record := logRecord{level: slog.LevelDebug, message: printable(message, logMessage)}
+	if level, ok := object["@level"].(string); ok {
+		record.level = levels[level]
+	}
+	for _, name := range []string{"@message", "@level", "@timestamp", "@module", "@caller", "backend"} {
+		delete(object, name)
+	}
+	for name, value := range object {
+		if len(record.fields) == logFields {
+			break
+		}
+		record.fields = append(record.fields, slog.String(printable(name, 64), printable(fmt.Sprint(value), logValue)))
+	}
+	return record
+}
+
+// levels are hclog's; an unknown one is info, the zero level of slog.
+var levels = map[string]slog.Level{
+	"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo,
+	"warn": slog.LevelWarn, "error": slog.LevelError,
+}

@@ -1,0 +1,218 @@
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// Spec is a backend as it should run.
+type Spec struct {
+	// Name is unique among the specs: the backend's identity.
+	Name string
+	// Command is the program's file name in the backend directory.
+	Command string
+	// Env is added to the small environment that every backend gets.
+	Env map[string]string
+	// Settings are one JSON object; nothing means {}.
+	Settings json.RawMessage
+	// Heartbeat is how often the backend must show that its loop turns. Zero means
+	// 10s; what is outside 100ms to 1m is taken to the nearer bound.
+	Heartbeat time.Duration
+}
+
+// Sink takes what backends report. Its methods are called from the backend's own
+// goroutine, never concurrently for one backend. They may call Apply and Status,
+// but must not wait for the supervisor.
+type Sink interface {
+	// Started is called before the first Report of a new process: generations
+	// start again. If a process replaces a running one, that one's Lost does not
+	// come; what it reported stays until the Report that follows at once.
+	Started(backend string, description inventory.Description)
+	// Report takes an inventory. An error means that it breaks the contract as a
+	// whole: the process is ended.
+	Report(backend string, inventory *backendv1.Inventory) error
+	// Lost is called after Started when the backend no longer reports. The reason
+	// is ErrRemoved or ErrClosed if it was stopped on purpose.
+	Lost(backend string, reason error)
+	// Changed is called when the backend's Status is another one.
+	Changed(backend string)
+}
+
+// Options are what a supervisor needs.
+type Options struct {
+	// BackendDir holds the programs. It may be missing at first.
+	BackendDir string
+	// StateDir is where the sockets go, in a directory "run" of mode 0700 (or
+	// below the temporary directory, if StateDir is too deep for sockets). The
+	// caller makes sure that it has only one supervisor at a time.
+	StateDir string
+	// Paths are the host's trees, for the backends; nil means the usual ones.
+	Paths *backendv1.HostPaths
+	Sink  Sink
+	// Log gets our records and the backends'; nil discards.
+	Log    *slog.Logger
+	Timing Timing
+}
+
+// Supervisor runs backends. Its methods are safe for concurrent use.
+type Supervisor struct {
+	backendDir string
+	runDir     string
+	paths      *backendv1.HostPaths
+	sink       Sink
+	log        *slog.Logger
+	timing     Timing
+
+	mu     sync.Mutex
+	units  map[string]*unit
+	closed bool
+}
+
+// New sweeps what an earlier run left, and starts nothing yet.
+func New(o Options) (*Supervisor, error) {
+	if o.Sink == nil {
+		return nil, errors.New("supervisor: no sink for what backends report")
+	}
+	backendDir, err := filepath.Abs(o.BackendDir)
+	if err != nil {
+		return nil, fmt.Errorf("find the backend directory: %w", err)
+	}
+	stateDir, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("find the state directory: %w", err)
+	}
+	runDir, err := openRunDir(stateDir)
+	if err != nil {
+		return nil, err
+	}
+	if o.Paths == nil {
+		o.Paths = &backendv1.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: "/proc"}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Supervisor{
+		backendDir: backendDir, runDir: runDir, paths: o.Paths, sink: o.Sink, log: o.Log,
+		timing: o.Timing.withDefaults(), units: map[string]*unit{},
+	}, nil
+}
+
+// Apply makes these the backends that run; any other is stopped. It returns at
+// once, and does nothing if nothing changed. Of two specs with one name the last
+// holds.
+func (s *Supervisor) Apply(specs []Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	wanted := map[string]*Spec{}
+	for _, spec := range specs {
+		clean := normalized(spec)
+		wanted[spec.Name] = &clean
+	}
+	for name, spec := range wanted {
+		u := s.units[name]
+		if u == nil {
+			u = newUnit(s, name)
+			s.units[name] = u
+			u.want = spec
+			go u.run()
+			continue
+		}
+		u.demand(spec, false)
+	}
+	for name, u := range s.units {
+		if wanted[name] == nil {
+			u.demand(nil, false)
+		}
+	}
+}
+
+func normalized(spec Spec) Spec {
+	if spec.Heartbeat == 0 {
+		spec.Heartbeat = backendplugin.DefaultHeartbeat
+	}
+	spec.Heartbeat = min(max(spec.Heartbeat, 100*time.Millisecond), time.Minute)
+	spec.Env = maps.Clone(spec.Env)
+	spec.Settings = canonical(spec.Settings)
+	return spec
+}
+
+// forget removes a unit that is at its end, unless it was asked for again.
+func (s *Supervisor) forget(u *unit) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.want != nil {
+		return false
+	}
+	delete(s.units, u.name)
+	return true
+}
+
+// Status is that of every backend, sorted by name; a removed one is in it until
+// its process is gone.
+func (s *Supervisor) Status() []Status {
+	s.mu.Lock()
+	units := slices.Collect(maps.Values(s.units))
+	s.mu.Unlock()
+	all := make([]Status, 0, len(units))
+	for _, u := range units {
+		u.mu.Lock()
+		all = append(all, u.public)
+		u.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Close stops every backend, all at the same time, and returns when nothing of
+// them is left: after 3 s at the latest with the default timing, or with the
+// context. The error names backends whose process could not be ended.
+func (s *Supervisor) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	units := slices.Collect(maps.Values(s.units))
+	s.mu.Unlock()
+	for _, u := range units {
+		u.demand(nil, true)
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timing.closing())
+	defer cancel()
+	var left []string
+	for _, u := range units {
+		select {
+		case <-u.done:
+			if len(u.ending) > 0 {
+				left = append(left, u.name)
+			}
+		case <-ctx.Done():
+			left = append(left, u.name)
+		}
+	}
+	if len(left) > 0 {
+		slices.Sort(left)
+		return fmt.Errorf("the processes of these backends are not gone: %s", strings.Join(left, ", "))
+	}
+	if err := os.RemoveAll(s.runDir); err != nil {
+		return fmt.Errorf("remove the backends' sockets: %w", err)
+	}
+	return nil
+}

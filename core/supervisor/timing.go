@@ -1,0 +1,96 @@
+package supervisor
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Timing holds every interval and limit of the supervisor. A zero field means
+// its default, which is right for a node; tests shorten them.
+type Timing struct {
+	// Start is how long a program may take from its start to the handshake and
+	// the connection. Default 10s.
+	Start time.Duration
+	// Describe, Configure, FirstInventory, Prepare, Release and Reset are the
+	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
+	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	// Health is the deadline of the health check. Default 1s.
+	Health time.Duration
+	// MissedHeartbeats is how many intervals may pass in silence. Default 3.
+	MissedHeartbeats int
+	// Terminate is the time between SIGTERM and SIGKILL. Default 2s.
+	Terminate time.Duration
+	// Reap is how long to wait for a process after SIGKILL, and then for what it
+	// left in its pipes. Default 250ms.
+	Reap time.Duration
+	// Retire is how long a replaced process may finish its calls. Default 25s.
+	Retire time.Duration
+
+	// Backoff is the pause after the first failure; it doubles up to BackoffLimit.
+	// Default 1s, 1m.
+	Backoff, BackoffLimit time.Duration
+	// Failures within Window put a backend in quarantine. Default 6 in 10m.
+	Failures int
+	Window   time.Duration
+	// Quarantine is the first stay; each failed retry doubles it up to
+	// QuarantineLimit. Default 2m, 15m.
+	Quarantine, QuarantineLimit time.Duration
+	// Stable is how long a process must have run for its earlier failures to be
+	// forgotten. Default 2m.
+	Stable time.Duration
+	// Misconfigured is the pause after settings were refused. Default 5m.
+	Misconfigured time.Duration
+	// ProgramPoll is how often the program file of a backend that waits is looked
+	// at. Default 2s.
+	ProgramPoll time.Duration
+	// Jitter returns numbers in [0, 1) that spread every pause by a fifth either
+	// way. Default math/rand/v2.
+	Jitter func() float64
+
+	// LogLines is how many lines a second a backend may log in the long run, and
+	// LogBurst how many at once. Default 50, 500.
+	LogLines, LogBurst int
+}
+
+func (t Timing) withDefaults() Timing {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
+		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
+		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Health, time.Second},
+		{&t.Terminate, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
+		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
+		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
+		{&t.Stable, 2 * time.Minute}, {&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	for _, n := range []struct {
+		field *int
+		value int
+	}{{&t.MissedHeartbeats, 3}, {&t.Failures, 6}, {&t.LogLines, 50}, {&t.LogBurst, 500}} {
+		if *n.field <= 0 {
+			*n.field = n.value
+		}
+	}
+	if t.Jitter == nil {
+		t.Jitter = rand.Float64
+	}
+	return t
+}
+
+// spread moves a pause by up to a fifth either way, so that backends that failed
+// together do not come back together.
+func (t *Timing) spread(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*t.Jitter()))
+}
+
+// closing bounds Supervisor.Close: the two waits of a stop, what is left in the
+// pipes, and some room to be scheduled.
+func (t *Timing) closing() time.Duration {
+	return t.Terminate + 2*t.Reap + 400*time.Millisecond
+}

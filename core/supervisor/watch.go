@@ -1,0 +1,206 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/hashicorp/go-plugin"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// message is what the stream delivered, or how it ended.
+type message struct {
+	response *backendv1.WatchResponse
+	err      error
+}
+
+// watcher follows one Watch stream.
+type watcher struct {
+	*instance
+	messages <-chan message
+	// silence fires when a message is overdue at due: the first inventory, and
+	// after it any message at all.
+	silence *time.Timer
+	due     time.Time
+	limit   time.Duration
+	running bool
+	// answers is where the Configure that is going on leaves its result; nil if
+	// none is.
+	answers  chan error
+	settings json.RawMessage
+}
+
+// watch follows the inventory until the process is of no more use.
+func (i *instance) watch() error {
+	ctx, cancel := context.WithCancel(i.ctx)
+	defer cancel()
+	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat)})
+	if err != nil {
+		return i.broken("Watch", err)
+	}
+	messages := make(chan message)
+	go receive(ctx, stream.Recv, messages)
+	w := &watcher{
+		instance: i, messages: messages,
+		silence: time.NewTimer(i.timing.FirstInventory), due: time.Now().Add(i.timing.FirstInventory),
+		limit: time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
+	}
+	defer w.silence.Stop()
+	err = w.follow()
+	if w.answers != nil {
+		cancel()
+		i.cancel(err)
+		<-w.answers // it has a deadline, and has just lost its context
+	}
+	return err
+}
+
+const (
+	// messageRate is how many messages a second are taken in the long run, and
+	// messageBurst how many at once. A heartbeat comes at most ten times a second,
+	// and a backend that reports more often than that is slowed down: each report
+	// costs a round of everything that follows.
+	messageRate, messageBurst = 20, 50
+)
+
+// receive hands on what the stream delivers, at a bounded rate.
+func receive(ctx context.Context, next func() (*backendv1.WatchResponse, error), to chan<- message) {
+	pause := time.NewTicker(time.Second / messageRate)
+	defer pause.Stop()
+	tokens, filled := float64(messageBurst), time.Now()
+	for {
+		response, err := next()
+		now := time.Now()
+		tokens = min(messageBurst, tokens+now.Sub(filled).Seconds()*messageRate)
+		if filled = now; tokens < 1 {
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		tokens--
+		select {
+		case to <- message{response, err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (w *watcher) follow() error {
+	for {
+		offers := w.offers
+		if w.answers != nil {
+			offers = nil // one Configure at a time
+		}
+		select {
+		case m := <-w.messages:
+			if err := w.take(m); err != nil {
+				return err
+			}
+		case <-w.silence.C:
+			if err := w.overdue(); err != nil {
+				return err
+			}
+		case w.settings = <-offers:
+			answers := make(chan error, 1)
+			w.answers = answers
+			go func() { answers <- w.configure(w.settings) }()
+		case err := <-w.answers:
+			w.answers = nil
+			if errors.As(err, new(*failure)) {
+				return err
+			}
+			w.unit.post(configuredEvent{w.instance, w.settings, err, w.schemaBad})
+		case <-w.process.exited:
+			return w.broken("Watch", io.EOF)
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		}
+	}
+}
+
+// take handles a message. Heartbeats and inventories alike come from the loop
+// that watches the hardware, so both are signs of life; but heartbeats do not
+// stand in for the first inventory.
+func (w *watcher) take(m message) error {
+	if errors.Is(m.err, io.EOF) {
+		return w.broken("Watch", errors.New("it ended the stream, which only the core may do"))
+	}
+	if m.err != nil {
+		return w.broken("Watch", m.err)
+	}
+	if inventory := m.response.GetInventory(); inventory != nil {
+		if !w.running {
+			w.running, w.readyAt = true, time.Now()
+		}
+		w.unit.post(inventoryEvent{w.instance, inventory})
+	}
+	if w.running {
+		w.extend(w.limit)
+	}
+	return nil
+}
+
+func (w *watcher) extend(by time.Duration) {
+	w.silence.Reset(by)
+	w.due = time.Now().Add(by)
+}
+
+// overdue decides what a silence means. If it was we who did not run (this
+// process was stopped, or the machine paused), the messages are on their way and
+// the backend gets the time again.
+func (w *watcher) overdue() error {
+	select {
+	case m := <-w.messages:
+		return w.take(m)
+	default:
+	}
+	if late := time.Since(w.due); late > w.limit/2 {
+		w.log.Warn("we did not run for a while: the backend gets more time for its heartbeat", "late", late)
+		w.extend(w.limit)
+		return nil
+	}
+	if !w.running {
+		return fail(crashed, "it sent no inventory within %s%s", w.timing.FirstInventory, w.words())
+	}
+	if err := w.checkHealth(w.ctx); err != nil {
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		return fail(crashed, "no sign of life for %s, and its server does not answer either: it hangs or is stopped%s", w.limit, w.words())
+	}
+	return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.words())
+}
+
+// checkHealth asks go-plugin's health service, with a deadline, which
+// go-plugin's own Ping does not have.
+func (i *instance) checkHealth(ctx context.Context) error {
+	i.mu.Lock()
+	conn := i.conn
+	i.mu.Unlock()
+	if conn == nil {
+		return ErrNotRunning
+	}
+	ctx, cancel := context.WithTimeout(ctx, i.timing.Health)
+	defer cancel()
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	if err != nil {
+		return err
+	}
+	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return errors.New("its server says it is not serving")
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package usage
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+// Options of [Open]. Path, BootID, Socket and Resolve are required.
+type Options struct {
+	// Path is the state file.
+	Path string
+	// BootID is the kernel's identification of this boot.
+	BootID string
+	// Socket is kubelet's pod-resources socket, usually
+	// /var/lib/kubelet/pod-resources/kubelet.sock. It need not exist.
+	Socket string
+	// Resolve finds the device behind a unit that kubelet lists and that the book
+	// does not know; false if there is none (yet). It is called without locks.
+	Resolve func(resource, unit string) (inventory.Key, bool)
+	// Owns, if set, says that a resource is ours though Resolve does not know the
+	// unit, because its backend has not reported yet: until then the device with
+	// that ID counts as held, whatever its backend.
+	Owns func(resource string) bool
+	// Interval is how often kubelet is asked. Default 10 s.
+	Interval time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	Log *slog.Logger
+	// Timing is for tests; the zero value is right.
+	Timing Timing
+	// Disk writes the file; a test may let it fail.
+	Disk statefile.Writer
+}
+
+// Timing are the book's other intervals. Zero means the default.
+type Timing struct {
+	// Grace is the least age of an allocation that a list may end. Default 30 s.
+	Grace time.Duration
+	// Unseen is the same for an allocation that was never seen in a list, which
+	// may be that of an init container. Default 30 min.
+	Unseen time.Duration
+	// Settle is how long kubelet must have been up before its list may end an
+	// allocation; ten times that if it lists no pod at all. Default 30 s.
+	Settle time.Duration
+	// Timeout is the deadline of one List call. Default 5 s.
+	Timeout time.Duration
+	// Look is how long after an allocation kubelet is asked who it was for, so that
+	// a short-lived pod is seen, too. Default 1 s.
+	Look time.Duration
+	// Spacing is the least time between two calls: kubelet serves 100 a second to
+	// all its clients together. Default 200 ms.
+	Spacing time.Duration
+	// RetryMin and RetryMax bound the pause after a failed call or write, which
+	// doubles with each failure. Defaults 1 s and 1 min.
+	RetryMin, RetryMax time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	t.Grace = cmp.Or(t.Grace, 30*time.Second)
+	t.Unseen = max(cmp.Or(t.Unseen, 30*time.Minute), t.Grace)
+	t.Settle = cmp.Or(t.Settle, 30*time.Second)
+	t.Timeout = cmp.Or(t.Timeout, 5*time.Second)
+	t.Look = cmp.Or(t.Look, time.Second)
+	t.Spacing = cmp.Or(t.Spacing, 200*time.Millisecond)
+	t.RetryMin = cmp.Or(t.RetryMin, time.Second)
+	t.RetryMax = cmp.Or(t.RetryMax, time.Minute)
+	return t
+}
+
+// Claim is a unit that kubelet gives to a container, and the device behind it.
+type Claim struct {
+	// Unit is the ID that kubelet sees: the device's, with ::N for a replica.
+	Unit string
+	Key  inventory.Key
+}
+
+// Holder is a container that holds a device.
+type Holder struct {
+	// Namespace, Pod and Container are empty as long as kubelet has not listed
+	// the allocation.
+	Namespace, Pod, Container string
+	// Resource and Unit are what the container was given it as.
+	Resource, Unit string
+}
+
+// Book knows who holds which device. Its methods are safe for concurrent use
+// and, but for Run and Close, wait neither for the disk nor for kubelet.
+type Book struct {
+	opts     Options
+	log      *slog.Logger
+	refresh  chan struct{} // ask kubelet now
+	soon     chan struct{} // ask kubelet when it has had time to note an allocation
+	dirty    chan struct{} // the file is out of date
+	ended    chan struct{} // some key is in unsettled that was not told of
+	changed  chan struct{}
+	released chan []inventory.Key
+	lister   lister
+
+	mu    sync.Mutex
+	holds map[unit]*hold
+	// byKey counts the holds of a device.
+	byKey map[inventory.Key]int
+	// unsettled are devices that lost their last holder, until Settled; true once
+	// they were told of.
+	unsettled map[inventory.Key]bool
+	// unresolved are IDs of devices that are listed for a resource of ours, but
+	// that nobody knows yet.
+	unresolved map[string]bool
+	// suspects may be held though nothing says so; gone once known.
+	suspects map[inventory.Key]bool
+	known    bool
+	notes    map[string]string
+}
+
+// unit is what kubelet gives out.
+type unit struct{ resource, id string }
+
+// hold is one unit that is given out.
+type hold struct {
+	key inventory.Key
+	// since is when it was allocated, or first seen in a list.
+	since time.Time
+	// seen says that a list named it after that; holders are those of the latest.
+	seen    bool
+	holders []holder
+}
+
+type holder struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+}
+
+// Open reads the book of an earlier run of this boot. A damaged file is moved
+// aside and noted, never an error; the error is for options that are missing.
+func Open(opts Options) (*Book, error) {
+	if opts.Path == "" || opts.BootID == "" || opts.Socket == "" || opts.Resolve == nil {
+		return nil, errors.New("open the usage book: a path, a boot ID, a socket and a way to resolve units are required")
+	}
+	opts.Interval = cmp.Or(opts.Interval, 10*time.Second)
+	opts.Timing = opts.Timing.withDefaults()
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	b := &Book{
+		opts: opts, log: opts.Log,
+		refresh: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		dirty: make(chan struct{}, 1), ended: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		released: make(chan []inventory.Key),
+		lister:   &podResources{socket: opts.Socket},
+		holds:    map[unit]*hold{}, byKey: map[inventory.Key]int{},
+		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
+	}
+	b.load()
+	return b, nil
+}
+
+// Allocated notes that kubelet gives these units of the resource to a container.
+// They are held when it returns, and on disk soon after, if Run runs. A unit that
+// is held already changes hands: kubelet gives a unit to nobody else while its
+// holder is there (an init container hands it on to its pod). No release is told
+// of then, as the device has a holder. The error is always nil.
+func (b *Book) Allocated(resource string, claims []Claim) error {
+	now := b.opts.Now()
+	b.mu.Lock()
+	for _, claim := range claims {
+		u := unit{resource: resource, id: claim.Unit}
+		old := b.holds[u]
+		b.put(u, &hold{key: claim.Key, since: now})
+		if old != nil && old.key != claim.Key {
+			b.drop(old.key)
+		}
+	}
+	b.mu.Unlock()
+	signal(b.dirty)
+	signal(b.changed)
+	signal(b.soon)
+	return nil
+}
+
+// put notes a hold. The caller holds b.mu, and drops the key of the hold before.
+func (b *Book) put(u unit, h *hold) {
+	if old := b.holds[u]; old == nil || old.key != h.key {
+		b.byKey[h.key]++
+	}
+	b.holds[u] = h
+	delete(b.unsettled, h.key)
+}
+
+// drop takes one hold from a device. The caller holds b.mu.
+func (b *Book) drop(key inventory.Key) {
+	if b.byKey[key]--; b.byKey[key] > 0 {
+		return
+	}
+	delete(b.byKey, key)
+	b.unsettled[key] = false
+	signal(b.ended)
+}
+
+// Suspect adds devices that may be held though the book does not say so, such as
+// those with a CDI definition of an earlier run. They count as held until the
+// book is complete; see [Book.Known].
+func (b *Book) Suspect(keys ...inventory.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known {
+		return
+	}
+	for _, key := range keys {
+		b.suspects[key] = true
+	}
+}
+
+// Held reports whether a container holds the device, or may hold it.
+func (b *Book) Held(key inventory.Key) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.byKey[key] > 0 || b.suspects[key] || b.unresolved[key.ID]
+}
+
+// Known reports whether the book is complete: kubelet's list has been seen since
+// we started. Before, an allocation of which we were stopped before noting it may
+// be missing.
+func (b *Book) Known() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known
+}
+
+// Holders are the containers that hold the device, sorted. A shared device has
+// several.
+func (b *Book) Holders(key inventory.Key) []Holder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byKey[key] == 0 {
+		return nil
+	}
+	var holders []Holder
+	for u, h := range b.holds {
+		if h.key != key {
+			continue
+		}
+		if len(h.holders) == 0 {
+			holders = append(holders, Holder{Resource: u.resource, Unit: u.id})
+		}
+		for _, c := range h.holders {
+			holders = append(holders, Holder{
+				Namespace: c.Namespace, Pod: c.Pod, Container: c.Container, Resource: u.resource, Unit: u.id,
+			})
+		}
+	}
+	slices.SortFunc(holders, func(a, b Holder) int {
+		return cmp.Or(
+			strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Pod, b.Pod), strings.Compare(a.Container, b.Container))
+	})
+	return holders
+}
+
+// Changed tells that an answer of Held, Known or Holders may have changed. The
+// channel holds one signal.
+func (b *Book) Changed() <-chan struct{} { return b.changed }
+
+// Released tells of devices that lost their last holder, sorted, while Run runs.
+// A device is told of again after a restart until [Book.Settled]: at least once,
+// possibly late. It may have been allocated anew by the time it is received, so
+// ask Held first.
+func (b *Book) Released() <-chan []inventory.Key { return b.released }
+
+// Settled says that what had to follow the release of these devices is done.
+func (b *Book) Settled(keys ...inventory.Key) {
+	b.mu.Lock()
+	for _, key := range keys {
+		delete(b.unsettled, key)
+	}
+	b.mu.Unlock()
+	signal(b.dirty)
+}
+
+// Refresh asks kubelet soon instead of at the next interval. It does not wait.
+func (b *Book) Refresh() { signal(b.refresh) }
+
+// Notes are what an operator must know, a sentence each.
+func (b *Book) Notes() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var notes []string
+	for _, topic := range slices.Sorted(maps.Keys(b.notes)) {
+		notes = append(notes, b.notes[topic])
+	}
+	return notes
+}
+
+// note sets what is to be said of a topic; "" for nothing.
+func (b *Book) note(topic, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if text == "" {
+		delete(b.notes, topic)
+		return
+	}
+	b.notes[topic] = text
+}
+
+// signal puts one signal into the channel, unless one is pending.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,21 @@
+// Package usage knows who holds which device.
+//
+// Kubelet says when it gives a device to a container (Allocate), and never when
+// the container is gone. That is seen only in its pod-resources API, which lists
+// the devices of the pods that are active. The [Book] joins the two:
+//
+//	Allocate ──────────► held, holder not known yet
+//	listed for a pod ──► held by that container
+//	listed no more ────► released, if the list is one to be believed
+//
+// In doubt a device is held: a list is believed only if it began a while after
+// the allocation, and after kubelet has had time to learn of its pods (just after
+// its own start it lists none); ordinary init containers are never listed, so an
+// allocation that was never seen in a list stays much longer. Without the API
+// every allocation stays held until the node reboots or kubelet gives the unit to
+// somebody else.
+//
+// The book survives our restart in a small file, and starts empty after a reboot.
+//
+// The package does not act on a release; it tells of it.
+package usage

@@ -1,0 +1,97 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// maxListSize bounds kubelet's answer. Its own limit for what it takes in is
+// 4 MiB for one resource; there may be many.
+const maxListSize = 64 << 20
+
+// lister asks kubelet what its active pods hold. One call at a time.
+type lister interface {
+	list(ctx context.Context, now func() time.Time) (listing, error)
+}
+
+// podResources asks the pod-resources API, version 1.
+type podResources struct {
+	socket string
+	// server is the kubelet process that we know, by its socket, and upSince when
+	// it began to serve.
+	server  identity
+	upSince time.Time
+}
+
+// identity tells one kubelet process from the next: each makes its own socket.
+type identity struct {
+	device, inode uint64
+	made          time.Time
+}
+
+// list makes a connection for each call: kubelet may have been replaced since,
+// and a connection that waits out its own back-off would see it late.
+func (p *podResources) list(ctx context.Context, now func() time.Time) (listing, error) {
+	l := listing{began: now()}
+	if err := p.look(l.began); err != nil {
+		return listing{}, err
+	}
+	before := p.server
+	conn, err := grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
+	if err != nil {
+		return listing{}, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", p.socket, err)
+	}
+	defer func() { _ = conn.Close() }()
+	response, err := podresourcesv1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1.ListPodResourcesRequest{})
+	if err != nil {
+		return listing{}, fmt.Errorf("list pod resources at %s: %w", p.socket, err)
+	}
+	// If kubelet was replaced meanwhile, the answer may be the new one's.
+	if err := p.look(now()); err != nil {
+		return listing{}, err
+	}
+	if p.server != before {
+		return listing{}, fmt.Errorf("list pod resources at %s: kubelet was restarted meanwhile", p.socket)
+	}
+	l.kubeletUp = l.began.Sub(p.upSince)
+	l.pods = response.GetPodResources()
+	return l, nil
+}
+
+// look notices a new kubelet process.
+func (p *podResources) look(now time.Time) error {
+	info, err := os.Stat(p.socket)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("kubelet's pod-resources socket %s is not there: %w", p.socket, err)
+	}
+	if err != nil {
+		return fmt.Errorf("look at kubelet's pod-resources socket: %w", err)
+	}
+	id := identity{made: info.ModTime()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		id.device, id.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // not the same type everywhere
+	}
+	if id == p.server {
+		return nil
+	}
+	// The socket's age is read off the wall clock once; from then on the clock
+	// that no step moves counts. One from the future was made just now.
+	age := max(now.Sub(id.made), 0)
+	p.server, p.upSince = id, now.Add(-age)
+	return nil
+}

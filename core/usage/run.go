@@ -1,0 +1,160 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// Run asks kubelet at intervals, keeps the file up to date and tells of releases
+// until ctx ends. It returns nil. Only one Run may be going on.
+func (b *Book) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { b.write(ctx) })
+	running.Go(func() { b.tell(ctx) })
+	b.follow(ctx)
+	running.Wait()
+	return nil
+}
+
+// Close writes what is not on disk yet. Call it after Run has returned.
+func (b *Book) Close() error { return b.save() }
+
+// follow asks kubelet until ctx ends.
+func (b *Book) follow(ctx context.Context) {
+	failures := 0
+	for {
+		pause := b.opts.Interval
+		if err := b.poll(ctx); err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			pause = b.backOff(failures)
+			failures++
+			b.log.Debug("list pod resources", "error", err, "retry", pause)
+		}
+		// At a distance from the last call, even if somebody cannot wait.
+		if !wait(ctx, nil, b.opts.Timing.Spacing) || !b.idle(ctx, max(pause-b.opts.Timing.Spacing, 0)) {
+			return
+		}
+	}
+}
+
+// idle waits until kubelet is to be asked again; false if ctx ended.
+func (b *Book) idle(ctx context.Context, pause time.Duration) bool {
+	next := time.NewTimer(pause)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-b.refresh:
+			return true
+		case <-next.C:
+			return true
+		case <-b.soon:
+			// Further allocations do not push it back.
+			if look := b.opts.Timing.Look; look < pause {
+				return wait(ctx, b.refresh, look)
+			}
+		}
+	}
+}
+
+// poll asks kubelet once and takes in the answer.
+func (b *Book) poll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
+	defer cancel()
+	l, err := b.lister.list(ctx, b.opts.Now)
+	if err != nil {
+		b.note("kubelet", fmt.Sprintf("usage: %v; devices that are allocated stay held until it answers", err))
+		return err
+	}
+	b.note("kubelet", "")
+	b.apply(l)
+	return nil
+}
+
+// tell hands on releases until ctx ends.
+func (b *Book) tell(ctx context.Context) {
+	for {
+		if keys := b.untold(); len(keys) > 0 {
+			select {
+			case b.released <- keys:
+			case <-ctx.Done():
+				return // the next run tells of them again
+			}
+			continue
+		}
+		select {
+		case <-b.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// untold are the devices whose release was not told of, marked as told.
+func (b *Book) untold() []inventory.Key {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var keys []inventory.Key
+	for key, told := range b.unsettled {
+		if !told {
+			b.unsettled[key] = true
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
+	return keys
+}
+
+// write keeps the file up to date until ctx ends.
+func (b *Book) write(ctx context.Context) {
+	failures := 0
+	for {
+		if !wait(ctx, b.dirty, -1) {
+			return // Close writes the rest
+		}
+		for b.save() != nil {
+			if !wait(ctx, nil, b.backOff(failures)) {
+				return
+			}
+			failures++
+		}
+		failures = 0
+	}
+}
+
+func (b *Book) backOff(failures int) time.Duration {
+	pause := min(b.opts.Timing.RetryMin<<min(failures, 20), b.opts.Timing.RetryMax)
+	return pause + rand.N(pause/4+1)
+}
+
+// wait waits for a signal or until the pause is over; a negative one never is.
+// It returns false if ctx ended.
+func wait(ctx context.Context, signal <-chan struct{}, pause time.Duration) bool {
+	var over <-chan time.Time
+	if pause >= 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-signal:
+	case <-over:
+	}
+	return ctx.Err() == nil
+}
+
+// keysOf are the keys of a map, sorted.
+func keysOf(m map[inventory.Key]bool) []inventory.Key {
+	return slices.SortedFunc(maps.Keys(m), func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
+}

@@ -1,0 +1,137 @@
+package usage
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
+)
+
+// magic is the kind and version of the state file.
+const magic = "accelmux-usage/1"
+
+// state is the payload of the state file. Fields are only ever added, so that an
+// older version can read a newer one's.
+type state struct {
+	BootID   string        `json:"bootID"`
+	Holds    []stateHold   `json:"holds"`
+	Released []stateDevice `json:"released,omitempty"`
+}
+
+type stateDevice struct {
+	Backend string `json:"backend"`
+	Device  string `json:"device"`
+}
+
+type stateHold struct {
+	stateDevice
+	Resource string    `json:"resource"`
+	Unit     string    `json:"unit"`
+	Since    time.Time `json:"since"`
+	Seen     bool      `json:"seen,omitempty"`
+	Holders  []holder  `json:"holders,omitempty"`
+}
+
+// load takes over the file of an earlier run.
+func (b *Book) load() {
+	if _, err := statefile.Sweep(filepath.Dir(b.opts.Path), filepath.Base(b.opts.Path)); err != nil {
+		b.log.Warn("remove temporary files of an earlier run", "error", err)
+	}
+	s, err := readState(b.opts.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case errors.Is(err, statefile.ErrCorrupt):
+		aside, moveErr := statefile.Quarantine(b.opts.Path)
+		if moveErr != nil {
+			aside = fmt.Sprintf("still there (%v)", moveErr)
+		}
+		b.notes["state"] = fmt.Sprintf("usage: the record of held devices was damaged (%v) and is now %s; until kubelet has been asked, devices with a definition of an earlier run count as held",
+			err, aside)
+		b.log.Warn("damaged record of held devices moved aside", "error", err, "file", aside)
+		return
+	case err != nil:
+		b.notes["state"] = fmt.Sprintf("usage: the record of held devices cannot be read: %v", err)
+		b.log.Error("read the record of held devices", "error", err)
+		return
+	}
+	if s.BootID != b.opts.BootID {
+		return // no container outlives the boot it was started in
+	}
+	now := b.opts.Now()
+	for _, h := range s.Holds {
+		// The wall clock may have been stepped since: the grace begins anew.
+		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
+			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders,
+		})
+	}
+	for _, d := range s.Released {
+		if key := (inventory.Key{Backend: d.Backend, ID: d.Device}); b.byKey[key] == 0 {
+			b.unsettled[key] = false
+		}
+	}
+}
+
+// readState reads the state file. What has the right checksum but makes no sense
+// is corrupt, too.
+func readState(path string) (*state, error) {
+	payload, err := statefile.Read(path, magic)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{}
+	if err := json.Unmarshal(payload, s); err != nil {
+		return nil, fmt.Errorf("%w: %w", statefile.ErrCorrupt, err)
+	}
+	seen := map[unit]bool{}
+	for _, h := range s.Holds {
+		u := unit{resource: h.Resource, id: h.Unit}
+		if h.Resource == "" || h.Unit == "" || h.Backend == "" || h.Device == "" || seen[u] {
+			return nil, fmt.Errorf("%w: unit %q of resource %q makes no sense", statefile.ErrCorrupt, h.Unit, h.Resource)
+		}
+		seen[u] = true
+	}
+	return s, nil
+}
+
+// save writes the file. Only the writer or Close calls it.
+func (b *Book) save() error {
+	payload, err := json.MarshalIndent(b.state(), "", " ")
+	if err == nil {
+		err = b.opts.Disk.Write(b.opts.Path, magic, payload)
+	}
+	if err != nil {
+		b.note("write", fmt.Sprintf("usage: the record of held devices cannot be written (%v); until it can, a restart relies on kubelet's own", err))
+		b.log.Error("write the record of held devices, trying again", "error", err)
+		return fmt.Errorf("write the record of held devices: %w", err)
+	}
+	b.note("write", "")
+	return nil
+}
+
+// state is what the file is to say.
+func (b *Book) state() *state {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := &state{BootID: b.opts.BootID, Holds: []stateHold{}}
+	for u, h := range b.holds {
+		s.Holds = append(s.Holds, stateHold{
+			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
+			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
+		})
+	}
+	slices.SortFunc(s.Holds, func(a, b stateHold) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Unit, b.Unit))
+	})
+	for _, key := range keysOf(b.unsettled) {
+		s.Released = append(s.Released, stateDevice{Backend: key.Backend, Device: key.ID})
+	}
+	return s
+}

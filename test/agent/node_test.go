@@ -1,0 +1,337 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+const (
+	// gpu is the resource of most tests.
+	gpu = "example.com/gpu"
+	// patience bounds every wait; what is waited for takes a small part of it.
+	patience = 30 * time.Second
+
+	firstBoot  = "11111111-1111-4111-8111-111111111111"
+	secondBoot = "22222222-2222-4222-8222-222222222222"
+)
+
+// programs is the directory of the built binaries.
+var programs string
+
+func TestMain(m *testing.M) {
+	var code int
+	err := func() (err error) {
+		if programs, err = os.MkdirTemp("", "accelmux-bin"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(programs)) }()
+		build := exec.Command("go", "build", "-o", programs+"/", "../../cmd/...")
+		if output, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the programs: %w\n%s", err, output)
+		}
+		if code = m.Run(); code == 0 {
+			return goleak.Find()
+		}
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// node is one node in a temporary directory. Its methods fail the test.
+type node struct {
+	*testing.T
+	dir     string
+	kubelet *kubelettest.Kubelet
+	agent   *agent.Agent
+	stop    func()
+
+	mu sync.Mutex
+	// lowest is the least Allocatable seen since mark, by resource.
+	lowest map[string]int
+	log    strings.Builder
+}
+
+// newNode makes a node; nothing runs yet. At the end of the test all of it must
+// go away in time.
+func newNode(t *testing.T) *node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{T: t, dir: dir, lowest: map[string]int{}}
+	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: n.observe})
+	n.boot(firstBoot)
+	t.Cleanup(func() {
+		n.stopAgent()
+		n.kubelet.Stop()
+		if t.Failed() {
+			n.mu.Lock()
+			t.Logf("the agent's log:\n%s", n.log.String())
+			n.mu.Unlock()
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// startNode is a node with everything running and the resource gpu healthy.
+func startNode(t *testing.T, units int, config string) *node {
+	t.Helper()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(config)
+	n.startAgent()
+	n.wantCounts(gpu, units, units)
+	return n
+}
+
+func (n *node) path(parts ...string) string {
+	return filepath.Join(append([]string{n.dir}, parts...)...)
+}
+
+func (n *node) startKubelet() {
+	n.Helper()
+	if err := n.kubelet.Start(); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// configure writes the node configuration, as an editor does: by a rename.
+// DIR in it stands for the node's directory.
+func (n *node) configure(text string) {
+	n.Helper()
+	n.write("node.yaml", text)
+}
+
+// scenario replaces the file that the mock backend watches.
+func (n *node) scenario(text string) {
+	n.Helper()
+	n.write("scenario.yaml", text)
+}
+
+func (n *node) write(name, text string) {
+	n.Helper()
+	text = strings.ReplaceAll(text, "DIR", n.dir)
+	temporary := n.path("." + name)
+	if err := errors.Join(os.WriteFile(temporary, []byte(text), 0o600), os.Rename(temporary, n.path(name))); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// boot gives the node another boot ID, in a procfs of its own.
+func (n *node) boot(id string) {
+	n.Helper()
+	random := n.path("proc", "sys", "kernel", "random")
+	if err := errors.Join(os.MkdirAll(random, 0o755), os.WriteFile(filepath.Join(random, "boot_id"), []byte(id+"\n"), 0o644)); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *node) options() agent.Options {
+	return agent.Options{
+		ConfigPath: n.path("node.yaml"), NodeName: "node-1",
+		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"),
+		BackendDir: programs,
+		HostPaths:  agent.HostPaths{Procfs: n.path("proc")},
+		Log:        slog.New(slog.NewTextHandler(n, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Timing: agent.Timing{
+			ResetBackoff: 100 * time.Millisecond,
+			UsagePoll:    100 * time.Millisecond,
+			Supervisor:   supervisor.Timing{Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
+		},
+	}
+}
+
+func (n *node) startAgent() {
+	n.Helper()
+	n.startAgentWith(n.options())
+}
+
+func (n *node) startAgentWith(options agent.Options) {
+	n.Helper()
+	a, err := agent.Open(options)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.agent = a
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	n.stop = func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				n.Errorf("the agent ended with: %v", err)
+			}
+		case <-time.After(5 * time.Second):
+			n.Fatal("the agent did not end within 5 s")
+		}
+	}
+}
+
+// stopAgent does nothing if the agent does not run.
+func (n *node) stopAgent() {
+	n.Helper()
+	if n.stop != nil {
+		n.stop()
+		n.stop = nil
+	}
+}
+
+// Write takes the agent's log.
+func (n *node) Write(line []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.log.Write(line)
+}
+
+// logged reports whether the agent has logged the text.
+func (n *node) logged(text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return strings.Contains(n.log.String(), text)
+}
+
+func (n *node) observe(e kubelettest.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if lowest, ok := n.lowest[e.Resource]; ok && e.Allocatable < lowest {
+		n.lowest[e.Resource] = e.Allocatable
+	}
+}
+
+// mark begins to watch how low the resource's count of healthy units gets.
+func (n *node) mark(resource string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lowest[resource] = n.kubelet.Allocatable(resource)
+}
+
+// wantNoDip fails if the count was below want at any moment since mark.
+func (n *node) wantNoDip(resource string, want int) {
+	n.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if lowest := n.lowest[resource]; lowest < want {
+		n.Errorf("%s dipped to %d healthy units, want at least %d all the time", resource, lowest, want)
+	}
+}
+
+func (n *node) soon() context.Context {
+	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	n.Cleanup(cancel)
+	return ctx
+}
+
+// wantCounts waits until kubelet has these counts from a live connection.
+func (n *node) wantCounts(resource string, capacity, allocatable int) {
+	n.Helper()
+	err := n.kubelet.WaitFor(n.soon(), func(s kubelettest.State) bool {
+		r := s.Resources[resource]
+		return r.Connections > 0 && r.Capacity == capacity && r.Allocatable == allocatable
+	})
+	if err != nil {
+		n.Fatalf("%s: want %d units, %d of them healthy: %v\n%s", resource, capacity, allocatable, err, n.problems())
+	}
+}
+
+// eventually waits until the condition holds; what says what did not happen.
+func (n *node) eventually(what string, condition func() bool) {
+	n.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(patience); !condition(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			n.Fatalf("%s: not within %v\n%s", what, patience, n.problems())
+		}
+	}
+}
+
+// wantProblem waits until status says a sentence with these parts.
+func (n *node) wantProblem(parts ...string) {
+	n.Helper()
+	n.eventually(fmt.Sprintf("a problem with %q", parts), func() bool {
+		for _, line := range strings.Split(n.problems(), "\n") {
+			all := true
+			for _, part := range parts {
+				all = all && strings.Contains(line, part)
+			}
+			if all {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// problems are those of status, a line each.
+func (n *node) problems() string {
+	var lines []string
+	for _, p := range n.agent.Report().Problems {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", p.Backend, p.Resource, p.Device, p.Message))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (n *node) backend(name string) status.Backend {
+	for _, b := range n.agent.Report().Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	return status.Backend{}
+}
+
+func (n *node) device(id string) status.Device {
+	for _, d := range n.agent.Devices() {
+		if d.ID == id {
+			return d
+		}
+	}
+	return status.Device{}
+}
+
+// wantFault waits until the device has a fault of that code.
+func (n *node) wantFault(id, code string) {
+	n.Helper()
+	n.eventually("device "+id+" has the fault "+code, func() bool {
+		for _, f := range n.device(id).Faults {
+			if f.Code == code {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// wantHealthy waits until the device is healthy.
+func (n *node) wantHealthy(id string) {
+	n.Helper()
+	n.eventually("device "+id+" is healthy", func() bool { return n.device(id).Healthy })
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/agent"
+)
+
+// withNeighbour is a backend that may be in any trouble beside a sound one.
+const withNeighbour = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - {name: bad}
+      - {name: mock, settings: {count: 2}}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/bad, backend: bad}
+`
+
+// A backend program that can't be run is left out, status says why in a sentence,
+// and the others go on.
+func TestBadProgramIsLeftOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		program string // a script; "" for none
+		mode    os.FileMode
+		want    []string
+	}{
+		"missing":            {want: []string{"accelmux-backend-bad", "does not exist"}},
+		"not executable":     {program: "#!/bin/sh\n", mode: 0o644, want: []string{"executable"}},
+		"writable by others": {program: "#!/bin/sh\n", mode: 0o777, want: []string{"writ"}},
+		"not a program":      {program: "\x00\x01\x02", mode: 0o755, want: []string{"accelmux-backend-bad"}},
+		"exits at once":      {program: "#!/bin/sh\nexit 3\n", mode: 0o755, want: []string{"3"}},
+		"speaks too early":   {program: "#!/bin/sh\necho hello; exec sleep 60\n", mode: 0o755, want: []string{"handshake"}},
+		"another protocol":   {program: "#!/bin/sh\necho '1|7|unix|/nowhere|grpc|'; exec sleep 60\n", mode: 0o755, want: []string{"7"}},
+		"never answers":      {program: "#!/bin/sh\nexec sleep 60\n", mode: 0o755, want: []string{"within 1s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(withNeighbour)
+			options := n.options()
+			options.BackendDir = n.programs(c.program, c.mode)
+			options.Timing.Supervisor.Start = time.Second
+			n.startAgentWith(options)
+			n.wantCounts(gpu, 2, 2)
+			n.wantProblem(append([]string{"bad"}, c.want...)...)
+			n.wantCounts(gpu, 2, 2)
+		})
+	}
+}
+
+// programs is a backend directory with the mock backend, and the given text as
+// accelmux-backend-bad.
+func (n *node) programs(text string, mode os.FileMode) string {
+	n.Helper()
+	dir := n.path("backends")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		n.Fatal(err)
+	}
+	mock, err := os.ReadFile(filepath.Join(programs, "accelmux-backend-mock"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "accelmux-backend-mock"), mock, 0o755); err != nil {
+		n.Fatal(err)
+	}
+	if text != "" {
+		path := filepath.Join(dir, "accelmux-backend-bad")
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			n.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil { // whatever the umask says
+			n.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A program that was missing is run as soon as it is there.
+func TestMissingProgramArrives(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(withNeighbour)
+	options := n.options()
+	options.BackendDir = n.programs("", 0)
+	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond
+	n.startAgentWith(options)
+	n.wantProblem("bad", "accelmux-backend-bad")
+	mock := filepath.Join(options.BackendDir, "accelmux-backend-mock")
+	if err := os.Link(mock, filepath.Join(options.BackendDir, "accelmux-backend-bad")); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts("example.com/bad", 1, 1)
+	n.eventually("no problem is left", func() bool { return n.problems() == "" })
+}
+
+// Settings that the backend refuses are its trouble alone, and status names the
+// field.
+func TestRefusedSettings(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, command: accelmux-backend-mock, settings: {cuont: 3}}", 1))
+	n.startAgent()
+	n.wantCounts(gpu, 2, 2)
+	n.wantProblem("bad", "cuont")
+}
+
+// A kubelet that is absent when the agent starts is waited for.
+func TestKubeletAbsentAtStart(t *testing.T) {
+	n := newNode(t)
+	n.configure(oneBackend)
+	n.startAgent()
+	n.eventually("the backend runs", func() bool { return n.backend("mock").Devices == 4 })
+	n.startKubelet()
+	n.wantCounts(gpu, 4, 4)
+}
+
+// A second agent with the same state directory is refused with a sentence, and
+// the first one is not disturbed.
+func TestSecondStartIsRefused(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.mark(gpu)
+	if _, err := agent.Open(n.options()); err == nil || !strings.Contains(err.Error(), "another agent") {
+		t.Errorf("a second start gives %v, want a refusal", err)
+	}
+	n.wantNoDip(gpu, 4)
+}
+
+// A configuration that is wrong at the start ends the start with its place.
+func TestBadConfigurationAtStart(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"unknown field":       {"heartbeat", "heartbeet", "node.yaml:9: profiles[0].backends[0].heartbeet"},
+		"reserved domain":     {"example.com/gpu", "kubernetes.io/gpu", "node.yaml:12: profiles[0].resources[0].name"},
+		"name too long":       {"example.com/gpu", "example.com/" + strings.Repeat("x", 64), "node.yaml:12: profiles[0].resources[0].name"},
+		"duplicate resource":  {"- {name: example.com/gpu}", "- {name: example.com/gpu}\n      - {name: example.com/gpu}", "node.yaml:13: profiles[0].resources[1].name"},
+		"selector":            {"{name: example.com/gpu}", "{name: example.com/gpu, selector: 'device.nothing =='}", "node.yaml:12: profiles[0].resources[0].selector"},
+		"profile not in file": {"name: default", "name: third\n    backends: [{name: mock}]\n  - name: second", "second, third"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.configure(strings.Replace(oneBackend, c.old, c.new, 1))
+			if _, err := agent.Open(n.options()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is\n%v\nwant it to hold %q", err, c.want)
+			}
+			if _, err := os.Stat(n.path("state")); err == nil {
+				t.Error("a refused start left a state directory")
+			}
+		})
+	}
+}
+
+// The real program ends within 5 s of SIGTERM and leaves nothing: no process, no
+// socket, no spec of an unused device, no temporary file. What a pod holds stays
+// defined.
+func TestSIGTERMLeavesNothing(t *testing.T) {
+	for name, held := range map[string]bool{"nothing held": false, "a device held": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(oneBackend)
+			command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
+				"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"),
+				"--backend-dir", programs, "--node-name", "node-1", "--profile", "default")
+			command.Stderr = n
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- command.Wait() }()
+			t.Cleanup(func() { _ = command.Process.Kill() })
+			n.wantCounts(gpu, 4, 4)
+			if held {
+				if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			backends := children(t, command.Process.Pid)
+			if len(backends) == 0 {
+				t.Fatal("the agent has no backend process")
+			}
+			if err := command.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Errorf("exit: %v", err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("not ended within 5 s")
+			}
+			for _, pid := range backends {
+				if _, err := os.Stat(filepath.Join("/proc", pid)); err == nil {
+					t.Errorf("backend process %s is left", pid)
+				}
+			}
+			if held {
+				specs, err := filepath.Glob(n.path("cdi", "*.json"))
+				if err != nil || len(specs) != 1 {
+					t.Errorf("CDI specs %v %v, want the one of the held device", specs, err)
+				}
+				return
+			}
+			n.wantNothingLeft()
+		})
+	}
+}
+
+// children are the process IDs of a process's children (proc(5)).
+func children(t *testing.T, pid int) []string {
+	t.Helper()
+	lists, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread is gone
+		}
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}

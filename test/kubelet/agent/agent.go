@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// StopLimit is how long the agent may take to end after SIGTERM.
+const StopLimit = 5 * time.Second
+
+// Agent is one agent on one node: it can be stopped and started again, as a
+// service manager does. Its methods are not for concurrent use, but for Log and
+// those that ask over the admin socket.
+type Agent struct {
+	bin  string
+	root string
+	log  log
+	cmd  *exec.Cmd
+	done chan struct{}
+	exit error
+}
+
+// New prepares an agent whose directories are all below root, an existing
+// directory with a short name. bin holds the programs.
+func New(bin, root string) (*Agent, error) {
+	a := &Agent{bin: bin, root: root}
+	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.tempDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// KubeletDir is kubelet's root, short for its sockets' sake.
+func (a *Agent) KubeletDir() string { return filepath.Join(a.root, "k") }
+
+// CDIDir is where the agent writes CDI specs.
+func (a *Agent) CDIDir() string { return filepath.Join(a.root, "cdi") }
+
+// StateDir is the agent's own.
+func (a *Agent) StateDir() string { return filepath.Join(a.root, "s") }
+
+// ConfigFile is the node configuration.
+func (a *Agent) ConfigFile() string { return filepath.Join(a.root, "node.yaml") }
+
+// tempDir is the process's TMPDIR, so that what it leaves there is seen.
+func (a *Agent) tempDir() string { return filepath.Join(a.root, "tmp") }
+
+// Start starts the process. It does not wait for anything.
+func (a *Agent) Start() error {
+	if a.Running() {
+		return errors.New("the agent is running already")
+	}
+	// No context: the process ends with Stop or Kill, or with the test's own.
+	cmd := exec.CommandContext(context.Background(), filepath.Join(a.bin, "accelmux"), "run",
+		"--config", a.ConfigFile(),
+		"--kubelet-dir", a.KubeletDir(),
+		"--cdi-dir", a.CDIDir(),
+		"--state-dir", a.StateDir(),
+		"--backend-dir", a.bin,
+		"--node-name", "node-1",
+		"--profile", ProfileName,
+		"--log-level", "debug",
+	)
+	cmd.Env = append(os.Environ(), "TMPDIR="+a.tempDir(), rootEnv+"="+a.root)
+	cmd.Stdout, cmd.Stderr = &a.log, &a.log
+	// A backend that outlives the agent may keep its output open.
+	cmd.WaitDelay = StopLimit
+	// A group of its own: a signal to the test's group must not reach it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	fmt.Fprintf(&a.log, "--- start at %s\n", time.Now().Format(time.StampMilli))
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start accelmux: %w", err)
+	}
+	done := make(chan struct{})
+	a.cmd, a.done = cmd, done
+	go func() { // ends with the process
+		a.exit = cmd.Wait()
+		close(done)
+	}()
+	return nil
+}
+
+// Running reports whether the process is there.
+func (a *Agent) Running() bool {
+	if a.cmd == nil {
+		return false
+	}
+	select {
+	case <-a.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// PID is the process's ID; 0 before the first Start.
+func (a *Agent) PID() int {
+	if a.cmd == nil {
+		return 0
+	}
+	return a.cmd.Process.Pid
+}
+
+// notRunning says why there is nothing to stop.
+func (a *Agent) notRunning() error {
+	switch {
+	case a.cmd == nil:
+		return errors.New("the agent was never started")
+	case a.exit == nil:
+		return errors.New("the agent had ended by itself, with exit status 0")
+	}
+	return fmt.Errorf("the agent had ended by itself: %w", a.exit)
+}
+
+// Stop sends SIGTERM and returns how long the agent took to end. It is an error
+// if it is not there any more, exits with anything but 0, or is not gone after
+// StopLimit; then it is killed.
+func (a *Agent) Stop() (time.Duration, error) {
+	if !a.Running() {
+		return 0, a.notRunning()
+	}
+	start := time.Now()
+	fmt.Fprintf(&a.log, "--- SIGTERM at %s\n", start.Format(time.StampMilli))
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return 0, fmt.Errorf("signal the agent: %w", err)
+	}
+	select {
+	case <-a.done:
+	case <-time.After(StopLimit):
+		_ = a.cmd.Process.Kill() // it may end just now
+		<-a.done
+		return time.Since(start), fmt.Errorf("the agent was still there %v after SIGTERM", StopLimit)
+	}
+	if a.exit != nil {
+		return time.Since(start), fmt.Errorf("the agent's exit after SIGTERM: %w", a.exit)
+	}
+	return time.Since(start), nil
+}
+
+// Kill sends SIGKILL and waits for the process to be gone.
+func (a *Agent) Kill() error {
+	if !a.Running() {
+		return a.notRunning()
+	}
+	fmt.Fprintf(&a.log, "--- SIGKILL at %s\n", time.Now().Format(time.StampMilli))
+	if err := a.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill the agent: %w", err)
+	}
+	<-a.done
+	return nil
+}
+
+// Log is everything that the agent printed so far, over all its starts.
+func (a *Agent) Log() string { return a.log.String() }
+
+// log is a buffer that the process's copying goroutine and the test share.
+type log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

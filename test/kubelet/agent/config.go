@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+)
+
+// ProfileName is the profile that the agent is started with.
+const ProfileName = "test"
+
+// Config is a node configuration with one profile and one backend, the mock.
+// Fields left empty are left out of the file, so that the defaults apply.
+type Config struct {
+	Backend   Backend
+	Resources []Resource
+}
+
+// Backend is the mock's part of the configuration.
+type Backend struct {
+	Name      string            `json:"name"`
+	Env       map[string]string `json:"env,omitempty"`
+	Settings  any               `json:"settings,omitempty"`
+	Heartbeat string            `json:"heartbeat,omitempty"`
+	Holdover  string            `json:"holdover,omitempty"`
+	Recovery  *Recovery         `json:"recovery,omitempty"`
+}
+
+// Recovery says how faulted devices come back.
+type Recovery struct {
+	Delay string `json:"delay,omitempty"`
+	Reset string `json:"reset,omitempty"`
+}
+
+// Resource is a resource of the configuration.
+type Resource struct {
+	Name                    string `json:"name"`
+	Backend                 string `json:"backend,omitempty"`
+	Class                   string `json:"class,omitempty"`
+	Selector                string `json:"selector,omitempty"`
+	Replicas                int    `json:"replicas,omitempty"`
+	MaxReplicasPerContainer *int   `json:"maxReplicasPerContainer,omitempty"`
+	Injection               string `json:"injection,omitempty"`
+	Registration            string `json:"registration,omitempty"`
+}
+
+// Write puts a configuration in place by renaming, as editors and kubelet do,
+// so that the agent never reads half of one. JSON is YAML.
+func (a *Agent) Write(c Config) error {
+	if c.Backend.Name == "" {
+		c.Backend.Name = "mock"
+	}
+	env := map[string]string{rootEnv: a.root}
+	maps.Copy(env, c.Backend.Env)
+	c.Backend.Env = env
+	return WriteJSON(a.ConfigFile(), map[string]any{
+		"apiVersion": "accelmux.io/v1alpha1",
+		"kind":       "NodeConfig",
+		"profiles": []any{map[string]any{
+			"name":      ProfileName,
+			"backends":  []Backend{c.Backend},
+			"resources": c.Resources,
+		}},
+	})
+}
+
+// WriteJSON replaces a file by renaming a new one over it.
+func WriteJSON(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	draft, err := os.CreateTemp(filepath.Dir(path), ".draft")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(draft.Name()) }() // gone already unless something failed
+	if _, err := draft.Write(text); err != nil {
+		_ = draft.Close()
+		return err
+	}
+	if err := draft.Close(); err != nil {
+		return err
+	}
+	if err := os.Chmod(draft.Name(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(draft.Name(), path)
+}

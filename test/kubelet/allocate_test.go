@@ -1,0 +1,102 @@
+package kubelet
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
+
+	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
+)
+
+// TestAllocateWithoutNUMA verifies that devices that name no NUMA node can be
+// allocated to the last, and never twice.
+func TestAllocateWithoutNUMA(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	n.specsHeld = true
+	first, second := n.held(n.admit("first", gpu, 3), gpu), n.held(n.admit("second", gpu, 1), gpu)
+	all := append(slices.Clone(first), second...)
+	slices.Sort(all)
+	if len(slices.Compact(all)) != 4 {
+		t.Errorf("the pods hold %v and %v; want four different devices", first, second)
+	}
+	wantRejected(t, n, "third", 1, "UnexpectedAdmissionError")
+}
+
+// TestAllocateAligned verifies that the NUMA nodes we report let kubelet's own
+// policy single-numa-node decide: two of eight devices come from one node, and
+// what no node can give alone is refused.
+func TestAllocateAligned(t *testing.T) {
+	n := start(t, mock{Count: 8, NUMANodes: 2}, 8)
+	n.specsHeld = true
+	for _, name := range []string{"first", "second", "third", "fourth"} {
+		pod := n.admit(name, gpu, 2)
+		got := n.kubelet.Devices(pod, "c", gpu)
+		if len(got) != 2 || len(got[0].NUMANodes) != 1 || !slices.Equal(got[0].NUMANodes, got[1].NUMANodes) {
+			t.Errorf("pod %s was given %v; want two devices of one NUMA node", name, got)
+		}
+		n.kubelet.RemovePod(pod)
+	}
+	wantRejected(t, n, "five", 5, topologymanager.ErrorTopologyAffinity)
+	// With three of each node in use, the two that are left are not of one node.
+	n.admit("three", gpu, 3)
+	n.admit("another-three", gpu, 3)
+	wantRejected(t, n, "two-across", 2, topologymanager.ErrorTopologyAffinity)
+}
+
+// TestPreferredAllocation verifies that kubelet asks for our preference and
+// follows it: without any topology policy, where kubelet by itself would pick at
+// random, four of eight devices come from one NUMA node, every time the same.
+func TestPreferredAllocation(t *testing.T) {
+	n := newNode(t, realkubelet.Options{Policy: topologymanager.PolicyNone})
+	n.startKubelet()
+	n.configure(mock{Count: 8, NUMANodes: 2}.config(n))
+	n.startAgent()
+	n.wantCounts(gpu, 8, 8)
+	n.specsHeld = true
+	var before []string
+	for range 5 {
+		pod := n.admit("picky", gpu, 4)
+		devices := n.kubelet.Devices(pod, "c", gpu)
+		for _, d := range devices {
+			if !slices.Equal(d.NUMANodes, devices[0].NUMANodes) {
+				t.Fatalf("given %v; want four devices of one NUMA node", devices)
+			}
+		}
+		held := n.held(pod, gpu)
+		if before != nil && !slices.Equal(before, held) {
+			t.Fatalf("given %v, and %v the time before; want the same from the same choice", held, before)
+		}
+		before = held
+		n.kubelet.RemovePod(pod)
+	}
+}
+
+// TestReplicas verifies that a shared device counts several times, and that a
+// container gets no more than one replica unless the configuration allows it.
+func TestReplicas(t *testing.T) {
+	n := start(t, mock{Count: 2}, 4, func(c *agent.Config) { c.Resources[0].Replicas = 2 })
+	n.specsHeld = true
+	held := n.held(n.admit("one", gpu, 1), gpu)
+	if len(held) != 1 || !strings.Contains(held[0], "::") {
+		t.Errorf("the pod holds %v; want one replica", held)
+	}
+	err := n.kubelet.Admit(n.soon(), realkubelet.NewPod("two", map[string]int64{gpu: 2}))
+	var rejected *realkubelet.AdmissionError
+	if !errors.As(err, &rejected) || !strings.Contains(rejected.Message, "maxReplicasPerContainer") {
+		t.Errorf("two replicas for one container: %v; want a refusal that names maxReplicasPerContainer", err)
+	}
+}
+
+// wantRejected admits a pod that must be refused for the reason.
+func wantRejected(t *testing.T, n *node, name string, amount int64, reason string) {
+	t.Helper()
+	err := n.kubelet.Admit(n.soon(), realkubelet.NewPod(name, map[string]int64{gpu: amount}))
+	var rejected *realkubelet.AdmissionError
+	if !errors.As(err, &rejected) || rejected.Reason != reason {
+		t.Errorf("%d devices for pod %s: %v; want it rejected with %s", amount, name, err, reason)
+	}
+}

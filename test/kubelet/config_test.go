@@ -1,0 +1,122 @@
+package kubelet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
+)
+
+// TestReplicasChangedLive verifies that sharing can be turned on under a running
+// kubelet: capacity grows and is at no moment less than it was.
+func TestReplicasChangedLive(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	n.specsHeld = true
+	pod := n.admit("before", gpu, 1)
+	names := cdiNames(n.startContainer(pod))
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	c := mock{Count: 4}.config(n)
+	c.Resources[0].Replicas = 2
+	n.configure(c)
+	t.Logf("taken on after %v", n.wantCounts(gpu, 8, 8).Round(time.Millisecond))
+	n.wantNoDip(record, 4)
+	// Kubelet replays what the pod was given, whatever the units are called now.
+	if again := cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
+		t.Errorf("the container was given %v and on its restart %v", names, again)
+	}
+	if err := n.inject(names); err != nil {
+		t.Errorf("restart the container of the pod from before: %v", err)
+	}
+}
+
+// TestPrepareTurnedOnLive verifies that devices that begin to ask for Prepare are
+// registered anew without a gap, so that kubelet calls PreStartContainer.
+func TestPrepareTurnedOnLive(t *testing.T) {
+	const reason = "the function is not programmed"
+	n := start(t, mock{Count: 2}, 2)
+	n.specsHeld = true
+	before := n.admit("before", gpu, 1)
+	n.startContainer(before)
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	n.configure(mock{Count: 2, Prepare: true}.config(n))
+	after := n.admit("after", gpu, 1)
+	n.playAndSettle(prepareError(n.held(after, gpu)[0], reason))
+	n.eventually("kubelet calls PreStartContainer", func() bool {
+		_, err := n.kubelet.StartContainer(n.soon(), after, "c")
+		return err != nil && strings.Contains(err.Error(), reason)
+	})
+	n.play()
+	n.eventually("Prepare works", func() bool {
+		_, err := n.kubelet.StartContainer(n.soon(), after, "c")
+		return err == nil
+	})
+	n.startContainer(before)
+	n.wantNoDip(record, 2)
+}
+
+// TestResourcesChangedLive verifies that one resource keeps its registration
+// while another beside it is renamed and a third comes.
+func TestResourcesChangedLive(t *testing.T) {
+	const (
+		old   = "example.com/old"
+		young = "example.com/young"
+		third = "example.com/third"
+	)
+	m := mock{Count: 4, NUMANodes: 2}
+	n := newNode(t, realkubelet.Options{})
+	n.startKubelet()
+	c := m.config(n)
+	c.Resources = []agent.Resource{
+		{Name: gpu, Selector: m.onNode(0)},
+		{Name: old, Selector: m.onNode(1)},
+	}
+	n.configure(c)
+	n.startAgent()
+	n.wantCounts(gpu, 2, 2)
+	n.wantCounts(old, 2, 2)
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	c.Resources[1].Name = young
+	n.configure(c)
+	n.wantCounts(young, 2, 2)
+	// Kubelet remembers a resource for five minutes after its last server went.
+	n.wantCounts(old, 0, 0)
+	// The third takes a device from the renamed one.
+	c.Resources = slices.Insert(c.Resources, 1, agent.Resource{Name: third, Selector: m.at(m.Count - 1)})
+	n.configure(c)
+	n.wantCounts(third, 1, 1)
+	n.wantCounts(young, 1, 1)
+	n.wantNoDip(record, 2)
+}
+
+// TestBadConfigurationIsRefused verifies that a configuration with an error
+// changes nothing for kubelet, and that the agent says why.
+func TestBadConfigurationIsRefused(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	c := mock{Count: 4}.config(n)
+	c.Resources[0].Selector = "device.nonsense("
+	n.configure(c)
+	n.eventually("status says that the configuration is refused", func() bool {
+		status, err := n.agent.Status(n.soon())
+		return err == nil && strings.Contains(status.Config.Refused, "selector")
+	})
+	n.wantNoDip(record, 4)
+}
+
+// wantNoDip ends a recording, some samples after now, in which the counts must
+// never have been below least.
+func (n *node) wantNoDip(record *realkubelet.Recording, least int64) {
+	n.Helper()
+	now := record.Samples()
+	n.eventually("more samples", func() bool { return record.Samples() >= now+20 })
+	samples, changes := record.Stop()
+	for _, c := range changes {
+		if c.Counts.Capacity < least || c.Counts.Allocatable < least {
+			n.Errorf("after %v: %v; want never less than %d", c.After, c.Counts, least)
+		}
+	}
+	n.Logf("%d samples, %d changes", samples, len(changes)-1)
+}

@@ -1,0 +1,58 @@
+package kubelet
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestHealthDownAndUp verifies that a fault takes one device out of allocatable
+// and into the status of the pod that holds it, and that it comes back when the
+// backend sees it healthy again. Capacity stays all the time.
+func TestHealthDownAndUp(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	n.specsHeld = true
+	pod := n.admit("holder", gpu, 1)
+	sick := n.held(pod, gpu)[0]
+	record := n.kubelet.Record(gpu, time.Millisecond)
+	n.play(fault(sick, "too-hot", "self"))
+	t.Logf("a fault is seen after %v", n.wantCounts(gpu, 4, 3).Round(time.Millisecond))
+	if got := n.kubelet.PodHealth(pod)[sick]; got != v1.ResourceHealthStatusUnhealthy {
+		t.Errorf("health of %s in the pod's status is %q; want Unhealthy", sick, got)
+	}
+	n.play()
+	t.Logf("its end is seen after %v", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+	if got := n.kubelet.PodHealth(pod)[sick]; got != v1.ResourceHealthStatusHealthy {
+		t.Errorf("health of %s in the pod's status is %q; want Healthy", sick, got)
+	}
+	_, changes := record.Stop()
+	for _, c := range changes {
+		if c.Counts.Capacity != 4 || c.Counts.Allocatable < 3 {
+			t.Errorf("after %v: %v; want capacity 4 and at most one device down", c.After, c.Counts)
+		}
+	}
+}
+
+// TestAllUnplugged verifies that an empty inventory makes capacity 0 without
+// the resource going away, and that hot-plug brings it back.
+func TestAllUnplugged(t *testing.T) {
+	n := start(t, mock{Count: 2}, 2)
+	ids := n.kubelet.Healthy(gpu)
+	n.play(unplug(ids[0]), unplug(ids[1]))
+	n.wantCounts(gpu, 0, 0)
+	status, err := n.agent.Status(n.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Resources) != 1 {
+		t.Errorf("resources %+v; want %s still there", status.Resources, gpu)
+	}
+	n.play(unplug(ids[1]))
+	n.wantCounts(gpu, 1, 1)
+	n.play()
+	n.wantCounts(gpu, 2, 2)
+	pod := n.admit("pod", gpu, 2)
+	n.startContainer(pod)
+	n.specsHeld = true
+}

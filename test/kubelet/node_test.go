@@ -1,0 +1,217 @@
+package kubelet
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
+)
+
+const (
+	// gpu is the resource that most tests ask for.
+	gpu = "example.com/gpu"
+	// patience bounds every wait of a test: a sixth of it is long for a node.
+	patience = 30 * time.Second
+)
+
+// node is one node: kubelet, the agent, and the directories of both.
+type node struct {
+	*testing.T
+	kubelet *realkubelet.Kubelet
+	agent   *agent.Agent
+	// specsHeld says that pods still hold devices at the end of the test, so that
+	// CDI specs must stay.
+	specsHeld bool
+	// scenes counts those that were waited for.
+	scenes int
+}
+
+// newNode prepares a node with two NUMA nodes; nothing runs yet. When the test
+// ends the agent is told to stop, must be gone in time, and must leave nothing.
+func newNode(t *testing.T, options realkubelet.Options) *node {
+	t.Helper()
+	if programs.err != nil {
+		t.Fatal(programs.err)
+	}
+	root, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := agent.New(programs.dir, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if options.NUMANodes == 0 {
+		options.NUMANodes = 2
+	}
+	kubeletLog.take()
+	n := &node{T: t, agent: a, kubelet: realkubelet.New(a.KubeletDir(), options)}
+	t.Cleanup(func() { n.end(root) })
+	if err := os.Mkdir(filepath.Dir(n.scenarioFile()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// start is newNode with kubelet and the agent running and the resource gpu
+// registered with that many healthy units. edit changes the mock's usual
+// configuration.
+func start(t *testing.T, m mock, units int64, edit ...func(*agent.Config)) *node {
+	t.Helper()
+	n := newNode(t, realkubelet.Options{})
+	n.startKubelet()
+	config := m.config(n)
+	for _, e := range edit {
+		e(&config)
+	}
+	n.configure(config)
+	n.startAgent()
+	n.wantCounts(gpu, units, units)
+	return n
+}
+
+func (n *node) startKubelet() {
+	n.Helper()
+	if err := n.kubelet.Start(); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *node) startAgent() {
+	n.Helper()
+	if err := n.agent.Start(); err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *node) configure(config agent.Config) {
+	n.Helper()
+	if err := n.agent.Write(config); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// restartKubelet returns how long the resource took to be whole again, counted
+// from when the new kubelet's socket was there.
+func (n *node) restartKubelet(resource string, units int64) time.Duration {
+	n.Helper()
+	if err := n.kubelet.Restart(); err != nil {
+		n.Fatal(err)
+	}
+	return n.wantCounts(resource, units, units)
+}
+
+// wantCounts waits until kubelet has these counts and returns how long it took.
+func (n *node) wantCounts(resource string, capacity, allocatable int64) time.Duration {
+	n.Helper()
+	took, err := n.kubelet.WaitCounts(n.soon(), resource, capacity, allocatable)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return took
+}
+
+// eventually waits until the condition holds; what says what did not happen.
+func (n *node) eventually(what string, condition func() bool) time.Duration {
+	n.Helper()
+	took, err := realkubelet.Poll(n.soon(), condition)
+	if err != nil {
+		n.Fatalf("%s: not within %v", what, patience)
+	}
+	return took
+}
+
+// soon is a context that bounds one wait.
+func (n *node) soon() context.Context {
+	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	n.Cleanup(cancel)
+	return ctx
+}
+
+// admit puts a pod with one container, c, on the node.
+func (n *node) admit(name, resource string, amount int64) *v1.Pod {
+	n.Helper()
+	pod := realkubelet.NewPod(name, map[string]int64{resource: amount})
+	if err := n.kubelet.Admit(n.soon(), pod); err != nil {
+		n.Fatalf("admit %s with %d of %s: %v", name, amount, resource, err)
+	}
+	return pod
+}
+
+// held lists the IDs of the units that the pod's container has.
+func (n *node) held(pod *v1.Pod, resource string) []string {
+	var ids []string
+	for _, d := range n.kubelet.Devices(pod, "c", resource) {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+// end stops everything, checks that nothing is left, and shows the logs of a
+// test that failed.
+func (n *node) end(root string) {
+	if n.agent.Running() {
+		took, err := n.agent.Stop()
+		if err != nil {
+			n.Error(err)
+		} else {
+			n.Logf("the agent ended %v after SIGTERM", took.Round(time.Millisecond))
+		}
+	}
+	if n.agent.PID() != 0 {
+		n.wantNothingLeft(n.specsHeld)
+	}
+	if err := n.kubelet.Stop(); err != nil {
+		n.Errorf("stop kubelet: %v", err)
+	}
+	if n.Failed() {
+		n.Logf("the agent's log:\n%s", n.agent.Log())
+		n.Logf("kubelet's log:\n%s", tail(kubeletLog.take(), 20000))
+	}
+	if err := os.RemoveAll(root); err != nil {
+		n.Error(err)
+	}
+}
+
+// wantNothingLeft fails the test if the ended agent left something behind.
+// Processes get a moment: the kernel takes them down one after another.
+func (n *node) wantNothingLeft(specsHeld bool) {
+	n.Helper()
+	var left []string
+	_, err := realkubelet.Poll(bounded(agent.StopLimit), func() bool {
+		var err error
+		left, err = n.agent.Leftovers(specsHeld)
+		return err == nil && len(left) == 0
+	})
+	if err != nil {
+		n.Errorf("the agent left behind: %q", left)
+	}
+	specs, err := os.ReadDir(n.agent.CDIDir())
+	if err != nil {
+		n.Error(err)
+	}
+	if specsHeld && len(specs) == 0 {
+		n.Error("no CDI spec was left for the containers that still run")
+	}
+}
+
+// bounded is for waits in a cleanup, where the test's own context is over.
+func bounded(limit time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	context.AfterFunc(ctx, cancel)
+	return ctx
+}
+
+// tail is the end of a long text.
+func tail(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return "...\n" + text[len(text)-n:]
+}

@@ -1,0 +1,49 @@
+package kubelet
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPrepareSlow verifies that a container's start waits for its device's
+// Prepare, and that another container's does not.
+func TestPrepareSlow(t *testing.T) {
+	n := start(t, mock{Count: 2, Prepare: true}, 2)
+	n.specsHeld = true
+	slow, quick := n.admit("slow", gpu, 1), n.admit("quick", gpu, 1)
+	const delay = time.Second
+	n.playAndSettle(prepareDelay(n.held(slow, gpu)[0], delay))
+	result := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		_, err := n.kubelet.StartContainer(context.WithoutCancel(t.Context()), slow, "c")
+		result <- err
+	}()
+	n.startContainer(quick)
+	if took := time.Since(start); took >= delay {
+		t.Errorf("the other container's start took %v", took)
+	}
+	if err := <-result; err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < delay {
+		t.Errorf("the start took %v; want it to wait %v for Prepare", took, delay)
+	}
+}
+
+// TestPrepareFails verifies that a failed Prepare fails the container's start
+// with the backend's reason, and that the next try works once it does.
+func TestPrepareFails(t *testing.T) {
+	const reason = "the bitstream does not fit"
+	n := start(t, mock{Count: 2, Prepare: true}, 2)
+	n.specsHeld = true
+	pod := n.admit("pod", gpu, 1)
+	n.playAndSettle(prepareError(n.held(pod, gpu)[0], reason))
+	if _, err := n.kubelet.StartContainer(n.soon(), pod, "c"); err == nil || !strings.Contains(err.Error(), reason) {
+		t.Fatalf("start: %v; want it to fail because %s", err, reason)
+	}
+	n.playAndSettle()
+	n.wantInjected(cdiNames(n.startContainer(pod)), n.held(pod, gpu))
+}

@@ -1,0 +1,11 @@
+package realkubelet
+
+import (
+	"io"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	LogTo(io.Discard)
+	m.Run()
+}

@@ -1,0 +1,120 @@
+package kubelet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
+)
+
+// TestRegister verifies that the mock's devices become the node's capacity and
+// allocatable, and that the agent itself says so.
+func TestRegister(t *testing.T) {
+	n := newNode(t, realkubelet.Options{})
+	n.startKubelet()
+	n.configure(mock{Count: 8, NUMANodes: 2}.config(n))
+	n.startAgent()
+	t.Logf("capacity %v after the start of the agent", n.wantCounts(gpu, 8, 8).Round(time.Millisecond))
+	status, err := n.agent.Status(n.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(status.Resources) != 1 || status.Resources[0].Units != 8 || status.Resources[0].Healthy != 8 {
+		t.Errorf("status of resources: %+v; want %s with 8 of 8 healthy", status.Resources, gpu)
+	}
+	if len(status.Problems) != 0 {
+		t.Errorf("problems: %+v; want none", status.Problems)
+	}
+	devices, err := n.agent.Devices(n.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range n.kubelet.Healthy(gpu) {
+		if d, ok := devices[id]; !ok || !d.Healthy || d.Resource != gpu {
+			t.Errorf("device %s, healthy for kubelet, is %+v for the agent", id, d)
+		}
+	}
+}
+
+// TestKubeletAbsentAtStart verifies that an agent without a kubelet waits, and
+// registers when kubelet comes.
+func TestKubeletAbsentAtStart(t *testing.T) {
+	n := newNode(t, realkubelet.Options{})
+	n.configure(mock{Count: 4}.config(n))
+	n.startAgent()
+	n.eventually("the agent lists its devices without a kubelet", func() bool {
+		devices, err := n.agent.Devices(n.soon())
+		return err == nil && len(devices) == 4
+	})
+	n.startKubelet()
+	t.Logf("capacity %v after kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+}
+
+// TestKubeletCrashed verifies that a socket which a dead kubelet left behind does
+// not keep the agent from the next kubelet.
+func TestKubeletCrashed(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	// An agent that was killed can't know whether its devices are in use until a
+	// kubelet has been up for a while, so it keeps their specs.
+	n.specsHeld = true
+	if err := n.kubelet.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	n.startKubelet()
+	t.Logf("capacity %v after the next kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+	// The same for an agent that finds nothing but the dead socket.
+	if err := n.kubelet.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.agent.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	n.startAgent()
+	n.eventually("the agent lists its devices beside the dead socket", func() bool {
+		devices, err := n.agent.Devices(n.soon())
+		return err == nil && len(devices) == 4
+	})
+	n.startKubelet()
+	t.Logf("capacity %v after the next kubelet came", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+}
+
+// TestPluginWatcher verifies registration through plugins_registry: kubelet
+// finds the socket by itself, finds it again after its restart, and finds the
+// next one after the agent's.
+func TestPluginWatcher(t *testing.T) {
+	n := newNode(t, realkubelet.Options{})
+	n.startKubelet()
+	c := mock{Count: 4}.config(n)
+	c.Resources[0].Registration = "watcher"
+	n.configure(c)
+	n.startAgent()
+	t.Logf("capacity %v after the start of the agent", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+	pod := n.admit("holder", gpu, 1)
+	if _, err := n.kubelet.StartContainer(n.soon(), pod, "c"); err != nil {
+		t.Fatal(err)
+	}
+	n.specsHeld = true
+	t.Logf("capacity %v after kubelet's restart", n.restartKubelet(gpu, 4).Round(time.Millisecond))
+	for _, end := range ends {
+		if err := end(n); err != nil {
+			t.Fatal(err)
+		}
+		n.wantCounts(gpu, 4, 0)
+		n.startAgent()
+		n.wantCounts(gpu, 4, 4)
+	}
+	if got := n.held(pod, gpu); len(got) != 1 {
+		t.Errorf("the pod holds %v; want its one device", got)
+	}
+}
+
+// TestThousandDevices verifies that a large inventory reaches kubelet whole, and
+// logs how long that takes.
+func TestThousandDevices(t *testing.T) {
+	n := newNode(t, realkubelet.Options{})
+	n.startKubelet()
+	n.configure(mock{Count: 1000, NUMANodes: 2}.config(n))
+	n.startAgent()
+	t.Logf("1,000 devices visible %v after the start of the agent", n.wantCounts(gpu, 1000, 1000).Round(time.Millisecond))
+	t.Logf("and %v after a restart of kubelet", n.restartKubelet(gpu, 1000).Round(time.Millisecond))
+}

@@ -1,0 +1,179 @@
+package kubelet
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+)
+
+// TestKubeletRestart verifies that a restart of kubelet, its checkpoint kept, is
+// an event: we register again, allocations stay, and no device is given twice.
+func TestKubeletRestart(t *testing.T) {
+	n := start(t, mock{Count: 4, NUMANodes: 2}, 4)
+	n.specsHeld = true
+	pod := n.admit("before", gpu, 2)
+	n.startContainer(pod)
+	before := n.held(pod, gpu)
+	t.Logf("capacity back %v after the new kubelet's socket", n.restartKubelet(gpu, 4).Round(time.Millisecond))
+	after := n.held(pod, gpu)
+	if !slices.Equal(before, after) {
+		t.Errorf("the pod held %v and now holds %v", before, after)
+	}
+	other := n.held(n.admit("after", gpu, 2), gpu)
+	for _, id := range other {
+		if slices.Contains(before, id) {
+			t.Errorf("%s was given to a second pod", id)
+		}
+	}
+	// A container that starts again is given what it had, from the checkpoint.
+	n.wantInjected(cdiNames(n.startContainer(pod)), before)
+}
+
+// TestKubeletRestarts verifies that the twentieth restart goes as the first.
+func TestKubeletRestarts(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	n.specsHeld = true
+	pod := n.admit("holder", gpu, 1)
+	n.startContainer(pod)
+	before := n.held(pod, gpu)
+	var times []time.Duration
+	for range 20 {
+		times = append(times, n.restartKubelet(gpu, 4))
+		if got := n.held(pod, gpu); !slices.Equal(got, before) {
+			t.Fatalf("the pod held %v and now holds %v", before, got)
+		}
+	}
+	slices.Sort(times)
+	t.Logf("capacity back after 20 restarts: median %v, slowest %v",
+		times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+}
+
+// ends are the ways an agent goes.
+var ends = map[string]func(*node) error{
+	"SIGTERM": func(n *node) error { _, err := n.agent.Stop(); return err },
+	"SIGKILL": func(n *node) error { return n.agent.Kill() },
+}
+
+// TestKubeletCrashLoop verifies that restarts which leave no time to register
+// leave nothing behind that would keep us from the kubelet that stays.
+func TestKubeletCrashLoop(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	for range 10 {
+		if err := n.kubelet.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("capacity back %v after the last start", n.wantCounts(gpu, 4, 4).Round(time.Millisecond))
+	n.startContainer(n.admit("pod", gpu, 4))
+	n.specsHeld = true
+	t.Logf("and %v after one more", n.restartKubelet(gpu, 4).Round(time.Millisecond))
+}
+
+// TestAgentRestart verifies what a restart of the agent costs: no device is
+// allocatable while it is away, nothing is lost when it is back, and a fault
+// that nobody has seen end is still there.
+func TestAgentRestart(t *testing.T) {
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			n := start(t, mock{Count: 4}, 4)
+			n.specsHeld = true
+			pod := n.admit("holder", gpu, 1)
+			names := cdiNames(n.startContainer(pod))
+			held := n.held(pod, gpu)
+			sick := n.other(held)
+			n.play(fault(sick, "broken", "reboot"))
+			n.wantCounts(gpu, 4, 3)
+			// The backend's next process has seen nothing.
+			n.play()
+			if err := end(n); err != nil {
+				t.Fatal(err)
+			}
+			n.wantCounts(gpu, 4, 0)
+			if err := n.inject(names); err != nil {
+				t.Errorf("the running pod's devices while the agent is away: %v", err)
+			}
+			n.eventually("the backend ends with the agent", func() bool {
+				processes, err := n.agent.Processes()
+				return err == nil && len(processes) == 0
+			})
+			n.startAgent()
+			t.Logf("healthy devices are back %v after the start", n.wantCounts(gpu, 4, 3).Round(time.Millisecond))
+			if slices.Contains(n.kubelet.Healthy(gpu), sick) {
+				t.Errorf("%s is healthy after the restart; nobody has seen its fault end", sick)
+			}
+			if got := n.held(pod, gpu); !slices.Equal(got, held) {
+				t.Errorf("the pod held %v and now holds %v", held, got)
+			}
+			n.play(recovered(sick))
+			n.wantCounts(gpu, 4, 4)
+		})
+	}
+}
+
+// TestBackendKilled verifies that a crash of the backend is no outage: kubelet
+// never sees less, and a new process is there soon.
+func TestBackendKilled(t *testing.T) {
+	n := start(t, mock{Count: 4}, 4)
+	n.specsHeld = true
+	old := n.backendPID()
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	// The allocation falls into the time without a backend.
+	n.startContainer(n.admit("meanwhile", gpu, 1))
+	took := n.eventually("a new backend process runs", func() bool {
+		pid, state := n.backend()
+		return pid != 0 && pid != old && state == "running"
+	})
+	t.Logf("a new backend process runs %v after the kill", took.Round(time.Millisecond))
+	// What the new process reports must not make kubelet see less either.
+	n.playAndSettle()
+	n.wantNoDip(record, 4)
+	// And it is the new process that kubelet hears from now.
+	sick := n.other(nil)
+	n.play(fault(sick, "too-hot", "self"))
+	n.wantCounts(gpu, 4, 3)
+}
+
+// backend is the backend's process ID and state, as the agent says.
+func (n *node) backend() (int, string) {
+	n.Helper()
+	status, err := n.agent.Status(n.soon())
+	if err != nil || len(status.Backends) != 1 {
+		n.Fatalf("status of backends: %+v, %v; want one", status.Backends, err)
+	}
+	return status.Backends[0].PID, status.Backends[0].State
+}
+
+func (n *node) backendPID() int {
+	n.Helper()
+	pid, _ := n.backend()
+	if pid == 0 {
+		n.Fatal("the backend has no process")
+	}
+	return pid
+}
+
+// other is a healthy device that is not among the given ones.
+func (n *node) other(ids []string) string {
+	n.Helper()
+	for _, id := range n.kubelet.Healthy(gpu) {
+		if !slices.Contains(ids, id) {
+			return id
+		}
+	}
+	n.Fatalf("no healthy device beside %v", ids)
+	return ""
+}
+
+func cdiNames(opts *devicemanager.DeviceRunContainerOptions) []string {
+	var names []string
+	for _, d := range opts.CDIDevices {
+		names = append(names, d.Name)
+	}
+	return names
+}
