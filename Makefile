@@ -43,8 +43,8 @@ fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)
 
 .PHONY: bench
-bench: ## Speed and memory as ratios to the floor of the same run
-	$(GO) run ./test/bench $(ARGS)
+bench: build ## Speed and memory as ratios to the floor of the same run
+	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
 
 .PHONY: lint
 lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current

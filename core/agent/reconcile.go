@@ -9,22 +9,31 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
+// usagePause is how long a change of who holds what may wait for its round: it
+// only matters for definitions to clean up and resets to begin, and comes with
+// every allocation.
+const usagePause = 100 * time.Millisecond
+
 // loop runs the pipeline whenever something changed, until ctx ends.
 func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var due time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.book.Changed():
+			due = earliest(due, time.Now().Add(usagePause))
+			timer.Reset(max(time.Until(due), 0))
+			continue
 		case <-a.inventory.Changed():
 		case <-a.wake:
 		case <-a.cdi.Changed():
-		case <-a.book.Changed():
 		case <-timer.C:
 		}
-		if next := a.reconcile(ctx); !next.IsZero() {
-			timer.Reset(max(time.Until(next), 0))
+		if due = a.reconcile(ctx); !due.IsZero() {
+			timer.Reset(max(time.Until(due), 0))
 		}
 	}
 }

@@ -65,13 +65,12 @@ func (a *Agent) reportBackends(report *status.Report, v *view) {
 				})
 			}
 		}
-		if s.LastError != "" && s.State != supervisor.Running {
-			report.Problems = append(report.Problems, status.Problem{Backend: s.Name, Message: s.LastError})
+		wrong := slices.Clone(s.Problems)
+		if s.State != supervisor.Running && s.LastError != "" && !slices.Contains(wrong, s.LastError) {
+			wrong = append(wrong, s.LastError)
 		}
-		for _, problem := range s.Problems {
-			if problem != s.LastError {
-				report.Problems = append(report.Problems, status.Problem{Backend: s.Name, Message: problem})
-			}
+		for _, problem := range wrong {
+			report.Problems = append(report.Problems, status.Problem{Backend: s.Name, Message: problem})
 		}
 		report.Backends = append(report.Backends, entry)
 	}

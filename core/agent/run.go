@@ -59,7 +59,7 @@ func (a *Agent) close() error {
 	defer cancel()
 	err := a.supervisor.Close(ctx)
 	a.running.Wait()
-	return errors.Join(err, a.cdi.Close(a.book.Held), a.book.Close(), a.unlock())
+	return errors.Join(err, a.cdi.Close(a.book.Held), a.book.Close(), a.health.Close(), a.unlock())
 }
 
 // follow takes on each new configuration, or notes why not.

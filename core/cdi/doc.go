@@ -6,7 +6,7 @@
 // upgrades. So a name that a container may hold always means what it meant when
 // it was taken: a definition that changes meanwhile gets a name of its own.
 //
-//	                  not held                        held
+//	                  held by nobody                  held by a container
 //	first seen        plain name                      plain name
 //	edits changed     plain name is redefined         a new name, <id>_<hash>; the old one stays
 //	device gone       name removed                    name stays

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	specMode  = 0o600
+	specMode  = 0o644
 	sideMagic = "accelmux-cdi/1"
 	// maxSpecSize bounds what is read of a spec file, ours or another's.
 	maxSpecSize = 32 << 20

@@ -243,6 +243,9 @@ func TestNewKubeletSocket(t *testing.T) {
 	timing := fast
 	timing.Connect, timing.Poll = time.Hour, time.Hour
 	n := newNode(t, timing, false)
+	if err := os.MkdirAll(n.kubelet.PluginDir(), 0o750); err != nil {
+		t.Fatal(err)
+	}
 	fake := newMutedKubelet()
 	n.plugin.Publish(table(gpus(2), nil), allNames{})
 	n.run()

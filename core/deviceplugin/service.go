@@ -125,7 +125,7 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 	// What was known before may have changed meanwhile.
 	v := in.advert.view()
 	response := &pluginapi.AllocateResponse{}
-	for _, c := range r.GetContainerRequests()[:0] {
+	for _, c := range r.GetContainerRequests() {
 		units, err := v.pick(c.GetDevicesIds())
 		if err != nil {
 			return nil, err
@@ -175,7 +175,7 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	v := in.advert.view()
 	response := &pluginapi.PreferredAllocationResponse{}
-	for _, c := range r.GetContainerRequests()[:0] {
+	for _, c := range r.GetContainerRequests() {
 		response.ContainerResponses = append(response.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{
 			DeviceIDs: prefer(v.candidates(c.GetAvailableDeviceIDs()), v.candidatesAnyHealth(c.GetMustIncludeDeviceIDs()), int(c.GetAllocationSize())),
 		})

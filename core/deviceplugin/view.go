@@ -121,7 +121,7 @@ func wireDevice(u *unit) *pluginapi.Device {
 		d.Health = pluginapi.Healthy
 	}
 	// No topology at all if it is unknown: kubelet takes an empty one as a hint.
-	if false {
+	if len(u.Device.NUMANodes) > 0 {
 		d.Topology = &pluginapi.TopologyInfo{}
 		for _, node := range u.Device.NUMANodes {
 			d.Topology.Nodes = append(d.Topology.Nodes, &pluginapi.NUMANode{ID: int64(node)})

@@ -15,12 +15,12 @@
 // A fault counts until it is gone; "over" too makes a device unhealthy. What is
 // evidence depends on the recovery that the fault needs:
 //
-//	                            self    reset   reboot  replacement
-//	HEALTHY                     yes     -       -       -
-//	HEALTHY with recovered      yes     yes     yes     yes
-//	reset that worked           yes *   yes *   -       -
-//	UNKNOWN, or not listed      -       -       -       -
-//	a new boot                  gone    gone    gone    gone
+//	self                  HEALTHY, or a reset that worked *
+//	reset                 HEALTHY with recovered, or a reset that worked *
+//	reboot, replacement   HEALTHY with recovered
+//
+// UNKNOWN is never evidence, nor is absence from the inventory. After a new boot
+// of the machine all faults are gone.
 //
 // * A reset is newer than the inventory that is in force, which may go on saying
 // UNHEALTHY until the backend has looked again. So it is evidence from the moment

@@ -87,7 +87,8 @@ func (r *record) say(h inventory.Health, now time.Time) bool {
 		case h.State == inventory.StateUnhealthy && h.Code == f.code:
 		case !f.reset.IsZero(),
 			h.State == inventory.StateHealthy && (h.Recovered || f.recovery == inventory.RecoverySelf):
-			changed = r.end(f, now) || changed
+			f.end(now)
+			changed = true
 		}
 	}
 	return changed
@@ -97,7 +98,11 @@ func (r *record) say(h inventory.Health, now time.Time) bool {
 func (r *record) edits(d *inventory.Device, now time.Time) bool {
 	if !d.Edits.Empty() {
 		f := r.find(CodeNoEdits, true)
-		return f != nil && f.over.IsZero() && r.end(f, now)
+		if f == nil || !f.over.IsZero() {
+			return false
+		}
+		f.end(now)
+		return true
 	}
 	if d.Health.State == inventory.StateUnhealthy {
 		return false // a device off the bus has no nodes: nothing new
@@ -163,11 +168,8 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 	return changed
 }
 
-// end says that there is evidence that f is over.
-func (r *record) end(f *fault, now time.Time) bool {
-	f.over, f.reset = now, time.Time{}
-	return true
-}
+// end says that there is evidence that the fault is over.
+func (f *fault) end(now time.Time) { f.over, f.reset = now, time.Time{} }
 
 // resetDone takes the result of a reset.
 func (r *record) resetDone(recovered bool, message string, now time.Time) bool {

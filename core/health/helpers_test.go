@@ -190,5 +190,5 @@ type rigHealth = backendv1.Health
 
 // seal puts a header that fits in front of a payload.
 func seal(payload string) string {
-	return fmt.Sprintf("accelmux-health v1 sha256:%x\n%s", sha256.Sum256([]byte(payload)), payload)
+	return fmt.Sprintf("accelmux-health/1 sha256:%x\n%s", sha256.Sum256([]byte(payload)), payload)
 }

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
-	// DefaultHoldover and DefaultDelay hold for a backend without a policy.
+	// DefaultHoldover holds for a backend without a policy.
 	DefaultHoldover = 5 * time.Minute
-	DefaultDelay    = 3 * time.Second
+	// DefaultDelay holds for a backend without a policy.
+	DefaultDelay = 3 * time.Second
 
 	// maxAbsent is how many devices that are not listed are remembered for each
 	// backend; those seen last are kept. It is more than a backend may list, as
@@ -88,7 +90,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{},
-		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, replace: replaceFile},
+		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
 	var stale bool
 	if j.records, stale = j.file.open(); stale {

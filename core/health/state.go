@@ -1,10 +1,7 @@
 package health
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,21 +10,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
 )
 
-// The state file is one header line and then JSON:
+// The payload of the state file is JSON:
 //
-//	accelmux-health v1 sha256:<hex of the SHA-256 of all bytes after this line>
 //	{"bootID":"...","devices":[...]}
 //
-// The sum is over the bytes as they are, so that it holds however JSON is
-// written. Unknown fields are ignored: a newer version may have added them. A
-// change that an older reader would get wrong needs another version.
+// Unknown fields are ignored: a newer version may have added them. A change that
+// an older reader would get wrong needs another version in the magic. 8,192
+// devices with 16 faults each fit into [statefile.MaxSize].
 const (
-	stateMagic   = "accelmux-health"
-	stateVersion = "v1"
-	// maxStateFile bounds what is read; 8,192 devices with 16 faults each need less.
-	maxStateFile = 256 << 20
+	stateMagic = "accelmux-health/1"
 	// maxStoredMessage is what the file keeps of a message: enough to know it by.
 	maxStoredMessage = 256
 )
@@ -56,7 +50,7 @@ type stateFault struct {
 	Derived bool `json:"derived,omitempty"`
 }
 
-// encodeState is the whole content of the file, the same for the same records.
+// encodeState is the payload of the file, the same for the same records.
 func encodeState(bootID string, records map[inventory.Key]*record) ([]byte, error) {
 	s := state{BootID: bootID, Devices: []stateDevice{}}
 	keys := slices.SortedFunc(maps.Keys(records), func(a, b inventory.Key) int {
@@ -81,29 +75,13 @@ func encodeState(bootID string, records map[inventory.Key]*record) ([]byte, erro
 	if err != nil {
 		return nil, fmt.Errorf("encode health state: %w", err)
 	}
-	payload = append(payload, '\n')
-	sum := sha256.Sum256(payload)
-	header := fmt.Sprintf("%s %s sha256:%s\n", stateMagic, stateVersion, hex.EncodeToString(sum[:]))
-	return append([]byte(header), payload...), nil
+	return append(payload, '\n'), nil
 }
 
-// decodeState checks the header and the sum.
-func decodeState(data []byte) (state, error) {
+func decodeState(payload []byte) (state, error) {
 	var s state
-	header, payload, ok := bytes.Cut(data, []byte("\n"))
-	fields := bytes.Split(header, []byte(" "))
-	if !ok || len(fields) != 3 || string(fields[0]) != stateMagic {
-		return s, fmt.Errorf("it does not start as a health state file does")
-	}
-	if version := string(fields[1]); version != stateVersion {
-		return s, fmt.Errorf("its version is %.20q; this program reads only %s", version, stateVersion)
-	}
-	sum := sha256.Sum256(payload)
-	if string(fields[2]) != "sha256:"+hex.EncodeToString(sum[:]) {
-		return s, fmt.Errorf("its content does not fit its checksum")
-	}
 	if err := json.Unmarshal(payload, &s); err != nil {
-		return state{}, fmt.Errorf("its content is malformed: %w", err)
+		return state{}, fmt.Errorf("%w: its content is malformed: %w", statefile.ErrCorrupt, err)
 	}
 	return s, nil
 }

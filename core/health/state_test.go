@@ -49,10 +49,10 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	r := newRig(t, "a", "b")
 	dir := filepath.Dir(r.path)
 	writes := 0
-	real := r.judge.file.replace
-	r.judge.file.replace = func(path string, data []byte) error {
+	real := r.judge.file.write
+	r.judge.file.write = func(path, magic string, payload []byte) error {
 		writes++
-		return real(path, data)
+		return real(path, magic, payload)
 	}
 	expect := func(n int, when string) {
 		t.Helper()
@@ -116,7 +116,7 @@ func TestUnusableFile(t *testing.T) {
 		"truncated":      {string(good[:len(good)/2]), "checksum"},
 		"one bit":        {string(flip), "checksum"},
 		"appended":       {string(good) + " ", "checksum"},
-		"newer version":  {strings.Replace(string(good), " v1 ", " v2 ", 1), `version is "v2"`},
+		"newer version":  {strings.Replace(string(good), "/1 ", "/2 ", 1), `version is "2"`},
 		"malformed JSON": {badJSON, "malformed"},
 		"wrong types":    {seal(`{"devices":7}`), "malformed"},
 		"NULs":           {strings.Repeat("\x00", 4096), "does not start as"},
@@ -190,13 +190,13 @@ func TestDirectoryInsteadOfFile(t *testing.T) {
 func TestLeftoversAreSwept(t *testing.T) {
 	r := newRig(t)
 	dir := filepath.Dir(r.path)
-	for _, name := range []string{".health.json.tmp-123", ".other.json.tmp-1", "health.json.tmp-1"} {
+	for _, name := range []string{".health.json.123.tmp", ".other.json.1.tmp", "health.json.1.tmp"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.open()
-	if got, want := dirNames(t, dir), []string{".other.json.tmp-1", "health.json.tmp-1"}; !slices.Equal(got, want) {
+	if got, want := dirNames(t, dir), []string{".other.json.1.tmp", "health.json.1.tmp"}; !slices.Equal(got, want) {
 		t.Errorf("files are %v, want %v", got, want)
 	}
 }
@@ -229,8 +229,8 @@ func TestNewerFields(t *testing.T) {
 // again with growing pauses, and once there is room everything is written.
 func TestFailedWrite(t *testing.T) {
 	r := newRig(t, "a")
-	real, attempts := r.judge.file.replace, 0
-	r.judge.file.replace = func(path string, _ []byte) error {
+	real, attempts := r.judge.file.write, 0
+	r.judge.file.write = func(path, _ string, _ []byte) error {
 		attempts++
 		return fmt.Errorf("write %s: %w", path, syscall.ENOSPC)
 	}
@@ -261,33 +261,13 @@ func TestFailedWrite(t *testing.T) {
 	if err := r.judge.Close(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Close: %v", err)
 	}
-	r.judge.file.replace = real
+	r.judge.file.write = real
 	if err := r.judge.Close(); err != nil || len(r.judge.Notes()) != 0 {
 		t.Errorf("with room again: %v, notes %q", err, r.judge.Notes())
 	}
 	want := codes(r.last, "a")
 	r.open()
 	r.want("a", want)
-}
-
-func TestReplaceFileFails(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(filepath.Join(dir, "file", "state"), nil); err == nil {
-		t.Error("a directory that is a file: no error")
-	}
-	target := filepath.Join(dir, "state")
-	if err := os.MkdirAll(filepath.Join(target, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(target, []byte("x")); err == nil {
-		t.Error("a file over a directory: no error")
-	}
-	if got := dirNames(t, dir); !slices.Equal(got, []string{"file", "state"}) {
-		t.Errorf("files are %v: a temporary file is left", got)
-	}
 }
 
 // TestImpossibleDirectory: a path that cannot exist costs memory, nothing else.
@@ -309,11 +289,11 @@ func TestImpossibleDirectory(t *testing.T) {
 // TestSlowDisk: a write that took long is followed by a rest, but not for ever.
 func TestSlowDisk(t *testing.T) {
 	r := newRig(t, "a")
-	real, writes := r.judge.file.replace, 0
-	r.judge.file.replace = func(path string, data []byte) error {
+	real, writes := r.judge.file.write, 0
+	r.judge.file.write = func(path, magic string, payload []byte) error {
 		writes++
 		r.wait(time.Second)
-		return real(path, data)
+		return real(path, magic, payload)
 	}
 	r.say("a", faulty("x", reset))
 	r.judgeNow()
@@ -342,13 +322,10 @@ func TestMessagesInTheFileAreBounded(t *testing.T) {
 }
 
 func FuzzDecodeState(f *testing.F) {
-	f.Add([]byte(seal(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self"}]}]}`)), false)
-	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self","over":true}]}]}`), true)
-	f.Fuzz(func(t *testing.T, data []byte, sign bool) {
-		if sign {
-			data = []byte(seal(string(data)))
-		}
-		s, err := decodeState(data)
+	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self"}]}]}`))
+	f.Add([]byte(`{"bootID":"b","devices":[{"backend":"m","id":"a","faults":[{"code":"x","recovery":"self","over":true}]}]}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		s, err := decodeState(payload)
 		if err != nil {
 			return
 		}

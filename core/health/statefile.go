@@ -1,10 +1,8 @@
 package health
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math/rand/v2"
@@ -14,25 +12,25 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
-	maxQuarantined = 5
-	minRetry       = time.Second
-	maxRetry       = time.Minute
+	minRetry = time.Second
+	maxRetry = time.Minute
 	// idleShare is how many times as long as a write took the disk then rests, so
 	// that a backend that flaps without end costs a tenth of the disk's time.
 	idleShare = 9
 )
 
-// stateFile reads and writes the file, and knows how that went. All methods but
-// currentNotes are for the goroutine that judges.
+// stateFile decides when the file is written, and knows how that went. All methods
+// but currentNotes are for the goroutine that judges.
 type stateFile struct {
 	path, bootID string
 	now          func() time.Time
 	log          *slog.Logger
-	// replace writes the whole file atomically.
-	replace func(path string, data []byte) error
+	// write is statefile.Write, but for tests.
+	write func(path, magic string, payload []byte) error
 
 	saved     uint64 // the version of the records that is on disk
 	notBefore time.Time
@@ -57,11 +55,11 @@ func (j *Judge) save(force bool) (again time.Time) {
 		j.mu.Unlock()
 		return f.notBefore
 	}
-	data, err := encodeState(f.bootID, j.records)
+	payload, err := encodeState(f.bootID, j.records)
 	j.mu.Unlock()
 
 	if err == nil {
-		err = f.replace(f.path, data)
+		err = f.write(f.path, stateMagic, payload)
 	}
 	return f.written(version, now, err)
 }
@@ -110,7 +108,7 @@ func (f *stateFile) currentNotes() []string {
 
 func (f *stateFile) note(format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
-	f.log.Warn(note)
+	f.log.Warn("health state", "note", note)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.opened = append(f.opened, note)
@@ -122,14 +120,16 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		f.note("the directory of the health state cannot be made: %v", err)
 	}
-	f.sweep()
-	data, err := readFile(f.path)
+	if _, err := statefile.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
+		f.log.Warn("remove temporary files of an earlier run", "err", err)
+	}
+	payload, err := statefile.Read(f.path, stateMagic)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[inventory.Key]*record{}, false
 	}
 	var s state
 	if err == nil {
-		s, err = decodeState(data)
+		s, err = decodeState(payload)
 	}
 	if err != nil {
 		f.quarantine(err)
@@ -142,91 +142,14 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 	return s.restore(f.now()), false
 }
 
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	var data bytes.Buffer
-	n, err := data.ReadFrom(io.LimitReader(file, maxStateFile+1))
-	if err == nil && n > maxStateFile {
-		err = fmt.Errorf("it is larger than %d bytes", maxStateFile)
-	}
-	return data.Bytes(), err
-}
-
-// quarantine moves the file out of the way, for whoever wants to look at it. Of
-// several, the newest are kept.
+// quarantine moves the file out of the way, for whoever wants to look at it.
 func (f *stateFile) quarantine(cause error) {
-	target := ""
-	var oldest time.Time
-	for n := 1; n <= maxQuarantined; n++ {
-		name := fmt.Sprintf("%s.corrupt-%d", f.path, n)
-		info, err := os.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			target = name
-			break
-		}
-		if err == nil && (target == "" || info.ModTime().Before(oldest)) {
-			target, oldest = name, info.ModTime()
-		}
-	}
-	if err := os.Rename(f.path, target); err != nil {
+	aside, err := statefile.Quarantine(f.path)
+	if err != nil {
 		f.note("the health state %s cannot be used: %v; nor can it be moved away: %v; faults from before are forgotten",
 			f.path, cause, err)
 		return
 	}
 	f.note("the health state %s could not be used: %v; it was moved to %s and faults from before are forgotten",
-		f.path, cause, target)
-}
-
-// sweep removes temporary files that a crash left behind.
-func (f *stateFile) sweep() {
-	entries, err := os.ReadDir(filepath.Dir(f.path))
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if ok, err := filepath.Match(tempPattern(f.path), e.Name()); err != nil || !ok || !e.Type().IsRegular() {
-			continue
-		}
-		if err := os.Remove(filepath.Join(filepath.Dir(f.path), e.Name())); err != nil {
-			f.log.Warn("temporary file not removed", "path", e.Name(), "err", err)
-		}
-	}
-}
-
-func tempPattern(path string) string { return "." + filepath.Base(path) + ".tmp-*" }
-
-// replaceFile writes data to path so that after a crash at any point the file has
-// either the old content or the new. Nothing else is left behind if it fails.
-func replaceFile(path string, data []byte) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), tempPattern(path)) // mode 0600
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	_, err = temp.Write(data)
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(temp.Name())))
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("make %s durable: %w", path, err)
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("make %s durable: %w", path, err)
-	}
-	return nil
+		f.path, cause, aside)
 }

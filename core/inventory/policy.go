@@ -109,13 +109,12 @@ func matchAny(patterns []string, name string) bool {
 // directory above name matches what is before it.
 func match(pattern, name string) bool {
 	// Most patterns differ from most names before their first wildcard.
-	for i := range len(pattern) {
-		if strings.IndexByte(`*?[\`, pattern[i]) >= 0 {
-			break
-		}
-		if i >= len(name) || name[i] != pattern[i] {
-			return false
-		}
+	literal := pattern
+	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
+		literal = pattern[:i]
+	}
+	if !strings.HasPrefix(name, literal) {
+		return false
 	}
 	parent, below := strings.CutSuffix(pattern, "/**")
 	if !below {

@@ -17,11 +17,11 @@ import (
 //
 // What the calls of one backend mean, in their usual order:
 //
-//	Describe   what it is and may touch; required before the first Report
-//	Report     its whole inventory; Back again if it was Lost
-//	Lost       it stopped reporting; its devices stay, marked with the time
-//	Restarted  a new process: generations count from 1 again
-//	Remove     it is configured no more; its devices go
+//   - Describe: what it is and may touch; required before the first Report.
+//   - Report: its whole inventory. It also ends a loss.
+//   - Lost: it stopped reporting; its devices stay, marked with the time.
+//   - Restarted: a new process; generations count from 1 again.
+//   - Remove: it is configured no more; its devices go.
 type Store struct {
 	now     func() time.Time
 	changed chan struct{}

@@ -127,12 +127,13 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 		// The connection is gone, so most likely the process is: let that be found.
 		within(i.ctx.Done(), i.timing.Reap)
 	}
+	late := overran(ctx, err)
 	failed := &CallError{Backend: c.backend, Call: c.name, Message: printable(status.Convert(err).Message(), 1024), Err: err}
 	switch {
 	case i.ctx.Err() != nil:
 		failed.Message = "the backend stopped during the call: " + printable(context.Cause(i.ctx).Error(), 512)
 		failed.Err = errors.Join(ErrNotRunning, err)
-	case ctx.Err() != nil:
+	case late:
 		failed.Message = fmt.Sprintf("no answer within %s", c.deadline)
 		failed.Err = context.DeadlineExceeded
 		i.cancel(fail(crashed, "it did not answer %s within %s%s", c.name, c.deadline, i.words()))

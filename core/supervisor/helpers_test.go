@@ -177,15 +177,37 @@ const program = "accelmux-backend-test"
 func newRig(t *testing.T, timing supervisor.Timing) *rig {
 	t.Helper()
 	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), stateDir: tempDir(t), log: &buffer{}}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(self, filepath.Join(r.backendDir, program)); err != nil {
-		t.Fatal(err)
-	}
+	r.install()
 	r.open(timing)
 	return r
+}
+
+// install puts the test binary into the backend directory: a link to it, or a
+// copy where it lies in a directory that is not safe enough for a backend.
+func (r *rig) install() {
+	r.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Dir(self))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	path := filepath.Join(r.backendDir, program)
+	if info.Mode().Perm()&0o022 == 0 {
+		if err := os.Symlink(self, path); err != nil {
+			r.t.Fatal(err)
+		}
+		return
+	}
+	data, err := os.ReadFile(self)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // fast is a timing whose pauses are short, and whose limits are long enough for a

@@ -187,15 +187,25 @@ func (i *instance) ask(call string, deadline time.Duration, do func(context.Cont
 	ctx, cancel := context.WithTimeout(i.ctx, deadline)
 	defer cancel()
 	err := do(ctx)
+	late := overran(ctx, err)
 	switch {
 	case err == nil:
 		return nil
 	case i.ctx.Err() != nil:
 		return context.Cause(i.ctx)
-	case ctx.Err() != nil:
+	case late:
 		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.words())
 	}
 	return i.broken(call, err)
+}
+
+// overran reports whether a call failed because its deadline passed. The server
+// knows the deadline too, and may end the call a moment before our own clock does.
+func overran(ctx context.Context, err error) bool {
+	if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
+		within(ctx.Done(), 100*time.Millisecond)
+	}
+	return ctx.Err() != nil
 }
 
 // broken turns an error of a call into a failure. If the process has ended, that

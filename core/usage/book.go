@@ -3,7 +3,6 @@ package usage
 import (
 	"cmp"
 	"errors"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -153,7 +152,7 @@ func Open(opts Options) (*Book, error) {
 		opts.Now = time.Now
 	}
 	if opts.Log == nil {
-		opts.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Book{
 		opts: opts, log: opts.Log,

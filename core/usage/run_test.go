@@ -50,9 +50,9 @@ func TestRun(t *testing.T) {
 			}
 		}
 		calls(1)
-		time.Sleep(9 * time.Second)
+		<-time.After(9 * time.Second)
 		calls(1)
-		time.Sleep(1500 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 		calls(2)
 		allocate(t, b, "a")
 		k.shows(pod("p", "a"))
@@ -61,9 +61,9 @@ func TestRun(t *testing.T) {
 			t.Errorf("the file says %v, %v right after an allocation", s, err)
 		}
 		calls(2)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		calls(3)
-		time.Sleep(61 * time.Second) // six more
+		<-time.After(61 * time.Second) // six more
 		calls(9)
 		k.shows()
 		b.Refresh()
@@ -97,7 +97,7 @@ func TestRunWithoutKubelet(t *testing.T) {
 		stop := start(t, b)
 		defer stop()
 		allocate(t, b, "a")
-		time.Sleep(24 * time.Hour)
+		<-time.After(24 * time.Hour)
 		synctest.Wait()
 		k.mu.Lock()
 		if k.calls < 24*45 || k.calls > 24*60+20 {
@@ -112,7 +112,7 @@ func TestRunWithoutKubelet(t *testing.T) {
 			t.Errorf("notes %q", notes)
 		}
 		b.Refresh()
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		if notes := b.Notes(); notes != nil {
 			t.Errorf("notes %q", notes)
@@ -134,11 +134,11 @@ func TestRunWritesAgain(t *testing.T) {
 		stop := start(t, b)
 		defer stop()
 		allocate(t, b, "a")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if err := os.Remove(filepath.Join(dir, "missing")); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		synctest.Wait()
 		if _, err := readState(opts.Path); err != nil {
 			t.Error(err)

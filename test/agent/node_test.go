@@ -65,10 +65,29 @@ type node struct {
 	agent   *agent.Agent
 	stop    func()
 
+	log lockedBuffer
+
 	mu sync.Mutex
 	// lowest is the least Allocatable seen since mark, by resource.
 	lowest map[string]int
-	log    strings.Builder
+}
+
+// lockedBuffer is what several goroutines may write to.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 // newNode makes a node; nothing runs yet. At the end of the test all of it must
@@ -86,9 +105,7 @@ func newNode(t *testing.T) *node {
 		n.stopAgent()
 		n.kubelet.Stop()
 		if t.Failed() {
-			n.mu.Lock()
 			t.Logf("the agent's log:\n%s", n.log.String())
-			n.mu.Unlock()
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -156,7 +173,7 @@ func (n *node) options() agent.Options {
 		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"),
 		BackendDir: programs,
 		HostPaths:  agent.HostPaths{Procfs: n.path("proc")},
-		Log:        slog.New(slog.NewTextHandler(n, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:        slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timing: agent.Timing{
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
@@ -202,19 +219,8 @@ func (n *node) stopAgent() {
 	}
 }
 
-// Write takes the agent's log.
-func (n *node) Write(line []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.log.Write(line)
-}
-
 // logged reports whether the agent has logged the text.
-func (n *node) logged(text string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Contains(n.log.String(), text)
-}
+func (n *node) logged(text string) bool { return strings.Contains(n.log.String(), text) }
 
 func (n *node) observe(e kubelettest.Event) {
 	n.mu.Lock()
@@ -262,15 +268,30 @@ func (n *node) wantCounts(resource string, capacity, allocatable int) {
 // eventually waits until the condition holds; what says what did not happen.
 func (n *node) eventually(what string, condition func() bool) {
 	n.Helper()
+	if !within(patience, condition) {
+		n.Fatalf("%s: not within %v\n%s", what, patience, n.problems())
+	}
+}
+
+// eventually is that of a node, without one.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	if !within(patience, condition) {
+		t.Fatalf("%s: not within %v", what, patience)
+	}
+}
+
+func within(limit time.Duration, condition func() bool) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(patience); !condition(); {
+	for end := time.After(limit); !condition(); {
 		select {
 		case <-tick.C:
 		case <-end:
-			n.Fatalf("%s: not within %v\n%s", what, patience, n.problems())
+			return false
 		}
 	}
+	return true
 }
 
 // wantProblem waits until status says a sentence with these parts.

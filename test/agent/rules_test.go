@@ -200,7 +200,7 @@ profiles:
 `
 
 // quickUsage lets the book believe kubelet's list at once.
-var quickUsage = usage.Timing{Grace: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond}
+var quickUsage = usage.Timing{Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond}
 
 // Rule 4: a device is not reset while another of its reset group is held; it is
 // as soon as the holder is gone.
@@ -395,9 +395,14 @@ func TestNothingWaitsForASilentBackend(t *testing.T) {
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Kill(n.backend("mock").PID, unix.SIGSTOP); err != nil {
+	stopped := n.backend("mock").PID
+	if err := unix.Kill(stopped, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	n.eventually("the backend has stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stopped))
+		return err == nil && strings.Contains(string(stat), ") T ")
+	})
 	began := time.Now()
 	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err == nil {
 		t.Error("a container started though its device could not be prepared")

@@ -172,7 +172,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 			command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
 				"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"),
 				"--backend-dir", programs, "--node-name", "node-1", "--profile", "default")
-			command.Stderr = n
+			command.Stderr = &n.log
 			if err := command.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -49,17 +50,18 @@ func TestAllocateAligned(t *testing.T) {
 
 // TestPreferredAllocation verifies that kubelet asks for our preference and
 // follows it: without any topology policy, where kubelet by itself would pick at
-// random, four of eight devices come from one NUMA node, every time the same.
+// random, four of 32 devices come from one NUMA node, every time the same.
 func TestPreferredAllocation(t *testing.T) {
 	n := newNode(t, realkubelet.Options{Policy: topologymanager.PolicyNone})
 	n.startKubelet()
-	n.configure(mock{Count: 8, NUMANodes: 2}.config(n))
+	n.configure(mock{Count: 32, NUMANodes: 2}.config(n))
 	n.startAgent()
-	n.wantCounts(gpu, 8, 8)
+	n.wantCounts(gpu, 32, 32)
 	n.specsHeld = true
 	var before []string
-	for range 5 {
-		pod := n.admit("picky", gpu, 4)
+	for i := range 10 {
+		// Each a pod of its own: one that comes back keeps what it had.
+		pod := n.admit(fmt.Sprintf("picky-%d", i), gpu, 4)
 		devices := n.kubelet.Devices(pod, "c", gpu)
 		for _, d := range devices {
 			if !slices.Equal(d.NUMANodes, devices[0].NUMANodes) {

@@ -22,7 +22,9 @@ var programs struct {
 var kubeletLog sink
 
 func TestMain(m *testing.M) {
-	realkubelet.LogTo(&kubeletLog)
+	if err := realkubelet.LogTo(&kubeletLog); err != nil {
+		fmt.Fprintln(os.Stderr, "kubelet's log stays on standard error:", err)
+	}
 	dir, remove, err := agent.Binaries(context.Background(), "../..")
 	programs.dir, programs.err = dir, err
 	m.Run()

@@ -47,8 +47,12 @@ func TestKubeletRestarts(t *testing.T) {
 		}
 	}
 	slices.Sort(times)
-	t.Logf("capacity back after 20 restarts: median %v, slowest %v",
-		times[len(times)/2].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
+	median, slowest := times[len(times)/2], times[len(times)-1]
+	t.Logf("capacity back after 20 restarts: median %v, slowest %v", median.Round(time.Millisecond), slowest.Round(time.Millisecond))
+	// Polling alone, without seeing the new socket come, takes longer.
+	if median > 500*time.Millisecond {
+		t.Errorf("half of the restarts took %v or more", median)
+	}
 }
 
 // ends are the ways an agent goes.

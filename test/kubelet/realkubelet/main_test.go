@@ -1,11 +1,15 @@
 package realkubelet
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"testing"
 )
 
 func TestMain(m *testing.M) {
-	LogTo(io.Discard)
+	if err := LogTo(io.Discard); err != nil {
+		fmt.Fprintln(os.Stderr, "kubelet's log stays on standard error:", err)
+	}
 	m.Run()
 }

@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+var (
+	keyA = inventory.Key{Backend: "mock", ID: "a"}
+	keyB = inventory.Key{Backend: "mock", ID: "b"}
+)
+
+func nobody(inventory.Key) bool { return false }
+
+// Verifies that an allocation waits for a reset of one of its devices and goes on
+// as soon as that is over, and that other devices are not kept waiting.
+func TestTakeWaitsForReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		end, _ := g.begin(resetting, []inventory.Key{keyA}, nobody)
+		if err := g.take(t.Context(), []inventory.Key{keyB}, func() error { return nil }); err != nil {
+			t.Errorf("another device: %v", err)
+		}
+		var waited time.Duration
+		go func() {
+			began := time.Now()
+			if err := g.take(t.Context(), []inventory.Key{keyB, keyA}, func() error { return nil }); err != nil {
+				t.Errorf("after the reset: %v", err)
+			}
+			waited = time.Since(began)
+		}()
+		time.AfterFunc(10*time.Second, end)
+		<-time.After(11 * time.Second)
+		synctest.Wait()
+		if waited != 10*time.Second {
+			t.Errorf("waited %v, want the 10s of the reset", waited)
+		}
+	})
+}
+
+// Verifies that an allocation does not wait longer than the limit, nor longer
+// than its caller.
+func TestTakeIsBounded(t *testing.T) {
+	for name, c := range map[string]struct{ caller, want time.Duration }{
+		"the gate's limit":   {time.Hour, gateWait},
+		"the caller's limit": {time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate()
+				end, _ := g.begin(resetting, []inventory.Key{keyA}, nobody)
+				defer end()
+				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
+				defer cancel()
+				began := time.Now()
+				err := g.take(ctx, []inventory.Key{keyA}, func() error { return errors.New("committed") })
+				if err == nil || err.Error() == "committed" || time.Since(began) != c.want {
+					t.Errorf("after %v: %v; want a refusal after %v", time.Since(began), err, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Verifies that work does not begin on devices of which one is held or worked on
+// already, and that what was not begun leaves no mark.
+func TestBeginRefuses(t *testing.T) {
+	g := newGate()
+	holdsB := func(key inventory.Key) bool { return key == keyB }
+	if end, blocker := g.begin(resetting, []inventory.Key{keyA, keyB}, holdsB); end != nil || blocker != keyB {
+		t.Errorf("began although %s is held", blocker)
+	}
+	end, _ := g.begin(releasing, []inventory.Key{keyA}, holdsB)
+	if end == nil {
+		t.Fatal("a device that is free was refused")
+	}
+	if second, blocker := g.begin(resetting, []inventory.Key{keyA}, nobody); second != nil || blocker != keyA {
+		t.Error("two works on one device")
+	}
+	if !g.resetSince(keyA).IsZero() {
+		t.Error("a release counts as a reset")
+	}
+	end()
+	if again, _ := g.begin(resetting, []inventory.Key{keyA}, nobody); again == nil {
+		t.Error("the mark outlived its work")
+	}
+}

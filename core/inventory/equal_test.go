@@ -1,0 +1,90 @@
+package inventory
+
+import (
+	"reflect"
+	"testing"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// TestEqualDevice changes one field at a time, found by reflection, so that a new
+// field cannot be forgotten.
+func TestEqualDevice(t *testing.T) {
+	make2 := func() (*Device, *Device) {
+		var out [2]*Device
+		for i := range out {
+			s, _ := newTestStore(t)
+			w := wireDevice("a")
+			w.Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "c", Message: "m",
+				Recovery: backendv1.Recovery_RECOVERY_SELF}
+			w.Links = []*backendv1.Link{{PeerId: "b", Kind: backendv1.LinkKind_LINK_KIND_NVLINK}}
+			out[i] = mustReport(t, s, inv(1, w, wireDevice("b"))).Devices[0]
+		}
+		return out[0], out[1]
+	}
+	a, b := make2()
+	if !equalDevice(a, b) {
+		t.Fatal("equal devices differ")
+	}
+	var leaves int
+	var visit func(path string, get func(d *Device) reflect.Value)
+	visit = func(path string, get func(d *Device) reflect.Value) {
+		a, b := make2()
+		v := get(b)
+		change := func(set func()) {
+			leaves++
+			set()
+			if equalDevice(a, b) {
+				t.Errorf("a change of %s goes unnoticed", path)
+			}
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				visit(path+"."+v.Type().Field(i).Name, func(d *Device) reflect.Value { return get(d).Field(i) })
+			}
+		case reflect.Slice:
+			change(func() { v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()))) })
+			visit(path+"[0]", func(d *Device) reflect.Value { return get(d).Index(0) })
+		case reflect.Map:
+			keys := v.MapKeys()
+			change(func() { v.SetMapIndex(reflect.ValueOf("new"), reflect.Zero(v.Type().Elem())) })
+			for _, k := range keys {
+				_, other := make2()
+				e := reflect.New(v.Type().Elem()).Elem() // map elements cannot be set
+				if e.Set(get(other).MapIndex(k)); e.Kind() == reflect.Struct {
+					e = reflect.Zero(e.Type())
+				} else if e.Kind() == reflect.String {
+					e.SetString("changed")
+				} else {
+					e.SetInt(e.Int() + 1)
+				}
+				if get(other).SetMapIndex(k, e); equalDevice(a, other) {
+					t.Errorf("a change of %s[%s] goes unnoticed", path, k)
+				}
+			}
+		case reflect.String:
+			change(func() { v.SetString(v.String() + "x") })
+		case reflect.Bool:
+			change(func() { v.SetBool(!v.Bool()) })
+		case reflect.Int, reflect.Int64:
+			change(func() { v.SetInt(v.Int() + 1) })
+		case reflect.Uint32:
+			change(func() { v.SetUint(v.Uint() + 1) })
+		default:
+			t.Fatalf("%s is of kind %s, which this test does not change yet", path, v.Kind())
+		}
+	}
+	for name, other := range map[string]Attribute{
+		"model": {String: new("M2")}, "cores": {Int: new(int64(65))}, "mig": {Bool: new(false)}, "driver": {Version: new("1.0.0")},
+	} {
+		a, b := make2()
+		if b.Attributes[name] = other; equalDevice(a, b) {
+			t.Errorf("a change of attribute %s goes unnoticed", name)
+		}
+	}
+	visit("Device", func(d *Device) reflect.Value { return reflect.ValueOf(d).Elem() })
+	if leaves < 30 {
+		t.Errorf("only %d fields were changed", leaves)
+	}
+}

@@ -1,0 +1,105 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type fixed struct{}
+
+func (fixed) Report() Report    { return Report{Node: "node-1"} }
+func (fixed) Devices() []Device { return []Device{{ID: "d"}} }
+
+// serve runs a server in a directory of its own until the test ends.
+func serve(t *testing.T) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- NewServer(dir, fixed{}, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	client := NewClient(dir)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if _, err := client.Report(t.Context()); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("the server does not answer")
+	return ""
+}
+
+// Verifies that a client gets what the source says, over a socket that only its
+// owner can open.
+func TestServer(t *testing.T) {
+	dir := serve(t)
+	report, err := NewClient(dir).Report(t.Context())
+	if err != nil || report.Node != "node-1" {
+		t.Errorf("report %+v, %v", report, err)
+	}
+	devices, err := NewClient(dir).Devices(t.Context())
+	if err != nil || len(devices) != 1 {
+		t.Errorf("devices %+v, %v", devices, err)
+	}
+	info, err := os.Stat(filepath.Join(dir, SocketName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("socket mode %v %v, want 0600", info.Mode(), err)
+	}
+}
+
+// Verifies that a socket which a killed agent left is replaced.
+func TestStaleSocketIsReplaced(t *testing.T) {
+	dir, err := os.MkdirTemp("", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(dir, fixed{}, slog.New(slog.DiscardHandler))
+	listener, err := s.listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Verifies that a state directory too deep for a unix socket is refused with the
+// limit, and that a missing agent is explained.
+func TestExplained(t *testing.T) {
+	deep := "/" + strings.Repeat("d", 120)
+	if _, err := NewServer(deep, fixed{}, slog.New(slog.DiscardHandler)).listen(t.Context()); err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a deep directory gives %v", err)
+	}
+	_, err := NewClient(t.TempDir()).Report(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "accelmux run") || errors.Is(err, context.Canceled) {
+		t.Errorf("no agent gives %v", err)
+	}
+}

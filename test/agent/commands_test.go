@@ -1,0 +1,173 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// accelmux runs the real program and returns what it printed and its exit status.
+func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	command := exec.CommandContext(t.Context(), filepath.Join(programs, "accelmux"), args...)
+	command.Stdout, command.Stderr = &out, &errs
+	err := command.Run()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	case err != nil:
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), code
+}
+
+// `accelmux devices` and `accelmux status` show the running agent, to people and
+// to programs.
+func TestAdminCommands(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	if _, err := n.kubelet.Allocate(t.Context(), "team/pod", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	n.scenario(`devices: {mock-3: {fault: {code: xid-79, message: fell off the bus, recovery: reboot}}}`)
+	n.wantFault("mock-3", "xid-79")
+
+	table, _, code := accelmux(t, "devices", "--state-dir", n.path("state"))
+	if code != 0 || !strings.Contains(table, "unhealthy: xid-79 (reboot)") || strings.Count(table, "\n") != 5 {
+		t.Errorf("devices: exit %d, printed\n%s", code, table)
+	}
+	var devices []status.Device
+	text, _, _ := accelmux(t, "devices", "-o", "json", "--state-dir", n.path("state"))
+	if err := json.Unmarshal([]byte(text), &devices); err != nil || len(devices) != 4 || devices[3].Healthy {
+		t.Errorf("devices -o json: %v, %d devices from\n%s", err, len(devices), text)
+	}
+	var report status.Report
+	text, _, _ = accelmux(t, "status", "-o", "yaml", "--state-dir", n.path("state"))
+	if err := yaml.UnmarshalStrict([]byte(text), &report); err != nil || report.Node != "node-1" || len(report.Backends) != 1 {
+		t.Errorf("status -o yaml: %v, from\n%s", err, text)
+	}
+	table, _, code = accelmux(t, "status", "--state-dir", n.path("state"))
+	if code != 0 || !strings.Contains(table, "3 of 4") || !strings.Contains(table, "fell off the bus") {
+		t.Errorf("status: exit %d, printed\n%s", code, table)
+	}
+	info, err := os.Stat(n.path("state", status.SocketName))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the admin socket: %v %v, want mode 0600", info.Mode(), err)
+	}
+}
+
+// A mistake on the command line or a missing agent is answered with a sentence
+// that says what to do, and exit status 1.
+func TestCommandMistakes(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown command": {[]string{"devces"}, "devices"},
+		"unknown flag":    {[]string{"run", "--confg", "x"}, "--confg"},
+		"unknown format":  {[]string{"status", "-o", "xml"}, "table, json, yaml"},
+		"no agent":        {[]string{"status", "--state-dir", dir}, "accelmux run"},
+		"no file":         {[]string{"run", "--config", filepath.Join(dir, "node.yaml")}, "node.yaml"},
+		"no backend":      {[]string{"demo", "--backend-dir", dir}, "make build"},
+		"log level":       {[]string{"run", "--log-level", "loud"}, "debug, info, warn, error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := accelmux(t, c.args...)
+			if code != 1 || !strings.Contains(errs, c.want) || out != "" {
+				t.Errorf("exit %d, printed %q and, as the error, %q; want exit 1 and %q", code, out, errs, c.want)
+			}
+		})
+	}
+}
+
+// Every command helps, and the shell completion knows the commands.
+func TestHelp(t *testing.T) {
+	for _, command := range []string{"run", "demo", "devices", "status", "validate", "completion"} {
+		out, _, code := accelmux(t, command, "--help")
+		if code != 0 || !strings.Contains(out, "Usage:") {
+			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)
+		}
+	}
+	if out, _, code := accelmux(t, "__complete", "status", "-o", ""); code != 0 || !strings.Contains(out, "yaml") {
+		t.Errorf("completion of -o: exit %d, printed\n%s", code, out)
+	}
+}
+
+// The examples that the project ships are valid.
+func TestExamplesAreValid(t *testing.T) {
+	examples, err := filepath.Glob("../../deployments/examples/*.yaml")
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("examples: %v %v", examples, err)
+	}
+	for _, example := range examples {
+		if out, errs, code := accelmux(t, "validate", example); code != 0 {
+			t.Errorf("validate %s: exit %d\n%s%s", example, code, out, errs)
+		}
+	}
+}
+
+// The demo plays to its end by itself, succeeds in every step, and leaves no
+// file and no process.
+func TestDemo(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.RemoveAll(tmp); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Setenv("TMPDIR", tmp)
+	out, errs, code := accelmux(t, "demo")
+	if code != 0 || strings.Count(out, "\n  ok ") != 7 || strings.Contains(out, "FAILED") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
+		t.Errorf("left in the temporary directory: %v %v", left, err)
+	}
+}
+
+// Ctrl-C ends the demo at once, with exit status 130 and without a trace.
+func TestDemoInterrupted(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	var out lockedBuffer
+	command := exec.Command(filepath.Join(programs, "accelmux"), "demo", "--watch")
+	command.Stdout, command.Stderr = &out, &out
+	command.Env = append(os.Environ(), "TMPDIR="+tmp)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	eventually(t, "the demo has begun", func() bool { return strings.Contains(out.String(), "devices healthy") })
+	if err := syscall.Kill(-command.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the demo goes on after Ctrl-C")
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
+		t.Errorf("left in the temporary directory: %v %v; the demo printed\n%s", left, err, out.String())
+	}
+}
