@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -116,7 +117,8 @@ func (f *follower) run(ctx context.Context) {
 			return
 		case <-events:
 			quiet.Reset(settle)
-		case <-errs: // an overflow: events were lost
+		case err := <-errs: // most likely an overflow: events were lost
+			slog.Debug("watch the scenario file", "error", err)
 			quiet.Reset(settle)
 		case <-quiet.C:
 			f.signal()

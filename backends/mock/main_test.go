@@ -76,7 +76,7 @@ func newRigWithHeartbeat(t *testing.T, dir, settings string, heartbeat time.Dura
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-r.ended
+		<-r.ended // says that it was cancelled
 		if err := r.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}

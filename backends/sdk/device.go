@@ -7,18 +7,30 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The contract's own types; its .proto file documents every field and limit.
+// The contract's own types, under shorter names; backend.proto documents every
+// field and its limits.
 type (
-	Device      = backendv1.Device
-	Health      = backendv1.Health
-	Attribute   = backendv1.Attribute
-	Link        = backendv1.Link
-	Edits       = backendv1.ContainerEdits
-	DeviceNode  = backendv1.DeviceNode
-	Mount       = backendv1.Mount
-	Metric      = backendv1.Metric
+	// Device is one thing that a container can be given.
+	Device = backendv1.Device
+	// Health is what is known of a device's health now; see [Healthy], [Fault],
+	// [Recovered] and [Unknown].
+	Health = backendv1.Health
+	// Attribute is a typed value that selectors can ask for.
+	Attribute = backendv1.Attribute
+	// Link says how close another device is.
+	Link = backendv1.Link
+	// Edits are what a container gets with a device.
+	Edits = backendv1.ContainerEdits
+	// DeviceNode is a device node in the container.
+	DeviceNode = backendv1.DeviceNode
+	// Mount is a bind mount of a host path.
+	Mount = backendv1.Mount
+	// Metric is one value of one device; see [Gauge] and [Counter].
+	Metric = backendv1.Metric
+	// ResetResult says what a reset did to one device.
 	ResetResult = backendv1.ResetResult
-	Recovery    = backendv1.Recovery
+	// Recovery is the least that must happen before a faulted device works again.
+	Recovery = backendv1.Recovery
 )
 
 // The least that must happen before a faulted device works again, from the

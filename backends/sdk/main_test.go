@@ -71,7 +71,7 @@ func (c *child) Watch(ctx context.Context, out *Reporter) error {
 		return errors.New("no hardware here")
 	case "stubborn":
 		out.Publish(manyDevices(1))
-		select {} //nolint:revive // ignores its context, as a stuck driver would
+		select {} // ignores its context, as a stuck driver would
 	}
 	<-ctx.Done()
 	return ctx.Err()

@@ -43,7 +43,7 @@ type everything struct {
 	Upper  upper            `json:"upper"`
 	Either *either          `json:"either"`
 	Hidden string           `json:"-"`
-	secret string
+	secret string           //nolint:unused // the decoder must not see it
 }
 
 func TestDecodeSettings(t *testing.T) {

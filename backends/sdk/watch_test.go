@@ -278,7 +278,7 @@ func TestPoll(t *testing.T) {
 			mu.Lock()
 			change()
 			mu.Unlock()
-			time.Sleep(time.Minute) // of the bubble's clock
+			<-time.After(time.Minute) // of the bubble's clock
 		}
 		look("start", 1, 0, 0)
 		step(func() { devices = []*Device{d} })

@@ -67,11 +67,14 @@ func (d *demo) play(ctx context.Context) {
 	}
 }
 
-// counts waits until kubelet sees so many devices, and so many healthy ones.
-func (d *demo) counts(ctx context.Context, capacity, allocatable int) error {
+// demoDevices is how many devices demo.yaml has.
+const demoDevices = 8
+
+// healthy waits until kubelet sees all the devices, and so many healthy ones.
+func (d *demo) healthy(ctx context.Context, allocatable int) error {
 	return d.kubelet.WaitFor(ctx, func(s kubelettest.State) bool {
 		r := s.Resources[demoResource]
-		return r.Capacity == capacity && r.Allocatable == allocatable && r.Connections > 0
+		return r.Capacity == demoDevices && r.Allocatable == allocatable && r.Connections > 0
 	})
 }
 
@@ -79,7 +82,7 @@ func (d *demo) register(ctx context.Context) error {
 	if err := d.kubelet.Start(); err != nil {
 		return err
 	}
-	if err := d.counts(ctx, 8, 8); err != nil {
+	if err := d.healthy(ctx, demoDevices); err != nil {
 		return err
 	}
 	nodes := map[string][]string{}
@@ -121,14 +124,14 @@ func (d *demo) fail(ctx context.Context) error {
 	if err := d.act(scenarioFault); err != nil {
 		return err
 	}
-	return d.counts(ctx, 8, 7)
+	return d.healthy(ctx, demoDevices-1)
 }
 
 func (d *demo) recover(ctx context.Context) error {
 	if err := d.act(scenarioRecovered); err != nil {
 		return err
 	}
-	return d.counts(ctx, 8, 8)
+	return d.healthy(ctx, demoDevices)
 }
 
 // killBackend kills the backend's process and waits for its successor. The
@@ -148,15 +151,15 @@ func (d *demo) killBackend(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if now := d.kubelet.Allocatable(demoResource); now != 7 {
-			return fmt.Errorf("kubelet saw %d healthy devices instead of 7 meanwhile", now)
+		if now := d.kubelet.Allocatable(demoResource); now != demoDevices-1 {
+			return fmt.Errorf("kubelet saw %d healthy devices instead of %d meanwhile", now, demoDevices-1)
 		}
 		after, err := d.backend()
 		if err != nil {
 			return err
 		}
 		if after.State == "running" && after.PID != before.PID && after.Generation > before.Generation {
-			d.screen.say("back as process %d; kubelet saw 7 of 8 devices all the time", after.PID)
+			d.screen.say("back as process %d; kubelet saw %d of %d devices healthy all the time", after.PID, demoDevices-1, demoDevices)
 			return nil
 		}
 		select {
@@ -172,7 +175,7 @@ func (d *demo) restartKubelet(ctx context.Context) error {
 	if err := d.kubelet.Restart(); err != nil {
 		return err
 	}
-	if err := d.counts(ctx, 8, 8); err != nil {
+	if err := d.healthy(ctx, demoDevices); err != nil {
 		return err
 	}
 	if now := d.held(); !slices.Equal(now, held) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,11 +63,7 @@ func runAgent(ctx context.Context, options agent.Options) error {
 	if err != nil {
 		return err
 	}
-	err = running.Run(ctx)
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return running.Run(ctx)
 }
 
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {

@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -142,7 +141,7 @@ func (o Options) withDefaults() Options {
 	fill(&o.HostPaths.Devfs, "/dev")
 	fill(&o.HostPaths.Procfs, "/proc")
 	if o.Log == nil {
-		o.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Timing.SwitchLimit == 0 {
 		o.Timing.SwitchLimit = 30 * time.Second

@@ -52,7 +52,7 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
 	n = resolve(n)
 	switch u := v.Addr().Interface().(type) {
 	case yaml.Unmarshaler:
-		d.custom(n, line, path, u.UnmarshalYAML(n))
+		d.custom(line, path, u.UnmarshalYAML(n))
 		return
 	case encoding.TextUnmarshaler:
 		if n.Kind != yaml.ScalarNode {
@@ -86,7 +86,7 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
 }
 
 // custom takes over the errors of a type that decodes itself.
-func (d *decoder) custom(n *yaml.Node, line int, path string, err error) {
+func (d *decoder) custom(line int, path string, err error) {
 	var errs Errors
 	switch {
 	case err == nil:

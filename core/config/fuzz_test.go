@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -25,8 +26,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("node.yaml", data)
 		if err != nil {
-			errs, ok := err.(Errors)
-			if !ok || len(errs) == 0 || len(errs) > maxErrors+1 || c != nil {
+			var errs Errors
+			if !errors.As(err, &errs) || len(errs) == 0 || len(errs) > maxErrors+1 || c != nil {
 				t.Fatalf("refused with %T of %d, configuration %v", err, len(errs), c)
 			}
 			if !slices.IsSortedFunc(errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) }) {

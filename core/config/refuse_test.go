@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -217,8 +218,8 @@ func TestManyMistakes(t *testing.T) {
 		fmt.Fprintf(&in, "zz%d: 1\n", i)
 	}
 	_, err := Parse("node.yaml", []byte(in.String()))
-	errs, ok := err.(Errors)
-	if !ok || len(errs) != maxErrors+1 {
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) != maxErrors+1 {
 		t.Fatalf("got %d errors, want %d: %v", len(errs), maxErrors+1, err)
 	}
 	// 60 fields, and apiVersion, kind and profiles are missing.

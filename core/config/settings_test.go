@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -50,7 +51,8 @@ func TestSettings(t *testing.T) {
 			var got Settings
 			err := got.UnmarshalYAML(doc.Content[0])
 			if tc.wantErr != "" {
-				errs, ok := err.(Errors)
+				var errs Errors
+				ok := errors.As(err, &errs)
 				for i := range errs {
 					errs[i].File = "s"
 				}

@@ -36,6 +36,11 @@ func TestRegisters(t *testing.T) {
 	if diff := cmp.Diff(want, n.kubelet.Devices(gpu)); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
+	// Unknown is no topology, which is not the same as an empty one.
+	list := newView(table([]*inventory.Device{device("a", 0), device("c")}, nil).Resources[0], allNames{}).list
+	if list[0].GetTopology() == nil || list[1].GetTopology() != nil {
+		t.Errorf("topologies are %v and %v", list[0].GetTopology(), list[1].GetTopology())
+	}
 	s := n.waitStatus("serving", func(s Status) bool { return s.State == StateServing })
 	if s.Healthy != 3 || s.Unhealthy != 1 || s.Error != "" || s.Registrations != 1 || s.Since.IsZero() {
 		t.Errorf("status is %+v", s)

@@ -125,7 +125,8 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 	}
 	switch b.role {
 	case "describe-hang":
-		<-ctx.Done()
+		<-ctx.Done() // and even then there is no answer
+		select {}
 	case "describe-bad":
 		answer.Classes = []string{"GPU"}
 	case "schema-broken":
@@ -239,7 +240,9 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
 	case "wait":
 		b.commands <- "changed"
-		b.waitForFlag(ctx)
+		if err := b.waitForFlag(ctx); err != nil {
+			return nil, err
+		}
 	case "dev-1":
 	default:
 		b.commands <- command
@@ -251,16 +254,16 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 var rawStderr = os.Stderr
 
 // waitForFlag blocks until the flag file exists or the call is over.
-func (b *backend) waitForFlag(ctx context.Context) {
+func (b *backend) waitForFlag(ctx context.Context) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		if _, err := os.Stat(os.Getenv(flagEnv)); err == nil {
-			return
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return ctx.Err()
 		case <-ticker.C:
 		}
 	}

@@ -163,7 +163,11 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-ended:
+	case err := <-ended:
+		var exit *exec.ExitError
+		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 130) {
+			t.Errorf("the demo ended with %v, want status 0 or 130", err)
+		}
 	case <-time.After(patience):
 		t.Fatal("the demo goes on after Ctrl-C")
 	}

@@ -350,9 +350,3 @@ func (n *node) wantFault(id, code string) {
 		return false
 	})
 }
-
-// wantHealthy waits until the device is healthy.
-func (n *node) wantHealthy(id string) {
-	n.Helper()
-	n.eventually("device "+id+" is healthy", func() bool { return n.device(id).Healthy })
-}
