@@ -19,6 +19,9 @@ type Reporter struct {
 
 	mu        sync.Mutex
 	newest    *backendv1.Inventory // never changed once it is here
+	accepted  uint64               // revision of the settings that were accepted last
+	applied   uint64               // that of those which the loop goes by
+	stale     bool                 // one inventory may have been on its way since
 	beats     uint64
 	heartbeat time.Duration
 	changed   chan struct{} // closed and replaced when a stream has something to do
@@ -49,6 +52,7 @@ func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	inv.Generation = r.newest.GetGeneration()
+	inv.SettingsRevision = r.apply()
 	if r.newest == nil || !proto.Equal(inv, r.newest) {
 		inv.Generation++
 		r.newest = inv
@@ -78,6 +82,28 @@ func (r *Reporter) Pace() time.Duration {
 // Reconfigured receives after new settings were accepted or the pace changed.
 // It holds one event; there should be one reader, the loop.
 func (r *Reporter) Reconfigured() <-chan struct{} { return r.reconfigured }
+
+// accept takes note that settings were accepted, and tells the loop.
+func (r *Reporter) accept(revision uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.accepted, r.stale = revision, true
+	r.kick()
+}
+
+// apply is the revision that an inventory follows from which is published now.
+// The loop goes by new settings from when it was told of them; a loop that does
+// not listen has read its settings anew by the second inventory after them. The
+// caller holds mu.
+func (r *Reporter) apply() uint64 {
+	if r.applied != r.accepted {
+		if told := len(r.reconfigured) == 0; told || !r.stale {
+			r.applied = r.accepted
+		}
+		r.stale = false
+	}
+	return r.applied
+}
 
 // kick makes the loop look at its settings and its pace.
 func (r *Reporter) kick() {

@@ -108,7 +108,7 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 	s.mu.Lock()
 	s.configured = true
 	s.mu.Unlock()
-	s.reporter.kick()
+	s.reporter.accept(req.GetRevision())
 	return &backendv1.ConfigureResponse{}, nil
 }
 

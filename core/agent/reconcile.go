@@ -49,13 +49,11 @@ func (a *Agent) poke() {
 // reconcile is one round: from the newest snapshot to what kubelet sees. It
 // returns when the next one is due though nothing changes; zero means never.
 func (a *Agent) reconcile(ctx context.Context) time.Time {
-	snapshot := a.inventory.Snapshot()
-	current, switched, next := a.plans.advance(a.statuses(), time.Now())
-	if switched {
-		a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
-		a.adopt(current)
-		snapshot = a.inventory.Snapshot()
+	next := a.advance()
+	if a.plans.held() {
+		return next
 	}
+	current, snapshot := a.plans.inForce(), a.inventory.Snapshot()
 	a.health.SetPolicies(current.policies())
 	judged := a.health.Judge(snapshot)
 	table := current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate})
@@ -68,10 +66,25 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	return earliest(next, a.resets.consider(ctx, v))
 }
 
-// adopt stops the backends that the plan in force does not need, and has the
-// others' devices checked against the plan's policy.
+// advance takes a switch to another plan as far as it goes now, and returns when
+// it is to be looked at again though nothing changes.
+func (a *Agent) advance() time.Time {
+	before := a.plans.inForce()
+	moved, retry := a.plans.advance(a.statuses(), time.Now())
+	for moved {
+		a.supervisor.Apply(a.plans.specs())
+		moved, retry = a.plans.advance(a.statuses(), time.Now())
+	}
+	if current := a.plans.inForce(); current != before {
+		a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
+		a.adopt(current)
+	}
+	return retry
+}
+
+// adopt has the devices checked against the policies of the plan in force, and
+// forgets those of backends that it does not have.
 func (a *Agent) adopt(current *plan) {
-	a.supervisor.Apply(a.plans.specs())
 	for _, s := range a.supervisor.Status() {
 		if b := current.backend(s.Name); b != nil && s.Description.Name != "" {
 			a.inventory.Describe(s.Name, s.Description, pathPolicy(b))

@@ -11,18 +11,24 @@ import (
 
 // plans is the change from one plan to another without a gap:
 //
-//	          file changed              backends delivered,
-//	in force ──────────────► switching ─────────────────────► in force (new)
-//	    ▲   new backends start beside     old ones stop            │
-//	    └──────────────────── refused: stays ◄─────────────────────┘
+//	          file changed               new backends delivered
+//	in force ──────────────► starting ───────────────────────────► reconfiguring
+//	    ▲                    new backends run beside the old ones,   │ backends of both plans
+//	    │                    the old resources are served            │ take on their new settings,
+//	    │                                                            │ nothing is published
+//	    └────────────────────────────────────────────────────────────┘
+//	        each has delivered or refused: old backends stop, the new resources are served
 //
-// While switching, the old plan's resources are served from the old backends. A
-// new backend that fails delays the switch only where an old one would have to
-// stop for it: what runs is not given up for what does not.
+// A new backend that fails delays the switch only where an old one would have to
+// stop for it: what runs is not given up for what does not. Resources and the
+// inventories that they are made of change in one round, so that a selector and
+// an attribute may change together.
 type plans struct {
-	mu       sync.Mutex
-	current  *plan
-	next     *plan
+	mu      sync.Mutex
+	current *plan
+	next    *plan
+	stage   stage
+	// deadline ends the stage.
 	deadline time.Time
 	// waits says what the switch waits for, for status.
 	waits string
@@ -30,6 +36,19 @@ type plans struct {
 	refused string
 	applied time.Time
 }
+
+// stage is how far a switch is.
+type stage int
+
+const (
+	inForce stage = iota
+	starting
+	reconfiguring
+)
+
+// reconfigureLimit is how long the second stage may take: longer than a backend
+// may take for Configure and for the inventory that follows.
+const reconfigureLimit = 15 * time.Second
 
 // start puts the first plan in force.
 func (p *plans) start(first *plan) {
@@ -42,7 +61,7 @@ func (p *plans) start(first *plan) {
 func (p *plans) propose(next *plan, limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.next, p.refused, p.waits = next, "", ""
+	p.next, p.stage, p.refused, p.waits = next, starting, "", ""
 	p.deadline = time.Now().Add(limit)
 }
 
@@ -61,30 +80,41 @@ func (p *plans) inForce() *plan {
 	return p.current
 }
 
-// advance ends the switch if it can end, and returns the plan in force.
-// switched says that it is another one than before. retry is when to ask again
-// even if nothing changes; zero if there is no switch.
-func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (current *plan, switched bool, retry time.Time) {
+// advance takes the switch a step further if it can go on: moved says that it
+// did, and that specs may be others than before. retry is when to ask again even
+// if nothing changes; zero if there is no switch.
+func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (moved bool, retry time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next == nil {
-		return p.current, false, time.Time{}
+	switch p.stage {
+	case starting:
+		p.waits = p.startBlocked(statuses, now)
+		if p.waits == "" {
+			p.stage, p.deadline = reconfiguring, now.Add(reconfigureLimit)
+			return true, p.deadline
+		}
+	case reconfiguring:
+		p.waits = p.reconfigureBlocked(statuses, now)
+		if p.waits == "" {
+			p.current, p.next, p.stage, p.applied = p.next, nil, inForce, now
+			return true, time.Time{}
+		}
+	default:
+		return false, time.Time{}
 	}
-	p.waits = p.blockedBy(statuses, now)
-	if p.waits != "" {
-		return p.current, false, p.deadline
+	if now.Before(p.deadline) {
+		return false, p.deadline
 	}
-	p.current, p.next, p.applied = p.next, nil, now
-	return p.current, true, time.Time{}
+	return false, time.Time{} // only a backend can end this
 }
 
-// blockedBy says what the switch waits for; "" if for nothing.
-func (p *plans) blockedBy(statuses map[string]supervisor.Status, now time.Time) string {
+// startBlocked says what the first stage waits for; "" if for nothing.
+func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Time) string {
 	stops := p.stopped()
 	for _, b := range p.next.profile.Backends {
 		status := statuses[b.Name]
 		switch {
-		case status.Settled:
+		case p.current.backend(b.Name) != nil, status.Settled:
 		case !status.Failed && now.Before(p.deadline):
 			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name)
 		case stops != "":
@@ -93,6 +123,25 @@ func (p *plans) blockedBy(statuses map[string]supervisor.Status, now time.Time) 
 		}
 	}
 	return ""
+}
+
+// reconfigureBlocked says what the second stage waits for; "" if for nothing.
+func (p *plans) reconfigureBlocked(statuses map[string]supervisor.Status, now time.Time) string {
+	for _, b := range p.next.profile.Backends {
+		status := statuses[b.Name]
+		if p.current.backend(b.Name) != nil && !status.Settled && !status.Failed && now.Before(p.deadline) {
+			return fmt.Sprintf("the switch to the new configuration waits for backend %s to take on its new settings", b.Name)
+		}
+	}
+	return ""
+}
+
+// held reports whether nothing may be published: inventories change while the
+// resources do not yet.
+func (p *plans) held() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stage == reconfiguring
 }
 
 // stopped is the first backend that the switch would stop, "" if none.
@@ -105,33 +154,38 @@ func (p *plans) stopped() string {
 	return ""
 }
 
-// specs is what must run now: while switching, the backends of both plans; where
-// both have one of a name, the new one's.
+// specs is what must run now. While switching, that is the backends of both
+// plans; those that both have get their new settings in the second stage.
 func (p *plans) specs() []supervisor.Spec {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next == nil {
-		return p.current.specs()
+	first, second := p.current, p.next
+	if p.stage == reconfiguring {
+		first, second = p.next, p.current
 	}
-	specs := p.next.specs()
-	for _, spec := range p.current.specs() {
-		if p.next.backend(spec.Name) == nil {
-			specs = append(specs, spec)
+	specs := first.specs()
+	if second != nil {
+		for _, spec := range second.specs() {
+			if first.backend(spec.Name) == nil {
+				specs = append(specs, spec)
+			}
 		}
 	}
 	return specs
 }
 
-// backend is the newest configuration of a backend, or nil.
+// backend is the configuration by which a backend runs or is started, or nil.
 func (p *plans) backend(name string) *config.Backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next != nil {
-		if b := p.next.backend(name); b != nil {
-			return b
-		}
+	first, second := p.current, p.next
+	if p.stage == reconfiguring {
+		first, second = p.next, p.current
 	}
-	return p.current.backend(name)
+	if b := first.backend(name); b != nil || second == nil {
+		return b
+	}
+	return second.backend(name)
 }
 
 // notes are what status says of the configuration.

@@ -33,7 +33,8 @@ func TestAdvance(t *testing.T) {
 		"the new one fails, none stops": {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled, "b": failed}},
 		"the new one is late":           {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled}, late: true},
 		"one is late, one stops":        {from: []string{"a"}, to: []string{"b"}, late: true, waits: "has not started yet"},
-		"new settings are on their way": {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": {}}, waits: "backend a"},
+		"new settings are on their way": {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": {}}, waits: "backend a to take on"},
+		"new settings are refused":      {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": failed}},
 		"only the resources changed":    {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": settled}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,15 +46,45 @@ func TestAdvance(t *testing.T) {
 			if c.late {
 				now = now.Add(time.Hour)
 			}
-			current, switched, _ := p.advance(c.statuses, now)
-			_, _, waits, _ := p.notes()
-			if c.waits == "" && (!switched || current != to || waits != "") {
+			for moved := true; moved; {
+				moved, _ = p.advance(c.statuses, now)
+			}
+			current, _, waits, _ := p.notes()
+			if c.waits == "" && (current != to || waits != "") {
 				t.Errorf("the switch waits: %q", waits)
 			}
-			if c.waits != "" && (switched || current != from || !strings.Contains(waits, c.waits)) {
-				t.Errorf("switched %v, waits %q, want it to wait for %q", switched, waits, c.waits)
+			if c.waits != "" && (current != from || !strings.Contains(waits, c.waits)) {
+				t.Errorf("switched %v, waits %q, want it to wait for %q", current == to, waits, c.waits)
 			}
 		})
+	}
+}
+
+// Verifies that backends which both plans have get their new settings only when
+// the new backends have delivered, that nothing is published meanwhile, and that
+// one which never takes them on does not hold the node up.
+func TestSettingsChangeLast(t *testing.T) {
+	var p plans
+	from, to := planOf("a"), planOf("a", "b")
+	from.profile.Backends[0].Settings = config.Settings(`{"old":1}`)
+	to.profile.Backends[0].Settings = config.Settings(`{"new":1}`)
+	settings := func() string { return string(p.specs()[0].Settings) }
+	p.start(from)
+	p.propose(to, time.Minute)
+	if settings() != `{"old":1}` || p.held() {
+		t.Errorf("while b starts, a has %s, held %v; want the old settings and business as usual", settings(), p.held())
+	}
+	settled := supervisor.Status{Settled: true}
+	now := time.Now()
+	if moved, _ := p.advance(map[string]supervisor.Status{"a": settled, "b": settled}, now); !moved || settings() != `{"new":1}` || !p.held() {
+		t.Errorf("when b has delivered, a has %s, held %v; want the new settings and a hold", settings(), p.held())
+	}
+	statuses := map[string]supervisor.Status{"a": {}, "b": settled}
+	if moved, retry := p.advance(statuses, now); moved || retry.IsZero() {
+		t.Errorf("moved %v, look again at %v, though a has not taken on its settings", moved, retry)
+	}
+	if moved, _ := p.advance(statuses, now.Add(reconfigureLimit)); !moved || p.inForce() != to || p.held() {
+		t.Error("a backend that never takes on its settings holds the node up")
 	}
 }
 
@@ -63,7 +94,7 @@ func TestSpecsWhileSwitching(t *testing.T) {
 	var p plans
 	p.start(planOf("a", "b"))
 	p.propose(planOf("b", "c"), time.Minute)
-	if got := names(p.specs()); got != "b c a" {
+	if got := names(p.specs()); got != "a b c" {
 		t.Errorf("while switching %q run, want those of both plans", got)
 	}
 	p.propose(planOf("a", "b"), time.Minute)

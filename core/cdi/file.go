@@ -63,8 +63,12 @@ type specFile struct {
 	// written is the file as we put it there; seen is it as the latest Publish
 	// left it, which is not the same where a write failed.
 	written, seen stamp
-	// side is the payload of the side file; nil if there is none.
-	side []byte
+	// unsynced says that a power cut may bring back the spec before this one.
+	unsynced bool
+	// side is the payload of the side file, nil if there is none; unless
+	// sideKnown, a failed write left either what it was or what it was to be.
+	side      []byte
+	sideKnown bool
 }
 
 func (f *specFile) path() string     { return filepath.Join(f.dir, f.kind.specName()) }
@@ -84,21 +88,27 @@ func (f *specFile) ready(name string, d definition) bool {
 // commit makes the disk say next, and writes only if it does not yet. After an
 // error, defs and durable say what is there.
 //
-//	side file first, spec second: a name is never without its meaning.
-//	spec first, side file second, when there is nothing left to say aside.
+//	              spec         side file explains
+//	before        defs         defs
+//	side file     defs         defs and next
+//	spec          next         defs and next
+//	side file     next         next
+//
+// So wherever it fails or is stopped, the side file explains every name of the
+// spec that is there. Where there is nothing to explain, there is no side file,
+// and a step that changes nothing writes nothing.
 func (f *specFile) commit(w statefile.Writer, next definitions) error {
 	defer func() { f.seen = stampOf(f.path()) }()
+	if err := f.settle(w); err != nil {
+		return err
+	}
 	if !f.intact() {
-		f.durable, f.side = nil, nil
+		f.durable, f.sideKnown = nil, false
 	} else if maps.Equal(f.defs, next) && maps.Equal(f.durable, next) {
-		return nil
+		return f.explain(w, next)
 	}
 	if len(next) == 0 {
 		return f.remove()
-	}
-	side, err := encodeSide(next)
-	if err != nil {
-		return err
 	}
 	spec, err := next.spec(f.kind)
 	if err != nil {
@@ -108,26 +118,62 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 	if err != nil {
 		return err
 	}
-	if side != nil && !bytes.Equal(side, f.side) {
-		f.side = nil
-		if err := w.Write(f.sidePath(), sideMagic, side); err != nil {
-			return err
-		}
-		f.side = side
+	if err := f.explain(w, f.defs, next); err != nil {
+		return err
 	}
 	err = w.Replace(f.path(), content, specMode)
 	if err == nil || errors.Is(err, statefile.ErrNotDurable) {
 		f.written, f.defs = stampOf(f.path()), next
 	}
 	if err != nil {
+		f.unsynced = errors.Is(err, statefile.ErrNotDurable)
 		f.durable = common(f.durable, next)
 		return err
 	}
 	f.durable = next
-	if side == nil {
-		f.side = nil
-		_ = os.Remove(f.sidePath()) // usually there is none
+	return f.explain(w, next)
+}
+
+// settle makes sure that defs are the only spec that a power cut can leave, as
+// the side file is about to forget the one before.
+func (f *specFile) settle(w statefile.Writer) error {
+	if !f.unsynced {
+		return nil
 	}
+	var err error
+	if w.Before != nil {
+		err = w.Before(statefile.OpSyncDir, f.path())
+	}
+	if err == nil {
+		err = statefile.SyncDir(f.dir)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sync the directory of %s: %w: %w", f.path(), statefile.ErrNotDurable, err)
+	}
+	f.unsynced, f.durable = false, f.defs
+	return nil
+}
+
+// explain makes the side file say what the specs, any of which may be found
+// beside it, cannot say themselves.
+func (f *specFile) explain(w statefile.Writer, specs ...definitions) error {
+	side, err := encodeSide(specs...)
+	if err != nil {
+		return err
+	}
+	if f.sideKnown && bytes.Equal(side, f.side) {
+		return nil
+	}
+	f.sideKnown = false
+	if side != nil {
+		err = w.Write(f.sidePath(), sideMagic, side)
+	} else if err = os.Remove(f.sidePath()); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	f.side, f.sideKnown = side, true
 	return nil
 }
 
@@ -139,7 +185,8 @@ func (f *specFile) remove() error {
 			return fmt.Errorf("remove %s, which defines no device any more: %w", path, err)
 		}
 	}
-	f.defs, f.side, f.written = nil, nil, stamp{}
+	f.defs, f.written = nil, stamp{}
+	f.side, f.sideKnown = nil, true
 	if err := statefile.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s, which defines no device any more: %w", f.path(), err)
 	}
@@ -181,27 +228,43 @@ type sideDefinition struct {
 	Amendment json.RawMessage `json:"amendment,omitempty"`
 }
 
-// encodeSide is the payload of the side file, or nil if the spec says it all.
-func encodeSide(d definitions) ([]byte, error) {
-	var side sideFile
-	for _, name := range slices.Sorted(maps.Keys(d)) {
-		definition := d[name]
-		if name == definition.key.ID && definition.amendment == "" {
-			continue
+// encodeSide is the payload of the side file that explains each of the specs,
+// given oldest first, or nil if they say it all. A name that means different
+// things in them has an entry for each, in that order.
+func encodeSide(specs ...definitions) ([]byte, error) {
+	all := meanings{}
+	needed := map[string]bool{}
+	for _, defs := range specs {
+		for name, d := range defs {
+			if !slices.Contains(all[name], d) {
+				all[name] = append(all[name], d)
+			}
+			if name != d.key.ID || d.amendment != "" {
+				needed[name] = true
+			}
 		}
-		side.Definitions = append(side.Definitions, sideDefinition{
-			Name: name, Device: definition.key.ID,
-			Base: json.RawMessage(definition.base), Amendment: json.RawMessage(definition.amendment),
-		})
 	}
-	if len(side.Definitions) == 0 {
+	if len(needed) == 0 {
 		return nil, nil
+	}
+	var side sideFile
+	for _, name := range slices.Sorted(maps.Keys(needed)) {
+		for _, d := range all[name] {
+			side.Definitions = append(side.Definitions, sideDefinition{
+				Name: name, Device: d.key.ID,
+				Base: json.RawMessage(d.base), Amendment: json.RawMessage(d.amendment),
+			})
+		}
 	}
 	return encodeSpec(side)
 }
 
+// meanings are what a side file says that a name means, in a spec that may be
+// the one beside it; the newest is last.
+type meanings map[string][]definition
+
 // loadSide reads a side file. Whatever is wrong with one entry costs that entry.
-func loadSide(path string, k kind) (definitions, []byte, error) {
+func loadSide(path string, k kind) (meanings, []byte, error) {
 	payload, err := statefile.Read(path, sideMagic)
 	if err != nil {
 		return nil, nil, err
@@ -210,7 +273,7 @@ func loadSide(path string, k kind) (definitions, []byte, error) {
 	if err := json.Unmarshal(payload, &side); err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w: %w", path, statefile.ErrCorrupt, err)
 	}
-	defs := definitions{}
+	found := meanings{}
 	for _, entry := range side.Definitions {
 		d := definition{key: inventory.Key{Backend: k.backend, ID: entry.Device}}
 		if d.base, err = recode(entry.Base); err != nil || d.base == "" {
@@ -219,9 +282,9 @@ func loadSide(path string, k kind) (definitions, []byte, error) {
 		if d.amendment, err = recode(entry.Amendment); err != nil {
 			continue
 		}
-		defs[entry.Name] = d
+		found[entry.Name] = append(found[entry.Name], d)
 	}
-	return defs, payload, nil
+	return found, payload, nil
 }
 
 // recode gives indented JSON its canonical text back; nothing stays nothing.
@@ -256,16 +319,16 @@ func loadSpec(path string) (*specFile, error) {
 	}
 	f := &specFile{kind: k, dir: filepath.Dir(path), defs: definitions{}}
 	side, payload, sideErr := loadSide(f.sidePath(), k)
-	f.side = payload
+	f.side, f.sideKnown = payload, sideErr == nil || errors.Is(sideErr, fs.ErrNotExist)
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
 		text, err := encode(&device.ContainerEdits)
 		if err != nil {
 			return nil, err
 		}
-		f.defs[device.Name] = explain(k, device.Name, text, side)
+		f.defs[device.Name] = side.find(k, device.Name, text)
 	}
-	f.durable = maps.Clone(f.defs)
+	f.unsynced = true // the run before may have been stopped at just that
 	// A name that only the side file has was never given out: the spec is second.
 	f.written = stampFrom(info)
 	// Anything that we would write otherwise is written at the next Publish.
@@ -278,25 +341,30 @@ func loadSpec(path string) (*specFile, error) {
 	return f, sideErr
 }
 
-// explain finds out which device a name on disk belongs to, and which part of
-// its edits is an amendment. If the side file describes something else than what
-// is there (we were stopped between the two files), the disk is right.
-func explain(k kind, name, text string, side definitions) definition {
-	d, ok := side[name]
-	if !ok {
+// find tells which device a name on disk belongs to, and which part of its edits
+// is an amendment. If the edits are none of those that the side file knows, the
+// disk is right.
+func (m meanings) find(k kind, name, text string) definition {
+	known := m[name]
+	if len(known) == 0 {
 		return definition{key: inventory.Key{Backend: k.backend, ID: name}, base: text}
 	}
-	if edits, err := d.edits(); err == nil {
+	for _, d := range slices.Backward(known) {
+		edits, err := d.edits()
+		if err != nil {
+			continue
+		}
 		if whole, err := encode(edits); err == nil && whole == text {
 			return d
 		}
 	}
-	return definition{key: d.key, base: text}
+	return definition{key: known[len(known)-1].key, base: text}
 }
 
 // adopt takes over definitions that only the side file has: the spec was lost.
-func (f *specFile) adopt(side definitions) {
-	for name, d := range side {
+func (f *specFile) adopt(side meanings) {
+	for name, known := range side {
+		d := known[len(known)-1]
 		edits, err := d.edits()
 		if _, there := f.defs[name]; there || err != nil || checkEdits(edits) != nil || parser.ValidateDeviceName(name) != nil {
 			continue

@@ -62,7 +62,7 @@ func (s *Store) loadOrphan(path string) {
 		}
 		return
 	}
-	f := &specFile{kind: k, dir: s.opts.Dir, defs: definitions{}, side: payload}
+	f := &specFile{kind: k, dir: s.opts.Dir, defs: definitions{}, side: payload, sideKnown: true}
 	f.adopt(side)
 	s.files[k] = f
 	s.log.Warn("CDI spec lost, taking what its side file describes", "file", path, "definitions", len(f.defs))

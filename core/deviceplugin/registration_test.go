@@ -109,7 +109,7 @@ func TestKubeletKilled(t *testing.T) {
 	n.waitAllocatable(2)
 	n.kubelet.Kill()
 	n.waitStatus("the reason", func(s Status) bool {
-		return s.State == StateWaiting && strings.Contains(s.Error, "refused")
+		return s.State == StateWaiting && strings.Contains(s.Error, "does not accept connections")
 	})
 	n.startKubelet()
 	n.waitAllocatable(2)
@@ -259,6 +259,10 @@ func TestNewKubeletSocket(t *testing.T) {
 		stop := fake.serve(n)
 		r := <-fake.calls
 		<-fake.left
+		// Answered: from here on only the new socket file is a reason to come again.
+		n.waitStatus("connecting", func(s Status) bool {
+			return s.State == StateConnecting && filepath.Base(s.Socket) == r.GetEndpoint()
+		})
 		if r.GetEndpoint() == last {
 			t.Errorf("%s was registered twice", last)
 		}

@@ -52,7 +52,7 @@ func (u *unit) promote(first *backendv1.Inventory) {
 	}
 	next.last = first
 	u.serve(next)
-	u.offered, u.accepted = next.spec.Settings, next.configured
+	u.offered, u.accepted, u.revision = next.spec.Settings, next.configured, next.revision
 	next.spec.Settings = next.configured
 	u.description, u.protocol = next.desc, next.protocol
 	u.schema = next.schemaBad
@@ -93,7 +93,7 @@ func (u *unit) configured(e configuredEvent) {
 	u.schema = e.schema
 	if e.err == nil {
 		e.from.spec.Settings = e.settings
-		u.accepted = e.settings
+		u.accepted, u.revision = e.settings, e.revision
 	}
 	if !bytes.Equal(e.settings, u.offered) {
 		return // newer ones are on their way

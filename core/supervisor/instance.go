@@ -39,9 +39,11 @@ type instance struct {
 	service    backendv1.BackendServiceClient
 	desc       inventory.Description
 	configured json.RawMessage // what Configure accepted last
-	refused    error           // why the spec's settings were not, if fallback was
-	schemaBad  error
-	readyAt    time.Time // when the first inventory came
+	// revision is that of configured; offeredRevision that of the latest call.
+	revision, offeredRevision uint64
+	refused                   error // why the spec's settings were not, if fallback was
+	schemaBad                 error
+	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; the unit's, not the instance's.
 	last *backendv1.Inventory
 
@@ -68,6 +70,7 @@ type (
 	configuredEvent struct {
 		from     *instance
 		settings json.RawMessage
+		revision uint64 // of the settings that are in force now
 		err      error
 		// schema is why the schema could not be used, nil if it could.
 		schema error
@@ -167,9 +170,13 @@ func (i *instance) configure(settings json.RawMessage) error {
 	} else if err != nil {
 		return err
 	}
+	i.offeredRevision++
+	revision := i.offeredRevision
 	var answer *backendv1.ConfigureResponse
 	err = i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
-		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{SettingsJson: settings, Paths: i.unit.sup.paths})
+		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{
+			SettingsJson: settings, Paths: i.unit.sup.paths, Revision: revision,
+		})
 		return err
 	})
 	if err != nil {
@@ -178,7 +185,7 @@ func (i *instance) configure(settings json.RawMessage) error {
 	if err := refusal(answer.GetErrors()); err != nil {
 		return err
 	}
-	i.configured = settings
+	i.configured, i.revision = settings, revision
 	return nil
 }
 

@@ -49,7 +49,7 @@ type Status struct {
 	// RetryAt is when the next process is tried; zero if none is waited for.
 	RetryAt time.Time
 	// Settled says that the newest spec is in force: its process runs, has
-	// delivered an inventory and has accepted the settings.
+	// accepted the settings and has delivered an inventory that follows from them.
 	Settled bool
 	// Failed says that the newest spec was tried and is not in force.
 	Failed bool
@@ -61,7 +61,7 @@ func (u *unit) publish() {
 		Name: u.name, Command: u.spec.Command, State: u.state(),
 		Description: u.description, Protocol: u.protocol, Restarts: max(0, u.starts-1),
 		LastError: u.lastError, LastErrorAt: u.lastErrorAt, RetryAt: u.retryAt,
-		Settled: u.current != nil && sameSpec(u.current.spec, u.spec),
+		Settled: u.current != nil && sameSpec(u.current.spec, u.spec) && u.delivered(),
 	}
 	if s.Settled {
 		u.didFail = false
@@ -96,6 +96,14 @@ func (u *unit) publish() {
 	if changed {
 		u.sup.sink.Changed(u.name)
 	}
+}
+
+// delivered reports whether the sink has an inventory that follows from the
+// settings in force. A backend that does not say which ones it goes by is taken
+// at its latest word.
+func (u *unit) delivered() bool {
+	follows := u.current.last.GetSettingsRevision()
+	return follows == 0 || follows >= u.revision
 }
 
 func (u *unit) state() State {

@@ -35,6 +35,8 @@ type unit struct {
 	// offered are the settings that current was asked to take last, accepted
 	// those of any process of this backend.
 	offered, accepted json.RawMessage
+	// revision is that of the settings that current goes by, or will soon.
+	revision uint64
 	// announced says that the sink heard Started, and not Lost since.
 	announced bool
 	breaker   breaker

@@ -344,6 +344,26 @@ profiles:
 	}
 }
 
+// Rule 8: a setting and the selector that goes with it change in one step: at no
+// moment does an old selector look at new attributes, or the other way round.
+func TestSettingAndSelectorChangeTogether(t *testing.T) {
+	config := func(model string) string {
+		return strings.NewReplacer(
+			"count: 4", "count: 4, model: "+model,
+			"{name: example.com/gpu}", `{name: example.com/gpu, selector: 'device.attributes["mock"].model == "`+model+`"'}`,
+		).Replace(oneBackend)
+	}
+	n := startNode(t, 4, config("M0"))
+	n.mark(gpu)
+	for i := range 10 {
+		model := fmt.Sprintf("M%d", i+1)
+		n.configure(config(model))
+		n.eventually("the model is "+model, func() bool { return n.device("mock-0").Attributes["model"] == model })
+	}
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+}
+
 // Rule 8: a new backend that does not run takes nothing away: the old one stays
 // until its successor has delivered, and status says what is waited for.
 func TestSwapWaitsForTheNewBackend(t *testing.T) {

@@ -584,7 +584,9 @@ type ConfigureRequest struct {
 	// The backend's settings as one JSON object; "{}" if there are none.
 	SettingsJson []byte `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
 	// Where the host's trees are; never hard-code them.
-	Paths         *HostPaths `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
+	Paths *HostPaths `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
+	// Tells these settings from others of the same process; grows with each call.
+	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +633,13 @@ func (x *ConfigureRequest) GetPaths() *HostPaths {
 		return x.Paths
 	}
 	return nil
+}
+
+func (x *ConfigureRequest) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
 }
 
 // HostPaths are the places that a container or a test may move. Every path is
@@ -976,9 +985,13 @@ type Inventory struct {
 	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// What an operator must know about hardware that could not be listed, a
 	// sentence each: "0000:65:00.0: card did not answer". At most 64.
-	Problems      []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
+	// The revision of the settings that this inventory follows from: that of the
+	// latest accepted Configure, once the loop that watches the hardware goes by
+	// it.
+	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
@@ -1030,6 +1043,13 @@ func (x *Inventory) GetProblems() []string {
 		return x.Problems
 	}
 	return nil
+}
+
+func (x *Inventory) GetSettingsRevision() uint64 {
+	if x != nil {
+		return x.SettingsRevision
+	}
+	return 0
 }
 
 // Device is one thing that a container can be given.
@@ -2277,10 +2297,11 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
 	"\aclasses\x18\x04 \x03(\tR\aclasses\x12:\n" +
 	"\tabilities\x18\x05 \x03(\x0e2\x1c.accelmux.backend.v1.AbilityR\tabilities\x12'\n" +
-	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\"m\n" +
+	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
-	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\"O\n" +
+	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"O\n" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
@@ -2297,13 +2318,14 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tinventory\x18\x01 \x01(\v2\x1e.accelmux.backend.v1.InventoryH\x00R\tinventory\x12>\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\v\n" +
-	"\tHeartbeat\"~\n" +
+	"\tHeartbeat\"\xab\x01\n" +
 	"\tInventory\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x125\n" +
 	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
-	"\bproblems\x18\x03 \x03(\tR\bproblems\"\xb3\x05\n" +
+	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
+	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\"\xb3\x05\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +

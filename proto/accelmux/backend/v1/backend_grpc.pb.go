@@ -97,7 +97,9 @@ type BackendServiceClient interface {
 	// change. The settings are accepted as a whole, or refused with a list of
 	// field errors; refused settings leave the earlier ones in force. Accepted
 	// settings take effect without a restart: a running Watch sends the inventory
-	// that follows from them. Deadline 10 s.
+	// that follows from them, marked with their revision, even if it is the same
+	// as before. The core waits for it before it goes by the new configuration.
+	// Deadline 10 s.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
@@ -233,7 +235,9 @@ type BackendServiceServer interface {
 	// change. The settings are accepted as a whole, or refused with a list of
 	// field errors; refused settings leave the earlier ones in force. Accepted
 	// settings take effect without a restart: a running Watch sends the inventory
-	// that follows from them. Deadline 10 s.
+	// that follows from them, marked with their revision, even if it is the same
+	// as before. The core waits for it before it goes by the new configuration.
+	// Deadline 10 s.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
