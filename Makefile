@@ -25,6 +25,7 @@ help: ## What each target does
 build: ## The binaries, into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@chmod go-w $(BIN) $(BIN)/* # whatever the umask: the agent runs no program that others may write
 
 .PHONY: demo
 demo: build ## Show what a kubelet sees: needs no cluster, no root, no hardware

@@ -92,14 +92,15 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	d.play(ctx)
+	if ctx.Err() != nil {
+		d.screen.mute()
+		return ctx.Err()
+	}
 	failed := d.summary()
-	if watch && ctx.Err() == nil {
+	if watch {
 		d.watch(ctx)
 	}
 	d.screen.mute()
-	if ctx.Err() != nil && !watch {
-		return ctx.Err()
-	}
 	return failed
 }
 

@@ -88,11 +88,11 @@ func (f *specFile) ready(name string, d definition) bool {
 // commit makes the disk say next, and writes only if it does not yet. After an
 // error, defs and durable say what is there.
 //
-//	              spec         side file explains
-//	before        defs         defs
-//	side file     defs         defs and next
-//	spec          next         defs and next
-//	side file     next         next
+//	              the spec is    the side file explains
+//	before        defs           what defs are
+//	side file     defs           both
+//	spec          next           both
+//	side file     next           what next is
 //
 // So wherever it fails or is stopped, the side file explains every name of the
 // spec that is there. Where there is nothing to explain, there is no side file,

@@ -2,7 +2,6 @@ package cdi_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,34 +77,93 @@ func TestStoppedAtAnyStep(t *testing.T) {
 }
 
 // After a change the side file forgets what the spec does not say any more, so
-// that nothing comes back from it if the spec is lost.
+// that nothing comes back from it if the spec is lost; a change that failed at
+// some step, too, once it is tried again.
 func TestSideFileForgets(t *testing.T) {
 	for name, change := range sideChanges {
-		for _, fault := range []statefile.Op{"", statefile.OpCreate, statefile.OpRename, statefile.OpSyncDir} {
-			t.Run(fmt.Sprintf("%s/%s", name, fault), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			failed := true
+			for step := 1; failed; step++ {
 				dir := t.TempDir()
 				twoNames(t, dir)
-				disk := &faulty{op: fault, file: gpuFile}
-				s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-				_ = change(s) // what it fails at is said when it is tried again
-				disk.op = ""
+				steps := 0
+				failed = false
+				s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(statefile.Op, string) error {
+					if steps++; steps == step {
+						failed = true
+						return errDisk
+					}
+					return nil
+				}}})
+				first := change(s)
 				if err := change(s); err != nil {
-					t.Fatal(err)
+					t.Fatalf("failed at step %d (%v), and again: %v", step, first, err)
 				}
-				known := map[string]cdi.Definition{}
+				said := map[string]cdi.Definition{}
 				for _, d := range s.Definitions() {
-					known[d.Name] = d
+					said[d.Name] = d
 				}
 				if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
 					t.Fatal(err)
 				}
 				for _, d := range open(t, dir).Definitions() {
-					if diff := cmp.Diff(known[d.Name], d); diff != "" {
-						t.Errorf("%s comes back (-was +is):\n%s", d.Name, diff)
+					if diff := cmp.Diff(said[d.Name], d); diff != "" {
+						t.Errorf("failed at step %d (%v): %s comes back (-was +is):\n%s", step, first, d.Name, diff)
 					}
 				}
-			})
+				if step > 100 {
+					t.Fatal("the change never goes through")
+				}
+			}
+		})
+	}
+}
+
+// If the spec is lost before the side file forgot what it said earlier, what it
+// said last counts.
+func TestSpecLostBeforeTheSideFileForgets(t *testing.T) {
+	dir := t.TempDir()
+	twoNames(t, dir)
+	writes := 0
+	s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
+		if op == statefile.OpCreate && filepath.Ext(path) == ".state" {
+			if writes++; writes == 2 {
+				return errDisk
+			}
 		}
+		return nil
+	}}})
+	if err := s.Amend(key("a"), more("2")); !errors.Is(err, errDisk) {
+		t.Fatalf("error %v, want the disk's", err)
+	}
+	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s.Definitions(), open(t, dir).Definitions()); diff != "" {
+		t.Errorf("definitions (-before +after the restart):\n%s", diff)
+	}
+}
+
+// A side file that is in place but not durable is written again, even if the
+// change that it was for is given up.
+func TestSideFileForgetsAChangeThatIsGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	twoNames(t, dir)
+	disk := &faulty{file: ".state"}
+	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
+	disk.op = statefile.OpSyncDir
+	if err := s.Amend(key("a"), more("2")); !errors.Is(err, statefile.ErrNotDurable) {
+		t.Fatalf("error %v, want ErrNotDurable", err)
+	}
+	disk.op = ""
+	if err := s.Amend(key("a"), more("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(s.Definitions(), open(t, dir).Definitions()); diff != "" {
+		t.Errorf("definitions (-before +after the restart):\n%s", diff)
 	}
 }
 

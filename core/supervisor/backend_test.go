@@ -40,8 +40,7 @@ func playRole(role string) {
 			syscall.Exit(4)
 		}
 	case "panic":
-		var m map[string]int
-		m["x"] = 1
+		panic("what a driver's library does on a bad day")
 	case "garbage":
 		fmt.Println("hello from a vendor library")
 	case "garbage-without-end":

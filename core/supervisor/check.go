@@ -37,7 +37,7 @@ func markOf(path string) mark {
 	if syscall.Stat(path, &file) != nil {
 		return mark{}
 	}
-	m := mark{dev: uint64(file.Dev), ino: file.Ino, size: file.Size, mtime: file.Mtim, ctime: file.Ctim, mode: file.Mode, uid: file.Uid}
+	m := mark{dev: file.Dev, ino: file.Ino, size: file.Size, mtime: file.Mtim, ctime: file.Ctim, mode: file.Mode, uid: file.Uid}
 	if syscall.Stat(filepath.Dir(path), &dir) == nil {
 		m.dirMode, m.dirUID = dir.Mode, dir.Uid
 	}

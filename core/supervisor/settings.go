@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func validate(schema string, settings json.RawMessage) error {
 		if cyclic(invalid) {
 			return fmt.Errorf("%w: it refers to itself without end", errBrokenSchema)
 		}
-		return &SettingsError{Fields: leaves(invalid.BasicOutput())}
+		return &SettingsError{Fields: leaves(invalid.DetailedOutput())}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBrokenSchema, err)
@@ -144,16 +145,37 @@ func cyclic(e *jsonschema.ValidationError) bool {
 }
 
 // leaves are the errors at the ends of the tree: those above only say that
-// something below is wrong.
+// something below is wrong. A value that no schema allows is an unknown field,
+// unless something else is wrong, too: then it may be known to the part of the
+// schema that failed.
 func leaves(unit *jsonschema.OutputUnit) []FieldError {
-	var fields []FieldError
-	for _, child := range unit.Errors {
-		fields = append(fields, leaves(&child)...)
+	var wrong, unknown []FieldError
+	var walk func(unit *jsonschema.OutputUnit)
+	walk = func(unit *jsonschema.OutputUnit) {
+		for i := range unit.Errors {
+			walk(&unit.Errors[i])
+		}
+		if len(unit.Errors) > 0 || unit.Error == nil {
+			return
+		}
+		field := FieldError{Field: fieldPath(unit.InstanceLocation)}
+		switch unit.Error.Kind.(type) {
+		case *schemakind.FalseSchema:
+			field.Message = "unknown field"
+			unknown = append(unknown, field)
+		default:
+			field.Message = printable(unit.Error.String(), 512)
+			wrong = append(wrong, field)
+		}
 	}
-	if len(unit.Errors) == 0 && unit.Error != nil {
-		fields = append(fields, FieldError{Field: fieldPath(unit.InstanceLocation), Message: printable(unit.Error.String(), 512)})
+	walk(unit)
+	if len(wrong) == 0 {
+		wrong = unknown
 	}
-	return slices.Compact(fields)
+	slices.SortFunc(wrong, func(a, b FieldError) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(wrong)
 }
 
 // fieldPath turns the JSON pointer /devices/2/memory into devices[2].memory.

@@ -57,7 +57,9 @@ func (i *instance) watch() error {
 	if w.answers != nil {
 		cancel()
 		i.cancel(err)
-		<-w.answers // it has a deadline, and has just lost its context
+		if late := <-w.answers; late != nil { // it has a deadline, and has just lost its context
+			i.log.Debug("settings were on their way when the process ended", "error", late)
+		}
 	}
 	return err
 }
