@@ -12,28 +12,12 @@ import (
 )
 
 func newDevicesCommand() *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return newAskCommand(&cobra.Command{
 		Use:   "devices",
 		Short: "List the node's devices as the running agent knows them",
 		Example: `  accelmux devices
   accelmux devices -o json | jq '.[] | select(.healthy | not)'`,
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
-	completeDirs(cmd, "state-dir")
-	format := outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(*format); err != nil {
-			return err
-		}
-		devices, err := status.NewClient(stateDir).Devices(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return printAs(cmd.OutOrStdout(), *format, devices, func(w *tabwriter.Writer) { deviceTable(w, devices) })
-	}
-	return cmd
+	}, (*status.Client).Devices, deviceTable)
 }
 
 func deviceTable(w *tabwriter.Writer, devices []status.Device) {

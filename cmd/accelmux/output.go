@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // outputFormats are the values of -o.
@@ -31,6 +34,27 @@ func checkOutput(format string) error {
 		}
 	}
 	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(outputFormats, ", "))
+}
+
+// newAskCommand makes a command that asks the running agent for something and
+// prints it, for people as a table.
+func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
+	var stateDir string
+	command.Args = cobra.NoArgs
+	command.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
+	completeDirs(command, "state-dir")
+	format := outputFlag(command)
+	command.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkOutput(*format); err != nil {
+			return err
+		}
+		answer, err := ask(status.NewClient(stateDir), cmd.Context())
+		if err != nil {
+			return err
+		}
+		return printAs(cmd.OutOrStdout(), *format, answer, func(w *tabwriter.Writer) { table(w, answer) })
+	}
+	return command
 }
 
 // printAs prints value as JSON or YAML, or calls table.

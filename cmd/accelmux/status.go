@@ -11,28 +11,12 @@ import (
 )
 
 func newStatusCommand() *cobra.Command {
-	var stateDir string
-	cmd := &cobra.Command{
+	return newAskCommand(&cobra.Command{
 		Use:   "status",
 		Short: "Show how the running agent is: backends, resources, problems",
 		Long: `Shows the running agent's configuration, backends and resources, and a sentence
 about everything that is wrong. Exits with 0 also when there are problems.`,
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
-	completeDirs(cmd, "state-dir")
-	format := outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(*format); err != nil {
-			return err
-		}
-		report, err := status.NewClient(stateDir).Report(cmd.Context())
-		if err != nil {
-			return err
-		}
-		return printAs(cmd.OutOrStdout(), *format, report, func(w *tabwriter.Writer) { statusTable(w, report) })
-	}
-	return cmd
+	}, (*status.Client).Report, statusTable)
 }
 
 func statusTable(w *tabwriter.Writer, r status.Report) {

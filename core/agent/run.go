@@ -52,8 +52,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	return errors.Join(err, a.close())
 }
 
-// close ends what Run started. Kubelet is left first, so that it sees no device
-// go away one by one.
+// close ends what Run started. The device plugin and everything else that ends
+// with Run's context is on its way out already, so kubelet sees the resources go
+// as a whole, not device by device.
 func (a *Agent) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()

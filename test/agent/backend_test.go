@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Rule 5: what breaks the contract is left out and reported, device by device;
+// the rest and the other backends go on.
+func TestGarbageIsLeftOut(t *testing.T) {
+	n := startNode(t, 4, twoBackends)
+	n.wantCounts("example.com/fpga", 2, 2)
+	n.mark("example.com/fpga")
+	n.mark(gpu)
+	n.scenario(`garbage: {kinds: [duplicate-ids, control-characters, forbidden-paths, bad-ids]}`)
+	n.wantProblem("mock", "mock-0", "IDs must be unique")
+	n.wantProblem("mock", `\x1b`, "left out")
+	n.wantProblem("mock", "/dev/mem", "never given to a container")
+	n.wantProblem("mock", "/etc/shadow", "outside of what the configuration allows")
+	n.wantNoDip("example.com/fpga", 2)
+	n.wantNoDip(gpu, 4)
+	for _, d := range n.agent.Devices() {
+		if strings.ContainsAny(d.ID, "\x00\n\x1b") {
+			t.Errorf("device %q got in", d.ID)
+		}
+	}
+}
+
+// Rule 5: a backend whose reports are bad as a whole is quarantined; its devices
+// stay for the holdover, the others never notice.
+func TestBadBackendIsQuarantined(t *testing.T) {
+	n := startNode(t, 4, twoBackends)
+	n.wantCounts("example.com/fpga", 2, 2)
+	n.mark("example.com/fpga")
+	n.scenario(`garbage: {repeat: true, kinds: [too-many-devices]}`)
+	n.eventually("the backend is in quarantine", func() bool {
+		return n.backend("mock").State == string(supervisor.Quarantined)
+	})
+	n.wantProblem("mock", "8192")
+	n.wantNoDip("example.com/fpga", 2)
+}
+
+// Rule 6: a backend that crashes again and again is no outage: its devices stay,
+// and allocations go on.
+func TestCrashIsNoOutage(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.mark(gpu)
+	for i := range 4 {
+		before := n.backend("mock")
+		if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		pod := fmt.Sprintf("pod-%d", i)
+		if _, err := n.kubelet.Allocate(t.Context(), pod, "main", gpu, 1); err != nil {
+			t.Errorf("allocation while the backend is dead: %v", err)
+		}
+		n.eventually("the backend is back", func() bool {
+			now := n.backend("mock")
+			return now.Generation > before.Generation && now.PID != before.PID
+		})
+	}
+	n.wantNoDip(gpu, 4)
+}
+
+// Rule 11: a backend that is alive but silent is found out by its heartbeat and
+// replaced; a call that it does not answer ends by our deadline; and the agent
+// ends in time although a backend is stopped.
+func TestNothingWaitsForASilentBackend(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare]", 1))
+	options := n.options()
+	options.Timing.Supervisor.Prepare = 500 * time.Millisecond
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+
+	before := n.backend("mock")
+	n.scenario(`hang: {}`)
+	n.eventually("the hung backend is replaced", func() bool { return n.backend("mock").Generation > before.Generation })
+	n.wantCounts(gpu, 4, 4)
+
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	stopped := n.backend("mock").PID
+	if err := unix.Kill(stopped, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the backend has stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stopped))
+		return err == nil && strings.Contains(string(stat), ") T ")
+	})
+	began := time.Now()
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err == nil {
+		t.Error("a container started though its device could not be prepared")
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the start failed after %v only", took)
+	}
+	n.stopAgent() // within 5 s
+}
+
+// What a backend learns only while it prepares a device is in the container's CDI
+// definition before the container starts, and gone with its holder.
+func TestPrepareAddsEdits(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(oneBackend, "count: 4",
+		`count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1))
+	options := n.options()
+	options.Timing.Usage = quickUsage
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := allocation.Devices[0]
+	programmed := func() bool {
+		spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+		return err == nil && strings.Contains(string(spec), "PROGRAMMED="+id)
+	}
+	if programmed() {
+		t.Error("the device is programmed before its container starts")
+	}
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+		t.Fatal(err)
+	}
+	if !programmed() {
+		t.Error("the container started without the edits of Prepare")
+	}
+	n.kubelet.Free("pod")
+	n.eventually("the edits go with the holder", func() bool { return !programmed() })
+}

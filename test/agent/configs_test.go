@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/accelmux/accelmux/core/usage"
+)
+
+// oneBackend has four whole devices, driven by the scenario file.
+const oneBackend = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 4, numaNodes: 2, scenarioFile: DIR/scenario.yaml}
+        heartbeat: 100ms
+        recovery: {delay: 0s}
+    resources:
+      - {name: example.com/gpu}
+`
+
+// twoBackends has a second backend, an FPGA vendor, that nothing happens to.
+const twoBackends = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 4, scenarioFile: DIR/scenario.yaml}
+        heartbeat: 100ms
+        holdover: 500ms
+        recovery: {delay: 0s}
+      - name: other
+        command: accelmux-backend-mock
+        settings: {count: 2, class: fpga, id: "f-{{.Index}}"}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/fpga, backend: other}
+`
+
+// partitioned is one card whose two partitions lose their state together.
+const partitioned = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {id: card, partitions: {count: 2}, scenarioFile: DIR/scenario.yaml}
+        recovery: {delay: 0s}
+    resources:
+      - {name: example.com/gpu}
+`
+
+// quickUsage lets the book believe kubelet's list at once.
+var quickUsage = usage.Timing{Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rule 1: a dead device costs one device.
+func TestDeadDeviceCostsOneDevice(t *testing.T) {
+	n := startNode(t, 4, twoBackends)
+	n.wantCounts("example.com/fpga", 2, 2)
+	n.mark("example.com/fpga")
+	n.scenario(`devices: {mock-1: {fault: {code: off-the-bus, recovery: reboot}}}`)
+	n.wantCounts(gpu, 4, 3)
+	n.wantFault("mock-1", "off-the-bus")
+	n.wantNoDip("example.com/fpga", 2)
+}
+
+// Rule 1: a dead backend costs, after its holdover, its own devices and no
+// others; they come back with it.
+func TestDeadBackendCostsItsOwnDevicesAfterHoldover(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(twoBackends)
+	options := n.options()
+	options.Timing.Supervisor.Failures = 1000 // no quarantine here
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	n.wantCounts("example.com/fpga", 2, 2)
+	n.mark("example.com/fpga")
+	n.scenario(`crash: {repeat: true}`)
+	n.wantCounts(gpu, 4, 0)
+	n.wantFault("mock-0", "backend-lost")
+	n.wantNoDip("example.com/fpga", 2)
+	n.scenario("")
+	n.wantCounts(gpu, 4, 4)
+}
+
+// Rule 2: a fault that needs more than time sticks: over the backend's death,
+// kubelet's restart and the agent's own, although the hardware says no more of it.
+func TestFaultSticks(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.scenario(`devices: {mock-2: {fault: {code: xid-79, recovery: reboot}}}`)
+	n.wantCounts(gpu, 4, 3)
+
+	n.scenario("")
+	before := n.backend("mock")
+	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the backend is back", func() bool { return n.backend("mock").Generation > before.Generation })
+	n.wantFault("mock-2", "xid-79")
+	n.wantCounts(gpu, 4, 3)
+
+	if err := n.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(gpu, 4, 3)
+
+	n.stopAgent()
+	n.startAgent()
+	n.wantCounts(gpu, 4, 3)
+	n.wantFault("mock-2", "xid-79")
+}
+
+// Rule 2: a graver fault is not hidden by a lesser one that comes later.
+func TestGraverFaultStaysOnTop(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.scenario(`devices: {mock-0: {fault: {code: grave, recovery: reboot}}}`)
+	n.wantFault("mock-0", "grave")
+	n.scenario(`devices: {mock-0: {fault: {code: light, recovery: self}}}`)
+	n.wantFault("mock-0", "light")
+	if top := n.device("mock-0").Faults[0].Code; top != "grave" {
+		t.Errorf("the fault on top is %q, want the graver one", top)
+	}
+	n.scenario("")
+	n.eventually("the lesser fault passes", func() bool { return len(n.device("mock-0").Faults) == 1 })
+	n.wantCounts(gpu, 4, 3)
+}
+
+// Rule 2: replicas and partitions share the fate of their device.
+func TestReplicasAndPartitionsShareTheFate(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(`
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings:
+          scenarioFile: DIR/scenario.yaml
+          devices:
+            - {count: 2, id: "whole-{{.GroupIndex}}"}
+            - {count: 2, class: npu, id: "card-{{.GroupIndex}}", partitions: {count: 3, listParent: true}}
+        recovery: {delay: 0s}
+    resources:
+      - {name: example.com/gpu, class: gpu, replicas: 4}
+      - {name: example.com/part, selector: '"parent" in device.attributes["accelmux.io"]'}
+`)
+	n.startAgent()
+	n.wantCounts(gpu, 8, 8)
+	n.wantCounts("example.com/part", 6, 6)
+	n.scenario(`
+devices:
+  whole-1: {fault: {code: a, recovery: reboot}}
+  card-0: {fault: {code: b, recovery: reboot}}`)
+	n.wantCounts(gpu, 8, 4)
+	n.wantCounts("example.com/part", 6, 3)
+}
+
+// Rule 3: every fault has a way back without a restart: by itself, by the
+// backend's evidence, and by a reset.
+func TestFaultRecovers(t *testing.T) {
+	for name, way := range map[string]struct{ fault, over string }{
+		"by itself":           {"{code: hot, recovery: self}", ""},
+		"evidence":            {"{code: ecc, recovery: replacement}", "devices: {mock-3: {recovered: true}}"},
+		"a reset that worked": {"{code: stuck, recovery: reset}", "devices: {mock-3: {fault: {code: stuck, recovery: reset}}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := startNode(t, 4, oneBackend)
+			n.scenario(`devices: {mock-3: {fault: ` + way.fault + `, reset: {result: failed, message: not yet}}}`)
+			n.wantCounts(gpu, 4, 3)
+			n.scenario(way.over)
+			n.wantCounts(gpu, 4, 4)
+		})
+	}
+}
+
+// Rule 3: a new boot clears what needs a reboot.
+func TestNewBootClearsFaults(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.scenario(`devices: {mock-1: {fault: {code: xid-79, recovery: reboot}}}`)
+	n.wantCounts(gpu, 4, 3)
+	n.stopAgent()
+	n.scenario("")
+	n.boot(secondBoot)
+	n.startAgent()
+	n.wantCounts(gpu, 4, 4)
+}
+
+// Rule 4: a device is not reset while another of its reset group is held; it is
+// as soon as the holder is gone.
+func TestHeldGroupIsNotReset(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(partitioned)
+	options := n.options()
+	options.Timing.Usage = quickUsage
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 2, 2)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := "card-p0"
+	if slices.Contains(allocation.Devices, other) {
+		other = "card-p1"
+	}
+	n.scenario(fmt.Sprintf(`devices: {%s: {fault: {code: stuck, recovery: reset}}}`, other))
+	n.wantProblem(other, "stuck", "in use")
+	if n.logged("reset done") || n.logged("reset failed") {
+		t.Error("the group was reset although a partition is held")
+	}
+	n.kubelet.Free("pod")
+	n.wantCounts(gpu, 2, 2)
+	if !n.logged("reset done") {
+		t.Error("the device recovered without a reset")
+	}
+}
