@@ -59,6 +59,7 @@ lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is curren
 	    echo "$(BUF) breaking --against .git#ref=$(BASE)"; \
 	    $(BUF) breaking --against '.git#ref=$(BASE)'; \
 	fi
+	$(BUF) format -d --exit-code
 	test/generated.sh
 
 .PHONY: format

@@ -140,8 +140,8 @@ func (d *demo) watch(ctx context.Context) {
 	d.screen.title("Your turn (Ctrl-C ends it)")
 	d.screen.say("Write a scenario to %s, for example:", d.scenario)
 	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
-	d.screen.say("Ask the agent:  accelmux devices --state-dir %s", filepath.Join(d.dir, "state"))
-	d.screen.say("                accelmux status --state-dir %s", filepath.Join(d.dir, "state"))
+	d.screen.say("Ask the agent:  %s devices --state-dir %s", os.Args[0], filepath.Join(d.dir, "state"))
+	d.screen.say("                %s status --state-dir %s", os.Args[0], filepath.Join(d.dir, "state"))
 	<-ctx.Done()
 	d.screen.say("")
 }
@@ -156,7 +156,7 @@ func (d *demo) summary() error {
 			mark, note = "FAILED", r.err.Error()
 			failed = append(failed, fmt.Errorf("%s: %w", r.what, r.err))
 		}
-		d.screen.say("%-7s %-58s %s", mark, r.what, note)
+		d.screen.say("%-7s %-62s %s", mark, r.what, note)
 	}
 	return errors.Join(failed...)
 }

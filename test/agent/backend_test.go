@@ -3,6 +3,8 @@ package agent
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -138,4 +140,40 @@ func TestPrepareAddsEdits(t *testing.T) {
 	}
 	n.kubelet.Free("pod")
 	n.eventually("the edits go with the holder", func() bool { return !programmed() })
+}
+
+// A backend that was written from the contract's text alone, without the SDK and
+// without go-plugin, serves its device like any other.
+func TestBackendFromTheContractAlone(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(`
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - {name: bare, heartbeat: 100ms}
+    resources:
+      - {name: example.com/gpu}
+`)
+	options := n.options()
+	options.BackendDir = n.path("backends")
+	if err := os.Mkdir(options.BackendDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(options.BackendDir, "accelmux-backend-bare"), "./testdata/bare")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the backend: %v\n%s", err, output)
+	}
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 1, 1)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil || len(allocation.Response.GetCdiDevices()) != 1 {
+		t.Fatalf("allocation %+v, %v", allocation, err)
+	}
+	n.stopAgent()
+	if n.logged("backend failed") {
+		t.Error("the backend failed on the way")
+	}
 }

@@ -17,22 +17,24 @@
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
-//      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server must
-//                               require it (mutual TLS)
+//      PLUGIN_CLIENT_CERT       the core's certificate, PEM; the server speaks
+//                               TLS 1.2 or later and accepts this client alone
 //
 //    The program listens on a unix socket in that directory and prints exactly
 //    one line on standard output:
 //
-//      1|<protocol version>|unix|<socket path>|grpc|<base64 of its DER certificate>
+//      1|<protocol version>|unix|<socket path>|grpc|<certificate>
 //
-//    (the handshake of github.com/hashicorp/go-plugin, core version 1). Nothing
-//    may be printed before that line. After it, standard output must not be used.
+//    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
+//    certificate is the server's own, made for this start: self-signed, for the
+//    DNS name localhost, as DER in standard base64 without padding. Nothing may
+//    be printed before that line. After it, standard output must not be used.
 //    Standard error is the log: a line that is a JSON object with @level
 //    (trace, debug, info, warn, error), @message and further keys keeps its
 //    level; any other line is logged at debug.
 //
-//    The server also serves go-plugin's own grpc.health.v1.Health (service
-//    "plugin" = SERVING) and plugin.GRPCController (Shutdown).
+//    The server also serves grpc.health.v1.Health, where the service "plugin" is
+//    SERVING. Nothing else of go-plugin's own services is used.
 //    A backend in Go calls sdk.Serve and has all of this.
 //
 // 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
