@@ -20,6 +20,7 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	root := newRootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

@@ -55,6 +55,9 @@ type Timing struct {
 	// ResetBackoff is the pause after the first reset that did not help; it
 	// doubles up to 64 times that. Default 10s.
 	ResetBackoff time.Duration
+	// ReleaseBackoff is the pause after the first release of a device that failed;
+	// it doubles up to 64 times that. Default 1s.
+	ReleaseBackoff time.Duration
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
 	UsagePoll  time.Duration
 	Usage      usage.Timing
@@ -83,6 +86,11 @@ type Agent struct {
 	wake chan struct{}
 	// plans is what is in force and what is being switched to.
 	plans plans
+	// switching is held from a step of plans until the supervisor has its specs, so
+	// that they get there in order, and no step is decided by the status of
+	// backends that have yet to hear of the step before.
+	switching    sync.Mutex
+	descriptions descriptions
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[view]
 	journal journal
@@ -111,6 +119,8 @@ func Open(opts Options) (_ *Agent, err error) {
 		gate:      newGate(),
 		journal:   journal{log: opts.Log},
 		wake:      make(chan struct{}, 1),
+
+		descriptions: descriptions{of: map[string]described{}},
 	}
 	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
@@ -148,6 +158,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timing.ResetBackoff == 0 {
 		o.Timing.ResetBackoff = 10 * time.Second
+	}
+	if o.Timing.ReleaseBackoff == 0 {
+		o.Timing.ReleaseBackoff = time.Second
 	}
 	return o
 }

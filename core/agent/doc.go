@@ -7,6 +7,7 @@
 // One goroutine runs that pipeline (reconcile.go), from the newest snapshot,
 // whenever something changed; it may skip what it was too slow for. What runs
 // beside it: the change from one configuration to another without a gap
-// (transition.go), kubelet's calls (lifecycle.go), and resets of faulted devices
-// (resets.go).
+// (transition.go), what backends report (sink.go), kubelet's calls (lifecycle.go),
+// the clean-up after the last holder of a device (releases.go), and resets of
+// faulted devices (resets.go).
 package agent

@@ -10,9 +10,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// gateWait is how long an allocation waits for a reset or a release of its
-// device before it is refused. Kubelet itself sets no limit, but admits one pod
-// after another.
+// gateWait is how long an allocation waits for a release of its device before it
+// is refused. Kubelet itself sets no limit, but admits one pod after another.
 const gateWait = 30 * time.Second
 
 // work is what the agent has done to devices that nobody may hold meanwhile.
@@ -44,7 +43,10 @@ type busy struct {
 func newGate() *gate { return &gate{busy: map[inventory.Key]*busy{}} }
 
 // take calls commit, which must not block, while none of the devices is worked
-// on. It waits for work that is going on, at most gateWait.
+// on. It waits for a release that is going on, at most gateWait, but refuses a
+// device that is being reset: kubelet learns at this moment that it is unhealthy,
+// and what is committed for an allocation that fails all the same looks like a
+// holder, which would stand in the way of further resets.
 func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, gateWait)
 	defer cancel()
@@ -52,6 +54,10 @@ func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func() err
 		key, mark, err := g.tryTake(keys, commit)
 		if mark == nil {
 			return err
+		}
+		if mark.work == resetting {
+			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
+				key, mark.since.Format(time.TimeOnly))
 		}
 		select {
 		case <-mark.over:
@@ -70,6 +76,20 @@ func (g *gate) tryTake(keys []inventory.Key, commit func() error) (inventory.Key
 		}
 	}
 	return inventory.Key{}, nil, commit()
+}
+
+// await waits until the device is not worked on, or ctx ends.
+func (g *gate) await(ctx context.Context, key inventory.Key) {
+	g.mu.Lock()
+	mark := g.busy[key]
+	g.mu.Unlock()
+	if mark == nil {
+		return
+	}
+	select {
+	case <-mark.over:
+	case <-ctx.Done():
+	}
 }
 
 // begin marks the devices as worked on, unless one of them is held or worked on

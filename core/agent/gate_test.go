@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +18,12 @@ var (
 
 func nobody(inventory.Key) bool { return false }
 
-// Verifies that an allocation waits for a reset of one of its devices and goes on
-// as soon as that is over, and that other devices are not kept waiting.
-func TestTakeWaitsForReset(t *testing.T) {
+// Verifies that an allocation waits for a release of one of its devices and goes
+// on as soon as that is over, and that other devices are not kept waiting.
+func TestTakeWaitsForRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		end, _ := g.begin(resetting, []inventory.Key{keyA}, nobody)
+		end, _ := g.begin(releasing, []inventory.Key{keyA}, nobody)
 		if err := g.take(t.Context(), []inventory.Key{keyB}, func() error { return nil }); err != nil {
 			t.Errorf("another device: %v", err)
 		}
@@ -30,7 +31,7 @@ func TestTakeWaitsForReset(t *testing.T) {
 		go func() {
 			began := time.Now()
 			if err := g.take(t.Context(), []inventory.Key{keyB, keyA}, func() error { return nil }); err != nil {
-				t.Errorf("after the reset: %v", err)
+				t.Errorf("after the release: %v", err)
 			}
 			waited = time.Since(began)
 		}()
@@ -38,7 +39,7 @@ func TestTakeWaitsForReset(t *testing.T) {
 		<-time.After(11 * time.Second)
 		synctest.Wait()
 		if waited != 10*time.Second {
-			t.Errorf("waited %v, want the 10s of the reset", waited)
+			t.Errorf("waited %v, want the 10s of the release", waited)
 		}
 	})
 }
@@ -53,7 +54,7 @@ func TestTakeIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate()
-				end, _ := g.begin(resetting, []inventory.Key{keyA}, nobody)
+				end, _ := g.begin(releasing, []inventory.Key{keyA}, nobody)
 				defer end()
 				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
 				defer cancel()
@@ -64,6 +65,19 @@ func TestTakeIsBounded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Verifies that an allocation of a device that is being reset is refused at once,
+// and that nothing is committed for it.
+func TestTakeRefusesDuringReset(t *testing.T) {
+	g := newGate()
+	end, _ := g.begin(resetting, []inventory.Key{keyA}, nobody)
+	defer end()
+	committed := false
+	err := g.take(t.Context(), []inventory.Key{keyB, keyA}, func() error { committed = true; return nil })
+	if err == nil || !strings.Contains(err.Error(), "mock/a is being reset") || committed {
+		t.Errorf("%v, committed %v; want a refusal and nothing committed", err, committed)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 type lifecycle struct{ agent *Agent }
 
 // Allocate notes the holders before kubelet gets its answer, in memory only. It
-// waits for a reset of one of the devices that has just begun.
+// waits for a release of one of the devices, and refuses one that is being reset.
 func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) error {
 	keys := make([]inventory.Key, len(units))
 	claims := make([]usage.Claim, len(units))
@@ -86,39 +86,6 @@ func (l lifecycle) amendOne(v *view, name string, key inventory.Key, wire *backe
 		return l.agent.cdi.Unamend(key)
 	}
 	return l.agent.cdi.Amend(key, edits)
-}
-
-// released cleans up after devices whose last holder is gone. What could not be
-// done is told of again after a restart.
-func (a *Agent) released(ctx context.Context, keys []inventory.Key) {
-	v := a.view.Load()
-	for _, key := range keys {
-		end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
-		if end == nil {
-			continue // it has a new holder already
-		}
-		a.running.Go(func() {
-			defer a.poke()
-			defer end()
-			if err := a.release(ctx, key, v.device(key)); err != nil {
-				a.log.Warn("release a device", "backend", key.Backend, "device", key.ID, "error", err)
-				return
-			}
-			a.book.Settled(key)
-		})
-	}
-}
-
-// release does what must follow the last holder; device is nil if it is gone.
-func (a *Agent) release(ctx context.Context, key inventory.Key, device *inventory.Device) error {
-	if err := a.cdi.Unamend(key); err != nil {
-		return fmt.Errorf("remove what Prepare added to its CDI definition: %w", err)
-	}
-	if device == nil || !device.Hooks.Release {
-		return nil
-	}
-	_, err := a.supervisor.Release(ctx, key.Backend, []string{key.ID})
-	return err
 }
 
 // resolve finds the device behind a unit that kubelet says is in use.

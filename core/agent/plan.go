@@ -64,6 +64,19 @@ func (p *plan) specs() []supervisor.Spec {
 	return specs
 }
 
+// part is the snapshot without the backends that the plan does not have: those
+// that are starting for the next one, and those that were left behind. Selectors
+// need not name a backend, so they would take the devices in.
+func (p *plan) part(all *inventory.Snapshot) *inventory.Snapshot {
+	part := &inventory.Snapshot{Generation: all.Generation}
+	for _, backend := range all.Backends {
+		if p.backend(backend.Name) != nil {
+			part.Backends = append(part.Backends, backend)
+		}
+	}
+	return part
+}
+
 // policies are health's, by backend.
 func (p *plan) policies() map[string]health.BackendPolicy {
 	policies := map[string]health.BackendPolicy{}

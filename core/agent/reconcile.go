@@ -53,9 +53,10 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	if a.plans.held() {
 		return next
 	}
-	current, snapshot := a.plans.inForce(), a.inventory.Snapshot()
+	current, all := a.plans.inForce(), a.inventory.Snapshot()
 	a.health.SetPolicies(current.policies())
-	judged := a.health.Judge(snapshot)
+	judged := a.health.Judge(all)
+	snapshot := current.part(all)
 	table := current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate})
 	names := a.cdi.Publish(injected(table), a.book.Held)
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names}).index()
@@ -67,32 +68,23 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 }
 
 // advance takes a switch to another plan as far as it goes now, and returns when
-// it is to be looked at again though nothing changes.
+// it is to be looked at again though nothing changes. A plan that comes in force
+// gets a round of its own before the next one may hold the publishing up again.
 func (a *Agent) advance() time.Time {
+	a.switching.Lock()
+	defer a.switching.Unlock()
 	before := a.plans.inForce()
-	moved, retry := a.plans.advance(a.statuses(), time.Now())
-	for moved {
-		a.supervisor.Apply(a.plans.specs())
-		moved, retry = a.plans.advance(a.statuses(), time.Now())
-	}
-	if current := a.plans.inForce(); current != before {
-		a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
-		a.adopt(current)
-	}
-	return retry
-}
-
-// adopt has the devices checked against the policies of the plan in force, and
-// forgets those of backends that it does not have.
-func (a *Agent) adopt(current *plan) {
-	for _, s := range a.supervisor.Status() {
-		if b := current.backend(s.Name); b != nil && s.Description.Name != "" {
-			a.inventory.Describe(s.Name, s.Description, pathPolicy(b))
+	for {
+		moved, retry := a.plans.advance(a.statuses(), time.Now())
+		if !moved {
+			return retry
 		}
-	}
-	for _, backend := range a.inventory.Snapshot().Backends {
-		if current.backend(backend.Name) == nil {
-			a.inventory.Remove(backend.Name)
+		a.supervisor.Apply(a.plans.specs())
+		if current := a.plans.inForce(); current != before {
+			a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
+			a.adopt()
+			a.poke()
+			return time.Time{}
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (a *Agent) Report() status.Report {
 	}
 	a.reportNode(&report, waits, refused)
 	v := a.view.Load()
-	a.reportBackends(&report, v)
+	a.reportBackends(&report)
 	a.reportResources(&report, v)
 	a.reportDevices(&report, v)
 	return report
@@ -44,9 +44,10 @@ func (a *Agent) reportNode(report *status.Report, waits, refused string) {
 	}
 }
 
-func (a *Agent) reportBackends(report *status.Report, v *view) {
+func (a *Agent) reportBackends(report *status.Report) {
 	known := map[string]*inventory.Backend{}
-	for _, backend := range v.backends() {
+	// Also of backends that are starting for a plan that is not in force yet.
+	for _, backend := range a.inventory.Snapshot().Backends {
 		known[backend.Name] = backend
 	}
 	for _, s := range a.supervisor.Status() {
@@ -108,6 +109,9 @@ func (a *Agent) reportDevices(report *status.Report, v *view) {
 			verdict := verdicts{v.health, a.gate}.Verdict(device.Key)
 			for _, fault := range verdict.Faults {
 				message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
+				if fault.From != "" {
+					message += "; it is the fault of " + fault.From + ", which this is a part of"
+				}
 				if reason := waiting[groupOf(device)]; reason != "" && fault.Recovery == inventory.RecoveryReset {
 					message += "; " + reason
 				}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -23,6 +25,9 @@ type resets struct {
 	mu    sync.Mutex
 	// attempts is by group; a group leaves it when it needs no reset any more.
 	attempts map[resetGroup]*attempt
+	// groups is which group a device belongs to: those listed, and those that are
+	// listed no more but held. A reset would reach those, too.
+	groups map[inventory.Key]resetGroup
 }
 
 // resetGroup names devices that are reset together: a reset group of the
@@ -35,15 +40,55 @@ type resetGroup struct {
 
 // attempt is the state of one group: idle ─► running ─► idle (pause) ─► ...
 type attempt struct {
-	running  bool
-	failures int
-	next     time.Time
+	running bool
+	members []inventory.Key
+	// resets counts those since the group was last sound.
+	resets int
+	next   time.Time
+	// worked is when the latest reset ended, if the backend says that it worked.
+	worked time.Time
 	// waits says why nothing is done, for status; "" if something is.
 	waits string
 }
 
+// confirmLimit is how long a backend may go on reporting a fault after a reset
+// that worked, by its own word, before the group is reset again. It is as long as
+// health takes such a report for one from before the reset.
+const confirmLimit = time.Minute
+
+// longestDelay is what health may make of a shorter recovery delay for a device
+// that flaps.
+const longestDelay = 5 * time.Minute
+
+// need is a group with a fault that a reset may end.
+type need struct {
+	members []inventory.Key
+	// since is when the newest such fault began; reported says that the backend
+	// still has one in its inventory.
+	since    time.Time
+	reported bool
+	// delay is how long a fault that is over may still count.
+	delay time.Duration
+}
+
+// due is when the group may be reset. After a reset that worked, a fault that
+// did not begin anew is given the time to go.
+func (a *attempt) due(n *need) time.Time {
+	if a.worked.IsZero() || n.since.After(a.worked) {
+		return a.next
+	}
+	gone := a.worked.Add(confirmLimit)
+	if !n.reported {
+		gone = gone.Add(n.delay)
+	}
+	if gone.Before(a.next) {
+		return a.next
+	}
+	return gone
+}
+
 func newResets(a *Agent) *resets {
-	return &resets{agent: a, attempts: map[resetGroup]*attempt{}}
+	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, groups: map[inventory.Key]resetGroup{}}
 }
 
 // consider starts every reset that may help and is allowed now. It returns when
@@ -52,33 +97,63 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 	wanted := r.wanted(v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for group, attempt := range r.attempts {
-		if _, ok := wanted[group]; !ok && !attempt.running {
-			delete(r.attempts, group)
-		}
-	}
+	r.learn(v)
+	r.forget(v, wanted)
 	now := time.Now()
-	for group, members := range wanted {
+	for group, need := range wanted {
 		current := r.attempts[group]
 		if current == nil {
 			current = &attempt{}
 			r.attempts[group] = current
 		}
-		switch {
-		case current.running:
-		case now.Before(current.next):
-			next = earliest(next, current.next)
-		default:
-			r.start(ctx, group, members, current)
+		if current.running {
+			continue
 		}
+		current.members = need.members
+		if due := current.due(need); now.Before(due) {
+			next = earliest(next, due)
+			continue
+		}
+		r.start(ctx, v, group, need.members, current)
 	}
 	return next
 }
 
-// start resets one group in the background, unless a device of it is held. The
-// caller holds r.mu.
-func (r *resets) start(ctx context.Context, group resetGroup, members []inventory.Key, current *attempt) {
-	end, holder := r.agent.gate.begin(resetting, members, r.agent.book.Held)
+// learn takes note of which devices belong together. The caller holds r.mu.
+func (r *resets) learn(v *view) {
+	groups := map[inventory.Key]resetGroup{}
+	for key, device := range v.devices {
+		if device.ResetGroup != "" {
+			groups[key] = groupOf(device)
+		}
+	}
+	for key, group := range r.groups {
+		if v.device(key) == nil && r.agent.book.Held(key) {
+			groups[key] = group
+		}
+	}
+	r.groups = groups
+}
+
+// forget ends the attempts of groups that are sound again. A fault that is
+// remembered while its device or its backend is away keeps them: a reset that
+// took the backend along has not helped. The caller holds r.mu.
+func (r *resets) forget(v *view, wanted map[resetGroup]*need) {
+	for group, attempt := range r.attempts {
+		if wanted[group] != nil || attempt.running {
+			continue
+		}
+		faulted := func(key inventory.Key) bool { return needsReset(v, key) }
+		if v.plan.backend(group.backend) == nil || !slices.ContainsFunc(attempt.members, faulted) {
+			delete(r.attempts, group)
+		}
+	}
+}
+
+// start resets one group in the background, unless a device of it is held, also
+// one that is not listed now. The caller holds r.mu.
+func (r *resets) start(ctx context.Context, v *view, group resetGroup, members []inventory.Key, current *attempt) {
+	end, holder := r.agent.gate.begin(resetting, r.reached(v, group, members), r.agent.book.Held)
 	if end == nil {
 		current.waits = fmt.Sprintf("a reset would help, but device %s is in use: it waits until its pod is gone", holder.ID)
 		return
@@ -91,6 +166,25 @@ func (r *resets) start(ctx context.Context, group resetGroup, members []inventor
 		r.finish(group, members, err)
 		r.agent.poke()
 	})
+}
+
+// reached are all devices that lose their state in a reset of the members: also
+// those of the group that are not listed now, and partitions of a member,
+// whatever groups they name. The caller holds r.mu.
+func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []inventory.Key {
+	reached := slices.Clone(members)
+	for key, other := range r.groups {
+		if other == group && v.device(key) == nil {
+			reached = append(reached, key)
+		}
+	}
+	for key, device := range v.devices {
+		parent := inventory.Key{Backend: key.Backend, ID: device.Parent}
+		if slices.Contains(members, parent) && !slices.Contains(members, key) {
+			reached = append(reached, key)
+		}
+	}
+	return reached
 }
 
 // reset calls the backend and hands its results to health as evidence.
@@ -121,41 +215,57 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current := r.attempts[group]
-	current.running = false
+	current.running, current.worked = false, time.Time{}
 	log := r.agent.log.With("backend", group.backend, "devices", len(members), "first", members[0].ID)
 	if err == nil {
-		current.failures = 0
+		current.worked = time.Now()
 		log.Info("reset done")
 	} else {
 		current.waits = "the last reset failed: " + err.Error()
-		log.Warn("reset failed", "error", err, "failures", current.failures+1)
+		log.Warn("reset failed", "error", err, "resets", current.resets+1)
 	}
-	pause := r.agent.opts.Timing.ResetBackoff << min(current.failures, maxResetDoublings)
+	pause := r.agent.opts.Timing.ResetBackoff << min(current.resets, maxResetDoublings)
 	current.next = time.Now().Add(pause + rand.N(pause/4+1))
-	current.failures++
+	current.resets++
 }
 
 // wanted are the groups with a device that a reset may help.
-func (r *resets) wanted(v *view) map[resetGroup][]inventory.Key {
-	wanted := map[resetGroup][]inventory.Key{}
+func (r *resets) wanted(v *view) map[resetGroup]*need {
+	wanted := map[resetGroup]*need{}
 	for _, backend := range v.snapshot.Backends {
 		policy := v.plan.backend(backend.Name)
 		if policy == nil || policy.Recovery.Reset != config.ResetAuto || !backend.Description.Reset || !backend.LostAt.IsZero() {
 			continue
 		}
 		for _, device := range backend.Devices {
-			if needsReset(v, device.Key) {
-				wanted[groupOf(device)] = nil
+			// What the backend calls recovered only waits for its delay to pass.
+			if !device.Health.Recovered && needsReset(v, device.Key) {
+				group := groupOf(device)
+				if wanted[group] == nil {
+					wanted[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
+				}
+				wanted[group].add(device, v.health.Verdict(device.Key))
 			}
 		}
 		for _, device := range backend.Devices {
-			group := groupOf(device)
-			if members, ok := wanted[group]; ok {
-				wanted[group] = append(members, device.Key)
+			if need := wanted[groupOf(device)]; need != nil {
+				need.members = append(need.members, device.Key)
 			}
 		}
 	}
 	return wanted
+}
+
+func (n *need) add(device *inventory.Device, verdict health.Verdict) {
+	for _, fault := range verdict.Faults {
+		if fault.From != "" || fault.Recovery != inventory.RecoveryReset {
+			continue
+		}
+		if fault.Since.After(n.since) {
+			n.since = fault.Since
+		}
+		n.reported = n.reported || device.Health.State == inventory.StateUnhealthy && device.Health.Code == fault.Code
+	}
 }
 
 // needsReset reports whether the gravest of the device's own faults is one that

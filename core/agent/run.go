@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -25,7 +24,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer cancel(nil)
 	part := func(name string, run func(context.Context) error) {
 		a.running.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
+			err := run(ctx)
+			switch {
+			case err == nil:
+			case ctx.Err() != nil:
+				a.log.Warn("a part of the agent did not end well", "part", name, "error", err)
+			default:
 				cancel(fmt.Errorf("%s: %w", name, err))
 			}
 		})
@@ -89,20 +93,11 @@ func (a *Agent) take(event config.Event) {
 		a.plans.refuse(err)
 		return
 	}
+	a.switching.Lock()
+	defer a.switching.Unlock()
 	a.plans.propose(next, a.opts.Timing.SwitchLimit)
 	a.supervisor.Apply(a.plans.specs())
 	a.poke()
-}
-
-func (a *Agent) followReleases(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case keys := <-a.book.Released():
-			a.released(ctx, keys)
-		}
-	}
 }
 
 // statuses are the supervisor's, by backend.
@@ -113,35 +108,6 @@ func (a *Agent) statuses() map[string]supervisor.Status {
 	}
 	return statuses
 }
-
-// sink hands what backends report to the inventory. It implements
-// supervisor.Sink.
-type sink struct{ agent *Agent }
-
-// Started begins a new life of a backend: its inventories count from 1 again.
-func (s sink) Started(backend string, description inventory.Description) {
-	s.agent.inventory.Restarted(backend)
-	if b := s.agent.plans.backend(backend); b != nil {
-		s.agent.inventory.Describe(backend, description, pathPolicy(b))
-	}
-}
-
-// Report takes in an inventory, or says what is wrong with it as a whole.
-func (s sink) Report(backend string, wire *backendv1.Inventory) error {
-	return s.agent.inventory.Report(backend, wire)
-}
-
-// Lost starts the holdover.
-func (s sink) Lost(backend string, reason error) {
-	if errors.Is(reason, supervisor.ErrRemoved) || errors.Is(reason, supervisor.ErrClosed) {
-		return
-	}
-	s.agent.log.Warn("backend lost, its last inventory stays for the holdover", "backend", backend, "error", reason)
-	s.agent.inventory.Lost(backend)
-}
-
-// Changed lets a switch that waits for this backend go on.
-func (s sink) Changed(string) { s.agent.poke() }
 
 // wire is what backends are told.
 func (h HostPaths) wire() *backendv1.HostPaths {

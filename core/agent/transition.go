@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,12 +24,18 @@ import (
 // A new backend that fails delays the switch only where an old one would have to
 // stop for it: what runs is not given up for what does not. Resources and the
 // inventories that they are made of change in one round, so that a selector and
-// an attribute may change together.
+// an attribute may change together. A third configuration takes the place of the
+// second in the first stage; in the second stage it waits for its turn, as then
+// the backends go by the second one's settings already.
 type plans struct {
 	mu      sync.Mutex
 	current *plan
 	next    *plan
-	stage   stage
+	// queued is what is proposed while next is in its second stage, and
+	// queuedLimit how long it may start.
+	queued      *plan
+	queuedLimit time.Duration
+	stage       stage
 	// deadline ends the stage.
 	deadline time.Time
 	// waits says what the switch waits for, for status.
@@ -57,12 +65,22 @@ func (p *plans) start(first *plan) {
 	p.current, p.applied = first, time.Now()
 }
 
-// propose makes a plan the one to switch to.
+// propose makes a plan the one to switch to, at once or when a switch that has
+// gone too far for it is over. limit is how long its backends may start.
 func (p *plans) propose(next *plan, limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.next, p.stage, p.refused, p.waits = next, starting, "", ""
-	p.deadline = time.Now().Add(limit)
+	p.refused = ""
+	if p.stage == reconfiguring {
+		p.queued, p.queuedLimit = next, limit
+		return
+	}
+	p.begin(next, time.Now().Add(limit))
+}
+
+// begin enters the first stage. The caller holds p.mu.
+func (p *plans) begin(next *plan, deadline time.Time) {
+	p.next, p.queued, p.stage, p.waits, p.deadline = next, nil, starting, "", deadline
 }
 
 // refuse notes why the newest configuration is not taken on. A switch that is
@@ -97,6 +115,9 @@ func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (m
 		p.waits = p.reconfigureBlocked(statuses, now)
 		if p.waits == "" {
 			p.current, p.next, p.stage, p.applied = p.next, nil, inForce, now
+			if p.queued != nil {
+				p.begin(p.queued, now.Add(p.queuedLimit))
+			}
 			return true, time.Time{}
 		}
 	default:
@@ -127,13 +148,22 @@ func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Tim
 
 // reconfigureBlocked says what the second stage waits for; "" if for nothing.
 func (p *plans) reconfigureBlocked(statuses map[string]supervisor.Status, now time.Time) string {
-	for _, b := range p.next.profile.Backends {
-		status := statuses[b.Name]
-		if p.current.backend(b.Name) != nil && !status.Settled && !status.Failed && now.Before(p.deadline) {
+	for i := range p.next.profile.Backends {
+		b := &p.next.profile.Backends[i]
+		before, status := p.current.backend(b.Name), statuses[b.Name]
+		if before == nil || sameProgram(before, b) {
+			continue // it has delivered already, or goes on as before
+		}
+		if !status.Settled && !status.Failed && now.Before(p.deadline) {
 			return fmt.Sprintf("the switch to the new configuration waits for backend %s to take on its new settings", b.Name)
 		}
 	}
 	return ""
+}
+
+// sameProgram reports whether the backend's process need not take on anything.
+func sameProgram(a, b *config.Backend) bool {
+	return a.Command == b.Command && maps.Equal(a.Env, b.Env) && bytes.Equal(a.Settings, b.Settings) && a.Heartbeat == b.Heartbeat
 }
 
 // held reports whether nothing may be published: inventories change while the

@@ -25,6 +25,7 @@ func TestAdvance(t *testing.T) {
 		from, to []string
 		statuses map[string]supervisor.Status
 		late     bool
+		settings string // the new ones of all backends
 		waits    string // "" if the switch ends
 	}{
 		"all delivered":                 {from: []string{"a"}, to: []string{"b"}, statuses: map[string]supervisor.Status{"b": settled}},
@@ -33,13 +34,16 @@ func TestAdvance(t *testing.T) {
 		"the new one fails, none stops": {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled, "b": failed}},
 		"the new one is late":           {from: []string{"a"}, to: []string{"a", "b"}, statuses: map[string]supervisor.Status{"a": settled}, late: true},
 		"one is late, one stops":        {from: []string{"a"}, to: []string{"b"}, late: true, waits: "has not started yet"},
-		"new settings are on their way": {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": {}}, waits: "backend a to take on"},
-		"new settings are refused":      {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": failed}},
-		"only the resources changed":    {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": settled}},
+		"new settings are on their way": {from: []string{"a"}, to: []string{"a"}, settings: `{"n":1}`, statuses: map[string]supervisor.Status{"a": {}}, waits: "backend a to take on"},
+		"new settings are refused":      {from: []string{"a"}, to: []string{"a"}, settings: `{"n":1}`, statuses: map[string]supervisor.Status{"a": failed}},
+		"only the resources changed":    {from: []string{"a"}, to: []string{"a"}, statuses: map[string]supervisor.Status{"a": {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p plans
 			from, to := planOf(c.from...), planOf(c.to...)
+			for i := range to.profile.Backends {
+				to.profile.Backends[i].Settings = config.Settings(c.settings)
+			}
 			p.start(from)
 			p.propose(to, time.Minute)
 			now := time.Now()
@@ -100,6 +104,42 @@ func TestSpecsWhileSwitching(t *testing.T) {
 	p.propose(planOf("a", "b"), time.Minute)
 	if got := names(p.specs()); got != "a b" {
 		t.Errorf("after the switch was taken back %q run", got)
+	}
+}
+
+// Verifies that a configuration which comes while backends take on the settings of
+// another one waits for its turn: taking them back half-way would leave selectors
+// and attributes that do not fit. Of several the newest is next.
+func TestThirdConfigurationWaits(t *testing.T) {
+	with := func(settings string, more ...string) *plan {
+		made := planOf(append([]string{"a"}, more...)...)
+		made.profile.Backends[0].Settings = config.Settings(settings)
+		return made
+	}
+	var p plans
+	second, fourth := with(`{"n":2}`), with(`{"n":4}`, "b")
+	p.start(with(`{"n":1}`))
+	p.propose(second, time.Minute)
+	now, settled := time.Now(), supervisor.Status{Settled: true}
+	if moved, _ := p.advance(nil, now); !moved || !p.held() {
+		t.Fatal("the switch does not begin")
+	}
+	p.propose(with(`{"n":3}`), time.Minute)
+	p.propose(fourth, time.Minute)
+	if specs := p.specs(); len(specs) != 1 || string(specs[0].Settings) != `{"n":2}` || !p.held() {
+		t.Errorf("%+v, held %v; want the second configuration's settings, held", specs, p.held())
+	}
+	if moved, _ := p.advance(map[string]supervisor.Status{"a": settled}, now); !moved || p.inForce() != second || p.held() {
+		t.Error("the second configuration does not come in force, or is not published")
+	}
+	if got := names(p.specs()); got != "a b" {
+		t.Errorf("%q run, want those of the second and the fourth configuration", got)
+	}
+	for moved := true; moved; {
+		moved, _ = p.advance(map[string]supervisor.Status{"a": settled, "b": settled}, now)
+	}
+	if p.inForce() != fourth {
+		t.Error("the newest configuration does not follow")
 	}
 }
 

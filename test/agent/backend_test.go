@@ -177,3 +177,26 @@ profiles:
 		t.Error("the backend failed on the way")
 	}
 }
+
+// What Release could not do because the backend was away is done when it is back.
+func TestReleaseIsTriedAgain(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [release]", 1))
+	options := n.options()
+	options.Timing.Usage = quickUsage
+	options.Timing.ReleaseBackoff = 50 * time.Millisecond
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	n.scenario(`devices: {mock-*: {release: {error: not now}}}`)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.kubelet.Free("pod")
+	n.eventually("the release fails", func() bool { return n.logged("not now") })
+	n.scenario("")
+	n.eventually("the device is released", func() bool {
+		return strings.Contains(n.log.String(), `msg="device released" backend=mock device=`+allocation.Devices[0])
+	})
+}

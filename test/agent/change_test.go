@@ -153,3 +153,27 @@ func (n *node) wantNothingLeft() {
 		}
 	}
 }
+
+// Rule 8: while a switch waits, the devices of the backends that are only in the new
+// configuration are nobody's: the old resources do not take them in, though their
+// selectors would, and a switch that is called off leaves nothing of them.
+func TestStartingBackendIsNotServedYet(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	next := func(missing string) string {
+		return strings.Replace(oneBackend, "      - name: mock\n", `      - {name: `+missing+`}
+      - {name: successor, command: accelmux-backend-mock, settings: {count: 6, id: "new-{{.Index}}"}}
+      - name: other
+        command: accelmux-backend-mock
+`, 1)
+	}
+	n.configure(next("missing"))
+	n.wantProblem("would stop backend mock")
+	n.eventually("the successor has delivered", func() bool { return n.backend("successor").Devices == 6 })
+	n.scenario(`devices: {mock-1: {fault: {code: a, recovery: self}}}`)
+	n.wantCounts(gpu, 4, 3)
+	n.scenario("")
+	n.wantCounts(gpu, 4, 4)
+	if d := n.device("new-0"); d.ID != "" {
+		t.Errorf("a device of a backend that is not in force: %+v", d)
+	}
+}

@@ -1,0 +1,43 @@
+package agent
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/usage"
+)
+
+// Verifies that the release of a device that is just being reset with its group
+// is done when that is over, not forgotten.
+func TestReleaseWaitsForReset(t *testing.T) {
+	book, err := usage.Open(usage.Options{
+		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot", Socket: "/nowhere",
+		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := cdi.Open(cdi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: map[string]string{"A": "1"}}}
+	store.Publish([]*inventory.Device{device}, nobody)
+	if err := store.Amend(keyA, inventory.Edits{Env: map[string]string{"B": "2"}}); err != nil {
+		t.Fatal(err)
+	}
+	a := &Agent{
+		gate: newGate(), book: book, cdi: store, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		opts: Options{}.withDefaults(),
+	}
+	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)
+	a.released(t.Context(), []inventory.Key{keyA})
+	end()
+	a.running.Wait()
+	if left := store.Definitions(); len(left) != 1 || left[0].Amended {
+		t.Errorf("definitions after the release: %+v, want one without what Prepare added", left)
+	}
+}
