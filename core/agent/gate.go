@@ -44,16 +44,14 @@ func newGate() *gate { return &gate{busy: map[inventory.Key]*busy{}} }
 
 // take calls commit, which must not block, while none of the devices is worked
 // on. It waits for a release that is going on, at most gateWait, but refuses a
-// device that is being reset: kubelet learns at this moment that it is unhealthy,
-// and what is committed for an allocation that fails all the same looks like a
-// holder, which would stand in the way of further resets.
-func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func() error) error {
+// device that is being reset: kubelet learns at this moment that it is unhealthy.
+func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func()) error {
 	ctx, cancel := context.WithTimeout(ctx, gateWait)
 	defer cancel()
 	for {
-		key, mark, err := g.tryTake(keys, commit)
+		key, mark := g.tryTake(keys, commit)
 		if mark == nil {
-			return err
+			return nil
 		}
 		if mark.work == resetting {
 			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
@@ -67,15 +65,16 @@ func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func() err
 	}
 }
 
-func (g *gate) tryTake(keys []inventory.Key, commit func() error) (inventory.Key, *busy, error) {
+func (g *gate) tryTake(keys []inventory.Key, commit func()) (inventory.Key, *busy) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, key := range keys {
 		if mark := g.busy[key]; mark != nil {
-			return key, mark, nil
+			return key, mark
 		}
 	}
-	return inventory.Key{}, nil, commit()
+	commit()
+	return inventory.Key{}, nil
 }
 
 // await waits until the device is not worked on, or ctx ends.

@@ -22,12 +22,23 @@ type lifecycle struct{ agent *Agent }
 // waits for a release of one of the devices, and refuses one that is being reset.
 func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) error {
 	keys := make([]inventory.Key, len(units))
-	claims := make([]usage.Claim, len(units))
 	for i, unit := range units {
 		keys[i] = unit.Device.Key
+	}
+	return l.agent.gate.take(ctx, keys, func() { l.agent.book.Allocated(name, claims(units)) })
+}
+
+// Abandon takes the holders back: kubelet was refused after all.
+func (l lifecycle) Abandon(name string, units []resource.Unit) {
+	l.agent.book.Abandoned(name, claims(units))
+}
+
+func claims(units []resource.Unit) []usage.Claim {
+	claims := make([]usage.Claim, len(units))
+	for i, unit := range units {
 		claims[i] = usage.Claim{Unit: unit.ID, Key: unit.Device.Key}
 	}
-	return l.agent.gate.take(ctx, keys, func() error { return l.agent.book.Allocated(name, claims) })
+	return claims
 }
 
 // Prepare has the devices' backends ready them for a container that is about to

@@ -289,3 +289,30 @@ func checkPlain(t *rapid.T, response *pluginapi.ContainerAllocateResponse, units
 		}
 	}
 }
+
+// A device that fails between the two looks at it is refused, and its holder is
+// taken back.
+func TestRefusedAfterAllAbandons(t *testing.T) {
+	n := startNode(t, fast)
+	n.life.block, n.life.entered = make(chan struct{}), make(chan struct{})
+	n.plugin.Publish(table([]*inventory.Device{device("a"), device("b")}, nil), allNames{})
+	n.waitAllocatable(2)
+	client := n.dial()
+	refused := make(chan error, 1)
+	go func() {
+		_, err := client.Allocate(t.Context(), request([]string{"a"}))
+		refused <- err
+	}()
+	<-n.life.entered
+	n.plugin.Publish(table([]*inventory.Device{broken(device("a")), device("b")}, nil), allNames{})
+	n.waitAllocatable(1)
+	close(n.life.block)
+	if err := <-refused; status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("the allocation of a device that failed meanwhile: %v", err)
+	}
+	n.life.mu.Lock()
+	defer n.life.mu.Unlock()
+	if diff := cmp.Diff([]string{gpu + " a"}, n.life.abandoned); diff != "" {
+		t.Errorf("abandoned (-want +got):\n%s", diff)
+	}
+}

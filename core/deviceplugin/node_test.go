@@ -196,6 +196,7 @@ type recorder struct {
 	mu        sync.Mutex
 	allocated []string
 	prepared  []string
+	abandoned []string
 	err       error
 	block     chan struct{} // Allocate waits for it if it is not nil
 	entered   chan struct{}
@@ -212,6 +213,14 @@ func (r *recorder) Allocate(_ context.Context, name string, units []resource.Uni
 		r.allocated = append(r.allocated, name+" "+u.ID)
 	}
 	return r.err
+}
+
+func (r *recorder) Abandon(name string, units []resource.Unit) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, u := range units {
+		r.abandoned = append(r.abandoned, name+" "+u.ID)
+	}
 }
 
 func (r *recorder) Prepare(_ context.Context, name string, units []resource.Unit) error {

@@ -29,6 +29,9 @@ type Lifecycle interface {
 	// Allocate is called before an allocation is answered; an error refuses it.
 	// Kubelet waits without a deadline of its own, so it must be quick.
 	Allocate(ctx context.Context, resource string, units []resource.Unit) error
+	// Abandon follows an Allocate that returned nil if the allocation is refused
+	// after all: no container gets these units. It must not block.
+	Abandon(resource string, units []resource.Unit)
 	// Prepare is called before every start of a container, with those of its
 	// units whose device has Hooks.Prepare; an error fails the start. The
 	// context ends after the 30 seconds that kubelet gives.

@@ -107,23 +107,34 @@ func (in *instance) pace(sent, list []*pluginapi.Device, sentAt time.Time) time.
 
 // Allocate answers what a container gets. Kubelet remembers the answer and never
 // asks again for this container.
-func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (_ *pluginapi.AllocateResponse, err error) {
 	picked := make([][]*unit, len(r.GetContainerRequests()))
 	for i, c := range r.GetContainerRequests() {
-		units, err := in.advert.view().pick(c.GetDevicesIds())
-		if err != nil {
+		if picked[i], err = in.advert.view().pick(c.GetDevicesIds()); err != nil {
 			return nil, err
 		}
-		picked[i] = units
 	}
+	life, taken := in.advert.plugin.opts.Lifecycle, 0
+	defer func() {
+		for _, units := range picked[:taken] {
+			if err != nil {
+				life.Abandon(in.advert.name, plain(units))
+			}
+		}
+	}()
 	for _, units := range picked {
-		if err := in.advert.plugin.opts.Lifecycle.Allocate(ctx, in.advert.name, plain(units)); err != nil {
+		if err := life.Allocate(ctx, in.advert.name, plain(units)); err != nil {
 			return nil, refusal(codes.Unavailable, err, "allocate %s of resource %s", ids(units), in.advert.name)
 		}
+		taken++
 	}
 	// From here on the devices count as held, so what names them now will stay.
 	// What was known before may have changed meanwhile.
-	v := in.advert.view()
+	return in.answer(in.advert.view(), r)
+}
+
+// answer is what the containers get by that view, or why one of them can't.
+func (in *instance) answer(v *view, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	response := &pluginapi.AllocateResponse{}
 	for _, c := range r.GetContainerRequests() {
 		units, err := v.pick(c.GetDevicesIds())

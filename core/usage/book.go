@@ -171,8 +171,8 @@ func Open(opts Options) (*Book, error) {
 // They are held when it returns, and on disk soon after, if Run runs. A unit that
 // is held already changes hands: kubelet gives a unit to nobody else while its
 // holder is there (an init container hands it on to its pod). No release is told
-// of then, as the device has a holder. The error is always nil.
-func (b *Book) Allocated(resource string, claims []Claim) error {
+// of then, as the device has a holder.
+func (b *Book) Allocated(resource string, claims []Claim) {
 	now := b.opts.Now()
 	b.mu.Lock()
 	for _, claim := range claims {
@@ -187,7 +187,23 @@ func (b *Book) Allocated(resource string, claims []Claim) error {
 	signal(b.dirty)
 	signal(b.changed)
 	signal(b.soon)
-	return nil
+}
+
+// Abandoned takes back what Allocated noted: kubelet was refused after all, so
+// no container has these units. One that kubelet has listed meanwhile, or that
+// stands for another device, stays.
+func (b *Book) Abandoned(resource string, claims []Claim) {
+	b.mu.Lock()
+	for _, claim := range claims {
+		u := unit{resource: resource, id: claim.Unit}
+		if h := b.holds[u]; h != nil && h.key == claim.Key && !h.seen {
+			delete(b.holds, u)
+			b.drop(h.key)
+		}
+	}
+	b.mu.Unlock()
+	signal(b.dirty)
+	signal(b.changed)
 }
 
 // put notes a hold. The caller holds b.mu, and drops the key of the hold before.

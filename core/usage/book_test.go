@@ -156,9 +156,7 @@ func TestAllocatedAgain(t *testing.T) {
 		t.Errorf("release of %v is told of though it has a holder", got)
 	}
 	// The unit now stands for another device: the first has no holder any more.
-	if err := b.Allocated(gpu, []Claim{{Unit: "a", Key: key("z")}}); err != nil {
-		t.Fatal(err)
-	}
+	b.Allocated(gpu, []Claim{{Unit: "a", Key: key("z")}})
 	if diff := cmp.Diff([]inventory.Key{key("a")}, b.untold()); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
@@ -270,5 +268,22 @@ func TestOpenRefuses(t *testing.T) {
 				t.Error("accepted")
 			}
 		})
+	}
+}
+
+// An allocation that was refused after all is no hold; one that kubelet has
+// listed is.
+func TestAbandoned(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	allocate(t, b, "a", "b")
+	k.shows(pod("p", "b"))
+	poll(t, b)
+	b.Abandoned(gpu, []Claim{claim("a"), claim("b"), claim("never")})
+	if b.Held(key("a")) || !b.Held(key("b")) {
+		t.Errorf("held: a %v, b %v; want b alone", b.Held(key("a")), b.Held(key("b")))
+	}
+	if diff := cmp.Diff([]inventory.Key{key("a")}, b.untold()); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }
