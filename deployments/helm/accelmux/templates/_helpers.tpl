@@ -1,0 +1,80 @@
+{{- define "accelmux.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "accelmux.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "accelmux.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "accelmux.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "accelmux.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "accelmux.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "accelmux.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
+{{ include "accelmux.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "accelmux.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "accelmux.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "accelmux.image" -}}
+{{- $repository := required "image.repository is needed: there is no public image yet, so build deployments/docker/Dockerfile and say where the nodes find it" .Values.image.repository }}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* The node configuration: a text as it is, a mapping as YAML. */}}
+{{- define "accelmux.config" -}}
+{{- $config := required "config is needed: the node configuration, such as in the chart's examples/mock.yaml" .Values.config }}
+{{- if kindIs "string" $config }}
+{{- $config }}
+{{- else }}
+{{- toYaml $config }}
+{{- end }}
+{{- end }}
+
+{{- /* The affinity as given, or that with the nodes that have a PCI device of the
+vendors. Terms are alternatives: NFD names the class in its labels or not,
+depending on its own configuration. */}}
+{{- define "accelmux.affinity" -}}
+{{- $affinity := deepCopy .Values.affinity }}
+{{- with .Values.nodeFeatureDiscovery }}
+{{- if .pciVendors }}
+{{- if hasKey $affinity "nodeAffinity" }}
+{{- fail "affinity.nodeAffinity and nodeFeatureDiscovery.pciVendors both say which nodes: set only one of them" }}
+{{- end }}
+{{- $terms := list }}
+{{- range $vendor := .pciVendors }}
+{{- $labels := list (printf "pci-%s.present" $vendor) }}
+{{- range $class := $.Values.nodeFeatureDiscovery.pciClasses }}
+{{- $labels = append $labels (printf "pci-%s_%s.present" $class $vendor) }}
+{{- end }}
+{{- range $label := $labels }}
+{{- $terms = append $terms (dict "matchExpressions" (list (dict "key" (printf "feature.node.kubernetes.io/%s" $label) "operator" "In" "values" (list "true")))) }}
+{{- end }}
+{{- end }}
+{{- $_ := set $affinity "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms)) }}
+{{- end }}
+{{- end }}
+{{- if $affinity }}
+{{- toYaml $affinity }}
+{{- end }}
+{{- end }}

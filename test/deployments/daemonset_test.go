@@ -1,0 +1,185 @@
+package deployments
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
+	t.Helper()
+	containers := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Containers
+	if len(containers) != 1 {
+		t.Fatalf("%d containers, want 1", len(containers))
+	}
+	return containers[0]
+}
+
+// TestFlagsExist verifies that the programs have the flags that the DaemonSet
+// gives them.
+func TestFlagsExist(t *testing.T) {
+	for name, args := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			container := agentContainer(t, render(t, args...))
+			for _, command := range append(probes(container), append(container.Command, container.Args...)) {
+				if command[0] != "/usr/bin/accelmux" {
+					t.Errorf("the program is %s", command[0])
+				}
+				help := must(t, filepath.Join(bin, "accelmux"), command[1], "--help")
+				for _, arg := range command[2:] {
+					if flag, _, _ := strings.Cut(arg, "="); !strings.Contains(help, " "+flag+" ") {
+						t.Errorf("accelmux %s has no flag %s", command[1], flag)
+					}
+				}
+			}
+		})
+	}
+}
+
+func probes(c corev1.Container) [][]string {
+	return [][]string{c.StartupProbe.Exec.Command, c.LivenessProbe.Exec.Command, c.ReadinessProbe.Exec.Command}
+}
+
+// TestMounts verifies what of the node the agent may write to, and that every
+// directory it is told of is there.
+func TestMounts(t *testing.T) {
+	for name, args := range valueSets(t) {
+		t.Run(name, func(t *testing.T) {
+			objects := render(t, args...)
+			pod := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
+			container := agentContainer(t, objects)
+			volumes := map[string]corev1.Volume{}
+			for _, v := range pod.Volumes {
+				volumes[v.Name] = v
+			}
+			var writable, mounted []string
+			for _, m := range container.VolumeMounts {
+				v, ok := volumes[m.Name]
+				if !ok {
+					t.Errorf("no volume %s", m.Name)
+				}
+				if !m.ReadOnly && v.HostPath != nil {
+					writable = append(writable, m.MountPath)
+				}
+				if !m.ReadOnly && v.HostPath == nil {
+					t.Errorf("%s is writable", m.MountPath)
+				}
+				if v.ConfigMap != nil && m.SubPath != "" {
+					t.Errorf("%s is a subPath of a ConfigMap, whose changes would never be seen", m.MountPath)
+				}
+				mounted = append(mounted, m.MountPath)
+			}
+			if diff := cmp.Diff([]string{
+				"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/var/lib/accelmux",
+			}, writable); diff != "" {
+				t.Errorf("writable (-want +got):\n%s", diff)
+			}
+			for _, arg := range container.Args {
+				flag, value, _ := strings.Cut(arg, "=")
+				switch flag {
+				case "--config":
+					value = path.Dir(value)
+				case "--kubelet-dir":
+					value = path.Join(value, "pod-resources")
+				case "--cdi-dir", "--state-dir", "--sysfs", "--devfs":
+				default:
+					continue
+				}
+				if !slices.Contains(mounted, value) {
+					t.Errorf("%s is not mounted", arg)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingIsPrivileged verifies that the agent has no right that it does not
+// need, unless it is given all.
+func TestNothingIsPrivileged(t *testing.T) {
+	pod := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec
+	yes, no := true, false
+	if diff := cmp.Diff(&corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}, pod.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("container (-want +got):\n%s", diff)
+	}
+	if pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Error("no seccomp profile")
+	}
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
+		t.Error("a namespace of the host")
+	}
+	all := agentContainer(t, render(t, with("--set", "privileged=true")...)).SecurityContext
+	if diff := cmp.Diff(&corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: &yes}, all); diff != "" {
+		t.Errorf("privileged (-want +got):\n%s", diff)
+	}
+}
+
+// TestThirdParty verifies that a program of a third party comes beside the own
+// ones as one file that nobody can change.
+func TestThirdParty(t *testing.T) {
+	objects := render(t, valueSets(t)["example third-party.yaml"]...)
+	pod := only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers, want 1", len(pod.InitContainers))
+	}
+	shared := pod.InitContainers[0].VolumeMounts[0]
+	want := corev1.VolumeMount{
+		Name: shared.Name, MountPath: "/usr/libexec/accelmux/accelmux-backend-acme", SubPath: "accelmux-backend-acme", ReadOnly: true,
+	}
+	if !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool { return cmp.Equal(m, want) }) {
+		t.Errorf("the agent has %+v, want one of them to be %+v", pod.Containers[0].VolumeMounts, want)
+	}
+	backendDir := "--backend-dir=" + path.Dir(want.MountPath)
+	if !slices.Contains(pod.Containers[0].Args, backendDir) {
+		t.Errorf("the agent is not told %s", backendDir)
+	}
+}
+
+// TestUpdates verifies that an update never has two agents on a node.
+func TestUpdates(t *testing.T) {
+	for want, args := range map[intstr.IntOrString][]string{
+		intstr.FromInt32(1):      nil,
+		intstr.FromString("20%"): {"--set", "maxUnavailable=20%"},
+	} {
+		strategy := only[*appsv1.DaemonSet](t, render(t, with(args...)...)).Spec.UpdateStrategy
+		if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || strategy.RollingUpdate.MaxSurge != nil ||
+			*strategy.RollingUpdate.MaxUnavailable != want {
+			t.Errorf("got %+v, want at most %s unavailable and no surge", strategy, &want)
+		}
+	}
+}
+
+// TestNodesByFeature verifies that the labels that Node Feature Discovery gives
+// by default, and those without a class, choose the nodes.
+func TestNodesByFeature(t *testing.T) {
+	args := with("--set-json", `nodeFeatureDiscovery.pciVendors=["10de", "1002"]`, "--set-json", `affinity={"podAffinity": {}}`)
+	affinity := only[*appsv1.DaemonSet](t, render(t, args...)).Spec.Template.Spec.Affinity
+	var keys []string
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		if len(term.MatchExpressions) != 1 {
+			t.Fatalf("%+v has to match as a whole", term)
+		}
+		keys = append(keys, term.MatchExpressions[0].Key)
+	}
+	for _, want := range []string{"pci-10de.present", "pci-0302_10de.present", "pci-1002.present", "pci-1200_1002.present"} {
+		if !slices.Contains(keys, "feature.node.kubernetes.io/"+want) {
+			t.Errorf("no node with %s; those with one of %v", want, keys)
+		}
+	}
+	if affinity.PodAffinity == nil {
+		t.Error("the rest of the affinity is gone")
+	}
+	if pod := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec; pod.Affinity != nil {
+		t.Errorf("without vendors: %+v, want all nodes", pod.Affinity)
+	}
+}
