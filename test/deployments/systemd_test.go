@@ -1,0 +1,50 @@
+package deployments
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const unit = "deployments/systemd/accelmux.service"
+
+// TestUnit verifies that systemd understands every line of the unit.
+func TestUnit(t *testing.T) {
+	needSystemd(t)
+	text := strings.ReplaceAll(string(read(t, unit)), "/usr/bin/accelmux", filepath.Join(bin, "accelmux"))
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", write(t, "accelmux.service", text)).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// TestExposure verifies the figure that the README gives. Systems differ by what
+// their systemd knows, so a better one is fine.
+func TestExposure(t *testing.T) {
+	needSystemd(t)
+	stated := regexp.MustCompile(`rates its exposure ([0-9.]+) of 10`).FindSubmatch(read(t, "deployments/systemd/README.md"))
+	if stated == nil {
+		t.Fatal("the README states no exposure")
+	}
+	limit, err := strconv.ParseFloat(string(stated[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	threshold := strconv.Itoa(int(limit*10 + 0.5)) // in tenths
+	must(t, "systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold="+threshold, filepath.Join(root, unit))
+}
+
+func needSystemd(t *testing.T) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "--version").Output()
+	version := regexp.MustCompile(`^systemd (\d+)`).FindSubmatch(out)
+	if err != nil || version == nil {
+		t.Skip("no systemd-analyze here")
+	}
+	if n, err := strconv.Atoi(string(version[1])); err != nil || n < 252 {
+		t.Skip("systemd is older than 252, which the figures are from")
+	}
+}
