@@ -13,13 +13,14 @@ LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
 # dependencies do not fit into one.
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
 LINT     := $(GO) tool -modfile=tools.mod golangci-lint
+NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
 # What buf breaking compares with: the last commit on main before the working
 # tree's own change.
 BASE     ?= $(shell test/breaking-base.sh)
 
 .PHONY: help
 help: ## What each target does
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## The binaries, into bin/
@@ -39,6 +40,18 @@ test: ## Unit, property and end-to-end tests, with the race detector
 test-kubelet: build ## The same against the real device manager of k8s.io/kubernetes
 	cd test/kubelet && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -timeout 20m ./...
 
+.PHONY: test-deployments
+test-deployments: build ## The chart, the manifests, kind, the systemd unit and the packages
+	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -timeout 20m ./...
+
+.PHONY: manifests
+manifests: build ## deployments/manifests and the chart's schema, from what they are made of
+	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -run 'TestManifestsAreCurrent|TestSchemaHasTheNodeConfiguration' -update .
+
+.PHONY: packages
+packages: build ## A deb and an rpm, into dist/
+	NFPM="$(NFPM)" deployments/packages/build.sh $(BIN) dist
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)
@@ -51,6 +64,7 @@ bench: build ## Speed and memory as ratios to the floor of the same run
 lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current
 	$(GO) vet ./...
 	cd test/kubelet && $(GO) vet ./...
+	cd test/deployments && $(GO) vet ./...
 	$(LINT) run --allow-parallel-runners ./...
 	$(BUF) lint
 	@if [[ -z "$(BASE)" ]]; then \
@@ -73,4 +87,4 @@ generate: ## The contract's Go code from backend.proto
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(BIN)
+	rm -rf $(BIN) dist
