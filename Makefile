@@ -49,6 +49,10 @@ test-deployments: build ## The chart, the manifests, kind, the systemd unit and 
 manifests: build ## deployments/manifests and the chart's schema, from what they are made of
 	cd test/deployments && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -run 'TestManifestsAreCurrent|TestSchemaHasTheNodeConfiguration' -update .
 
+.PHONY: image
+image: build ## A container image without a registry or docker: dist/accelmux-image.tar
+	deployments/docker/archive.sh $(BIN) dist/accelmux-image.tar
+
 .PHONY: packages
 packages: build ## A deb and an rpm, into dist/
 	NFPM="$(NFPM)" deployments/packages/build.sh $(BIN) dist
