@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -25,7 +26,29 @@ func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.U
 	for i, unit := range units {
 		keys[i] = unit.Device.Key
 	}
-	return l.agent.gate.take(ctx, keys, func() { l.agent.book.Allocated(name, claims(units)) })
+	var elsewhere error
+	err := l.agent.gate.take(ctx, keys, func() {
+		if elsewhere = l.heldElsewhere(name, keys); elsewhere == nil {
+			l.agent.book.Allocated(name, claims(units))
+		}
+	})
+	return errors.Join(err, elsewhere)
+}
+
+// heldElsewhere refuses devices that kubelet takes for free because their holder
+// got them under another name.
+func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
+	r := l.agent.view.Load().resource(name)
+	if r == nil {
+		return nil
+	}
+	held := holdings(l.agent.book)
+	for _, key := range keys {
+		if fault, ok := heldElsewhere(r, held[key]); ok {
+			return fmt.Errorf("device %s: %s", key, fault.Message)
+		}
+	}
+	return nil
 }
 
 // Abandon takes the holders back: kubelet was refused after all.
@@ -55,12 +78,24 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units []resource.Un
 		devices := slices.Compact(slices.Sorted(slices.Values(ids[backend])))
 		response, err := l.agent.supervisor.Prepare(ctx, backend, devices, name)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, devices, name, err))
+			err = prepareError(backend, devices, name, err)
+			l.agent.log.Warn("a container does not start: its devices could not be prepared",
+				"backend", backend, "resource", name, "devices", devices, "error", err)
+			errs = append(errs, err)
 			continue
 		}
 		errs = append(errs, l.amend(name, backend, devices, response))
 	}
 	return errors.Join(errs...)
+}
+
+// prepareError says what failed, once, and in the backend's own words.
+func prepareError(backend string, devices []string, name string, err error) error {
+	var call *supervisor.CallError
+	if errors.As(err, &call) && call.Message != "" {
+		return fmt.Errorf("backend %s could not prepare %v for %s: %s", backend, devices, name, call.Message)
+	}
+	return fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, devices, name, err)
 }
 
 // amend gives the devices' CDI definitions the edits that Prepare answered, and

@@ -104,23 +104,20 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 // reportDevices adds what is wrong with single devices.
 func (a *Agent) reportDevices(report *status.Report, v *view) {
 	waiting := a.resets.waiting()
-	for _, backend := range v.backends() {
-		for _, device := range backend.Devices {
-			verdict := verdicts{v.health, a.gate}.Verdict(device.Key)
-			for _, fault := range verdict.Faults {
-				message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
-				if fault.From != "" {
-					message += "; it is the fault of " + fault.From + ", which this is a part of"
-				}
-				if reason := waiting[groupOf(device)]; reason != "" && fault.Recovery == inventory.RecoveryReset {
-					message += "; " + reason
-				}
-				report.Problems = append(report.Problems, status.Problem{
-					Backend: backend.Name, Device: device.ID, Message: message,
-				})
+	v.each(func(device *inventory.Device, verdict health.Verdict) {
+		for _, fault := range verdict.Faults {
+			message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
+			if fault.From != "" {
+				message += "; it is the fault of " + fault.From + ", which this is a part of"
 			}
+			if reason := waiting[groupOf(device)]; reason != "" && fault.Recovery == inventory.RecoveryReset {
+				message += "; " + reason
+			}
+			report.Problems = append(report.Problems, status.Problem{
+				Backend: device.Backend, Device: device.ID, Message: message,
+			})
 		}
-	}
+	})
 }
 
 // Devices implements status.Source.
@@ -135,19 +132,16 @@ func (a *Agent) Devices() []status.Device {
 		}
 	}
 	devices := []status.Device{}
-	for _, backend := range v.backends() {
-		for _, d := range backend.Devices {
-			verdict := verdicts{v.health, a.gate}.Verdict(d.Key)
-			name, _ := v.names.Qualified(d.Key)
-			devices = append(devices, status.Device{
-				Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: resources[d.Key],
-				Healthy: verdict.Healthy, Faults: faults(verdict),
-				NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
-				Attributes: attributes(d), Capacities: d.Capacities,
-				CDI: name, Holders: a.holders(d.Key),
-			})
-		}
-	}
+	v.each(func(d *inventory.Device, verdict health.Verdict) {
+		name, _ := v.names.Qualified(d.Key)
+		devices = append(devices, status.Device{
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: resources[d.Key],
+			Healthy: verdict.Healthy, Faults: faults(verdict),
+			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
+			Attributes: attributes(d), Capacities: d.Capacities,
+			CDI: name, Holders: a.holders(d.Key),
+		})
+	})
 	return devices
 }
 

@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
@@ -17,8 +21,13 @@ type view struct {
 	table    *resource.Table
 	names    *cdi.Names
 
+	// gone are devices that are listed no more, but held.
+	gone map[inventory.Key]*inventory.Device
+
 	devices map[inventory.Key]*inventory.Device
-	units   map[string]map[string]*resource.Unit
+	// verdicts are those of devices that are units, with what follows from holds.
+	verdicts map[inventory.Key]health.Verdict
+	units    map[string]map[string]*resource.Unit
 }
 
 // index makes the look-ups of a view, once.
@@ -29,11 +38,13 @@ func (v *view) index() *view {
 			v.devices[device.Key] = device
 		}
 	}
+	v.verdicts = map[inventory.Key]health.Verdict{}
 	v.units = make(map[string]map[string]*resource.Unit, len(v.table.Resources))
 	for _, r := range v.table.Resources {
 		units := make(map[string]*resource.Unit, len(r.Units))
 		for i := range r.Units {
 			units[r.Units[i].ID] = &r.Units[i]
+			v.verdicts[r.Units[i].Device.Key] = r.Units[i].Verdict
 		}
 		v.units[r.Name] = units
 	}
@@ -48,12 +59,46 @@ func (v *view) backends() []*inventory.Backend {
 	return v.snapshot.Backends
 }
 
+// each calls show with every device of the snapshot, and those that are gone but
+// held; also of a nil view.
+func (v *view) each(show func(*inventory.Device, health.Verdict)) {
+	if v == nil {
+		return
+	}
+	for _, backend := range v.snapshot.Backends {
+		for _, device := range backend.Devices {
+			show(device, v.verdict(device.Key))
+		}
+	}
+	byID := func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) }
+	for _, key := range slices.SortedFunc(maps.Keys(v.gone), byID) {
+		show(v.gone[key], v.verdict(key))
+	}
+}
+
+// verdict is what is thought of a device in this round.
+func (v *view) verdict(key inventory.Key) health.Verdict {
+	if verdict, ok := v.verdicts[key]; ok {
+		return verdict
+	}
+	return v.health.Verdict(key)
+}
+
 // device returns a device of the snapshot, or nil; also of a nil view.
 func (v *view) device(key inventory.Key) *inventory.Device {
 	if v == nil {
 		return nil
 	}
 	return v.devices[key]
+}
+
+// lastSeen is a device as this round or one before it saw it, or nil; also of a
+// nil view.
+func (v *view) lastSeen(key inventory.Key) *inventory.Device {
+	if device := v.device(key); device != nil || v == nil {
+		return device
+	}
+	return v.gone[key]
 }
 
 // resource returns a resource of the table, or nil; also of a nil view.

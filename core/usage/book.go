@@ -285,6 +285,25 @@ func (b *Book) Holders(key inventory.Key) []Holder {
 	return holders
 }
 
+// Hold is a unit that a container has, and the device behind it.
+type Hold struct {
+	Key            inventory.Key
+	Resource, Unit string
+	// Since is when it was allocated, or first seen in a list.
+	Since time.Time
+}
+
+// Holds are all that is held, in no order.
+func (b *Book) Holds() []Hold {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	holds := make([]Hold, 0, len(b.holds))
+	for u, h := range b.holds {
+		holds = append(holds, Hold{Key: h.key, Resource: u.resource, Unit: u.id, Since: h.since})
+	}
+	return holds
+}
+
 // Changed tells that an answer of Held, Known or Holders may have changed. The
 // channel holds one signal.
 func (b *Book) Changed() <-chan struct{} { return b.changed }

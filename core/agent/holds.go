@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/usage"
+)
+
+// Kubelet counts units by resource and ID, and knows nothing of the devices
+// behind them. Two things it cannot see are put into the table here:
+//
+//   - A device that a container got under another name (the resource was renamed,
+//     its replicas changed) is not given out again before that one is gone.
+//   - A device that vanished while a container holds it stays listed, as
+//     unhealthy, so that the pod's status can tell.
+
+// Codes of the faults that follow from what is held.
+const (
+	codeHeldElsewhere = "held-elsewhere"
+	codeGone          = "device-gone"
+)
+
+// conflicts reports whether a container's hold keeps the device from being given
+// out as a unit of r. Kubelet itself takes care of holds that have the form of
+// r's units; of others, only replicas among replicas may share a device.
+func conflicts(r *resource.Resource, hold usage.Hold) bool {
+	_, _, replica := resource.SplitUnitID(hold.Unit)
+	shared := r.Replicas > 1
+	if hold.Resource == r.Name && replica == shared {
+		return false
+	}
+	return !replica || !shared
+}
+
+// heldElsewhere is what keeps the device from being given out as a unit of r; ok
+// is false if nothing does.
+func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault, ok bool) {
+	for _, hold := range holds {
+		if conflicts(r, hold) {
+			return health.Fault{
+				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since,
+				Message: fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource),
+			}, true
+		}
+	}
+	return health.Fault{}, false
+}
+
+// holdings are the holds by device, in a stable order.
+func holdings(book *usage.Book) map[inventory.Key][]usage.Hold {
+	held := map[inventory.Key][]usage.Hold{}
+	for _, hold := range book.Holds() {
+		held[hold.Key] = append(held[hold.Key], hold)
+	}
+	for _, holds := range held {
+		slices.SortFunc(holds, func(a, b usage.Hold) int { return a.Since.Compare(b.Since) })
+	}
+	return held
+}
+
+// gone are the devices that containers hold and that their backend, though it is
+// configured, lists no more, as the rounds before last saw them.
+func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold, before *view) map[inventory.Key]*inventory.Device {
+	gone := map[inventory.Key]*inventory.Device{}
+	for key := range held {
+		if p.backend(key.Backend) == nil {
+			continue
+		}
+		if device := before.lastSeen(key); device != nil {
+			gone[key] = device
+		}
+	}
+	if len(gone) > 0 {
+		for _, backend := range snapshot.Backends {
+			for _, device := range backend.Devices {
+				delete(gone, device.Key)
+			}
+		}
+	}
+	return gone
+}
+
+// withHolds is the table with what follows from the holds. Resources without any
+// such unit are taken over as they are.
+func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) *resource.Table {
+	if len(held) == 0 {
+		return table
+	}
+	result := *table
+	result.Resources = slices.Clone(table.Resources)
+	for i, r := range table.Resources {
+		units := slices.Clone(r.Units)
+		for j := range units {
+			if fault, ok := heldElsewhere(r, held[units[j].Device.Key]); ok {
+				units[j].Verdict = health.Verdict{Faults: append(slices.Clone(units[j].Verdict.Faults), fault)}
+			}
+		}
+		units = append(units, goneUnits(r, held, gone)...)
+		if slices.EqualFunc(units, r.Units, func(a, b resource.Unit) bool {
+			return a.ID == b.ID && len(a.Verdict.Faults) == len(b.Verdict.Faults)
+		}) {
+			continue
+		}
+		changed := *r
+		changed.Units = units
+		result.Resources[i] = &changed
+	}
+	return &result
+}
+
+// goneUnits are the units of r that containers hold of devices which vanished.
+func goneUnits(r *resource.Resource, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) []resource.Unit {
+	var units []resource.Unit
+	for key, device := range gone {
+		for _, hold := range held[key] {
+			if hold.Resource == r.Name && !conflicts(r, hold) {
+				units = append(units, resource.Unit{ID: hold.Unit, Device: device, Verdict: goneVerdict(hold)})
+			}
+		}
+	}
+	slices.SortFunc(units, func(a, b resource.Unit) int { return strings.Compare(a.ID, b.ID) })
+	return units
+}
+
+func goneVerdict(hold usage.Hold) health.Verdict {
+	return health.Verdict{Faults: []health.Fault{{
+		Code: codeGone, Recovery: inventory.RecoverySelf, Since: hold.Since,
+		Message: "its backend lists it no more, but a container holds it",
+	}}}
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+)
+
+// renamed is oneBackend under another resource name, shared is it with replicas.
+var (
+	renamed = strings.Replace(oneBackend, "example.com/gpu", "example.com/big", 1)
+	shared  = strings.Replace(oneBackend, "{name: example.com/gpu}", "{name: example.com/gpu, replicas: 2}", 1)
+)
+
+// A device that a container holds is not given to another one because a change of
+// the configuration made it another unit, of which kubelet knows no holder. It is
+// free again when the holder is gone.
+func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, after, resource string
+		units, free             int // after the change: all, and those of devices that nobody holds
+	}{
+		"the resource is renamed":    {oneBackend, renamed, "example.com/big", 4, 3},
+		"replicas become exclusive":  {shared, oneBackend, gpu, 4, 3},
+		"exclusive becomes replicas": {oneBackend, shared, gpu, 8, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(c.before)
+			options := n.options()
+			options.Timing.Usage = quickUsage
+			n.startAgentWith(options)
+			n.eventually("registered", func() bool { return n.kubelet.Allocatable(gpu) >= 4 })
+			first, err := n.kubelet.Allocate(t.Context(), "first", "main", gpu, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			device := strings.TrimSuffix(strings.TrimSuffix(first.Devices[0], "::0"), "::1")
+			n.configure(c.after)
+			n.wantCounts(c.resource, c.units, c.free)
+			n.wantProblem(device, "held-elsewhere", first.Devices[0])
+			// Whoever asks for it by name, as kubelet may have before it heard, is refused.
+			unit := device
+			if c.units > 4 {
+				unit += "::0"
+			}
+			for range 3 {
+				second, err := n.kubelet.Allocate(t.Context(), "second", "main", c.resource, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if slices.Contains(second.Devices, unit) {
+					t.Errorf("device %s is held and given out again as %s", device, unit)
+				}
+				n.kubelet.Free("second")
+			}
+			n.kubelet.Free("first")
+			n.wantCounts(c.resource, c.units, c.units)
+		})
+	}
+}
+
+// A device that vanishes while a container holds it stays visible: to kubelet as
+// unhealthy, to the operator with its holder. It goes with the holder.
+func TestHeldDeviceThatVanishesStaysVisible(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	options := n.options()
+	options.Timing.Usage = quickUsage
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := allocation.Devices[0]
+	n.eventually("the holder has a name", func() bool {
+		holders := n.device(id).Holders
+		return len(holders) == 1 && holders[0].Pod == "pod"
+	})
+	n.scenario("devices: {" + id + ": {unplugged: true}}")
+	n.wantCounts(gpu, 4, 3)
+	n.wantProblem(id, "device-gone")
+	if holders := n.device(id).Holders; len(holders) != 1 {
+		t.Errorf("the vanished device has the holders %+v, want its pod", holders)
+	}
+	unhealthy := slices.ContainsFunc(n.kubelet.Devices(gpu), func(d kubelettest.Device) bool { return d.ID == id && !d.Healthy })
+	if !unhealthy {
+		t.Errorf("kubelet does not see %s as unhealthy", id)
+	}
+	n.kubelet.Free("pod")
+	n.wantCounts(gpu, 3, 3)
+	n.scenario("")
+	n.wantCounts(gpu, 4, 4)
+}
