@@ -12,7 +12,8 @@
 // filled in), valid, and never changes, so that no other package has to check a
 // field or know a default. [Schema] says the same to editors.
 //
-// The package does not decide what applies (that is the caller's choice of
-// [NodeConfig.Profile]), does not start anything, and does not look into a
+// A profile says by its nodeSelector and its priority on which nodes it applies.
+// The package does not decide which one does (package selection does, and
+// [NodeConfig.Profile] where nobody knows a node's labels), does not start anything, and does not look into a
 // backend's [Settings]: it only makes sure that they are one JSON object.
 package config

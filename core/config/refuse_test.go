@@ -67,7 +67,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
 		}},
 		"misspelt name is one mistake": {strings.Replace(with("", ""), "name: default", "nmae: default", 1), []string{
-			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, backends, resources`,
+			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
 			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
@@ -89,7 +89,7 @@ func TestRefused(t *testing.T) {
 		"fraction":           {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
 		"hexadecimal":        {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
 		"mapping for list":   {header + "profiles:\n  name: a\n", []string{"node.yaml:3: profiles: must be a list, is a mapping"}},
-		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, backends, resources, is empty"}},
+		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, nodeSelector, priority, backends, resources, is empty"}},
 		"list for string":    {with("", "class: [gpu]"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is a list`}},
 		"custom tag":         {with("", "class: !gpu x"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is of the type "!gpu"; put it in quotes`}},
 		"duration no unit":   {with("holdover: 10", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a duration with a unit, such as 10s or 1m30s, is "10"`}},

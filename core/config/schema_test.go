@@ -41,6 +41,12 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 	if ref, ok := schema["$ref"].(string); ok {
 		schema = root["$defs"].(map[string]any)[filepath.Base(ref)].(map[string]any)
 	}
+	if v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.Struct {
+		if !v.IsNil() {
+			t.Errorf("%s: the loader has a default, the schema none", path)
+		}
+		v = reflect.New(v.Type().Elem()).Elem()
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		properties := schema["properties"].(map[string]any)
@@ -64,7 +70,11 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 		return
 	case reflect.Slice:
 		if items, ok := schema["items"].(map[string]any); ok && v.Type().Elem().Kind() == reflect.Struct {
-			agree(t, root, items, v.Index(0), path+"[0]")
+			item := reflect.New(v.Type().Elem()).Elem()
+			if v.Len() > 0 {
+				item = v.Index(0)
+			}
+			agree(t, root, items, item, path+"[0]")
 			return
 		}
 	}
@@ -108,6 +118,7 @@ func TestSchemaEnums(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ got, want []string }{
 		"reset":        {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
+		"operator":     {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
 		"injection":    {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
 		"registration": {enum("resource", "registration"), []string{string(RegisterSocket), string(RegisterWatcher)}},
 	} {

@@ -23,14 +23,55 @@ type NodeConfig struct {
 // Profile says which backends run and which resources they become.
 type Profile struct {
 	// Name is a DNS label (RFC 1123), unique in the file. The one named
-	// "default" applies if none is chosen.
+	// "default" applies if no other is chosen.
 	Name string `yaml:"name"`
+	// NodeSelector says on which nodes the profile applies by itself: those whose
+	// labels it matches. Nil: on those that no other profile is for. Package
+	// selection has the rules.
+	NodeSelector *NodeSelector `yaml:"nodeSelector"`
+	// Priority decides between profiles that match the same node: the highest
+	// applies. Default 0; -1000000 to 1000000. It belongs to a nodeSelector.
+	Priority int `yaml:"priority"`
 	// Backends run side by side, each in a process of its own. At least one.
 	Backends []Backend `yaml:"backends"`
 	// Resources are tried in order; a device belongs to the first that selects
 	// it, and to no other.
 	Resources []Resource `yaml:"resources"`
 }
+
+// NodeSelector is a label selector as Kubernetes has it (metav1.LabelSelector):
+// all of it must match. An empty one matches every node.
+type NodeSelector struct {
+	// MatchLabels are labels that the node must have, with these values.
+	MatchLabels map[string]string `yaml:"matchLabels"`
+	// MatchExpressions are further requirements.
+	MatchExpressions []NodeRequirement `yaml:"matchExpressions"`
+}
+
+// NodeRequirement is what one label of the node must be.
+type NodeRequirement struct {
+	// Key is the label's.
+	Key      string       `yaml:"key"`
+	Operator NodeOperator `yaml:"operator"`
+	// Values are those that the operator compares with: at least one for NodeIn
+	// and NodeNotIn, none for the others.
+	Values []string `yaml:"values"`
+}
+
+// NodeOperator is how a label is compared.
+type NodeOperator string
+
+// The operators, those of metav1.LabelSelector.
+const (
+	// NodeIn wants the label, with one of the values.
+	NodeIn NodeOperator = "In"
+	// NodeNotIn wants none of the values; a node without the label matches.
+	NodeNotIn NodeOperator = "NotIn"
+	// NodeExists wants the label, with any value.
+	NodeExists NodeOperator = "Exists"
+	// NodeDoesNotExist wants no such label.
+	NodeDoesNotExist NodeOperator = "DoesNotExist"
+)
 
 // Backend is one backend process.
 type Backend struct {

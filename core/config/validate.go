@@ -14,6 +14,7 @@ const (
 	maxHoldover      = 24 * time.Hour
 	maxRecoveryDelay = time.Hour
 	maxReplicas      = 1000
+	maxPriority      = 1_000_000
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -87,6 +88,7 @@ func (v *validator) config(c *NodeConfig) {
 			v.check(at+".name", checkProfileName(p.Name))
 		}
 		v.unique(names, at+".name", p.Name)
+		v.placement(p, at)
 		v.profile(p, at)
 	}
 }

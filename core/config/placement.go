@@ -1,0 +1,87 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Matches reports whether a node with these labels is selected. A nil selector
+// selects none.
+func (s *NodeSelector) Matches(node map[string]string) bool {
+	if s == nil {
+		return false
+	}
+	selector := &metav1.LabelSelector{MatchLabels: s.MatchLabels}
+	for _, r := range s.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values,
+		})
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	// Validation has refused what gives an error.
+	return err == nil && compiled.Matches(labels.Set(node))
+}
+
+// placement checks where a profile applies.
+func (v *validator) placement(p *Profile, at string) {
+	v.integer(at+".priority", p.Priority, -maxPriority, maxPriority)
+	if p.NodeSelector == nil {
+		if p.Priority != 0 {
+			v.report(at+".priority", "has a meaning only with a nodeSelector")
+		}
+		return
+	}
+	at += ".nodeSelector"
+	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector.MatchLabels)) {
+		path := fieldPath(at+".matchLabels", key)
+		v.check(path, checkLabelKey(key))
+		v.check(path, checkLabelValue(p.NodeSelector.MatchLabels[key]))
+	}
+	for i, r := range p.NodeSelector.MatchExpressions {
+		v.requirement(r, itemPath(at+".matchExpressions", i))
+	}
+}
+
+func (v *validator) requirement(r NodeRequirement, at string) {
+	if v.required(at+".key", r.Key, ", the name of a label") {
+		v.check(at+".key", checkLabelKey(r.Key))
+	}
+	if !v.required(at+".operator", string(r.Operator), ": In, NotIn, Exists or DoesNotExist") {
+		return
+	}
+	oneOf(v, at+".operator", r.Operator, NodeIn, NodeNotIn, NodeExists, NodeDoesNotExist)
+	switch r.Operator {
+	case NodeIn, NodeNotIn:
+		if len(r.Values) == 0 {
+			v.report(at+".values", "at least one value is required with the operator %s", r.Operator)
+		}
+	case NodeExists, NodeDoesNotExist:
+		if len(r.Values) > 0 {
+			v.report(at+".values", "must not be given with the operator %s", r.Operator)
+		}
+	}
+	for i, value := range r.Values {
+		v.check(itemPath(at+".values", i), checkLabelValue(value))
+	}
+}
+
+func checkLabelKey(key string) error {
+	if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+		return fmt.Errorf("%s is not the name of a label, such as example.com/accelerator: %s", show(key), strings.Join(problems, "; "))
+	}
+	return nil
+}
+
+func checkLabelValue(value string) error {
+	if len(validation.IsValidLabelValue(value)) > 0 {
+		return fmt.Errorf("the value of a label is letters, digits, dashes, underscores and dots, with a letter or digit at both ends, at most %d, is %s",
+			validation.LabelValueMaxLength, show(value))
+	}
+	return nil
+}
