@@ -1,0 +1,9 @@
+// Package cluster is the way to the Kubernetes API server: where it is, who we
+// are there, and the few requests that the agent makes, all over one HTTP
+// client. It asks for the metadata of one Node and never for its status, and
+// writes Events.
+//
+// The package decides nothing and retries nothing: its callers have the deadlines
+// and the backoff. It knows only the types that it needs, because a client for
+// every API of Kubernetes costs each node more memory than the agent itself.
+package cluster

@@ -1,0 +1,237 @@
+package events_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/events"
+)
+
+// sink is an API server in memory.
+type sink struct {
+	mu      sync.Mutex
+	err     error // of every call
+	calls   int
+	created []corev1.Event
+	patches []string
+	gone    bool // it has forgotten what is patched
+}
+
+func (s *sink) CreateEvent(_ context.Context, event *corev1.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls++; s.err != nil {
+		return s.err
+	}
+	s.created = append(s.created, *event)
+	return nil
+}
+
+func (s *sink) PatchEvent(_ context.Context, _, name string, patch []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch s.calls++; {
+	case s.err != nil:
+		return s.err
+	case s.gone:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name)
+	}
+	s.patches = append(s.patches, string(patch))
+	return nil
+}
+
+func (s *sink) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// inBubble runs a recorder in a bubble of time, with what it logs.
+func inBubble(t *testing.T, test func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s, log := &sink{}, &bytes.Buffer{}
+		r := events.New(events.Options{Sink: s, Node: "node-1", Log: slog.New(slog.NewTextHandler(log, nil))})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		test(t, s, r, log)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Verifies what reaches an API server over a real connection: the object, the
+// reason, the type and the message, and that a repetition is counted up.
+func TestAgainstServer(t *testing.T) {
+	server := clustertest.New(t, "node-1", nil)
+	r := events.New(events.Options{Sink: server.Client(t), Node: "node-1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	r.Record(events.ProfileApplied, "profile %s is applied", "gpu")
+	r.Record(events.DeviceUnhealthy, "device %s failed", "d-1")
+	r.Record(events.ProfileApplied, "profile %s is applied", "gpu")
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(30 * time.Second); server.Requests("patch") < 1 || server.Events()[0].Count < 2; {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("got %+v", server.Events())
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	all := server.Events()
+	if len(all) != 2 {
+		t.Fatalf("%d Events, want 2", len(all))
+	}
+	got := all[0]
+	if got.Reason != "ProfileApplied" || got.Type != "Normal" || got.Message != "profile gpu is applied" || got.Count != 2 ||
+		got.InvolvedObject.Kind != "Node" || got.InvolvedObject.Name != "node-1" || got.Source.Component != "accelmux" || got.FirstTimestamp.IsZero() {
+		t.Errorf("got %+v", got)
+	}
+	if all[1].Type != "Warning" {
+		t.Errorf("a failure is of the type %s", all[1].Type)
+	}
+}
+
+// Verifies that an API server which is away costs a few tries and a line in the
+// log, never the caller's time, and that Events are written again when it is back.
+func TestAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
+		s.fail(errors.New("connection refused"))
+		start := time.Now()
+		for i := range 200 {
+			r.Record([]events.Reason{events.BackendFailed, events.DeviceUnhealthy, events.DeviceRecovered, events.ProfileRefused, events.ProfileApplied,
+				events.ConfigurationRefused, events.BackendQuarantined, "A", "B"}[i%9], "number %d", i)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("recording took %v", took)
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if s.calls == 0 || s.calls > 66*5 {
+			t.Errorf("%d tries for 65 Events", s.calls)
+		}
+		if text := log.String(); !strings.Contains(text, "Event dropped: too many wait") || !strings.Contains(text, `msg="Event dropped" reason=BackendFailed message="number 0"`) {
+			t.Errorf("log:\n%s", text)
+		}
+		if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "Node node-1 cannot be written: connection refused") {
+			t.Errorf("notes %q", notes)
+		}
+		s.fail(nil)
+		r.Record(events.ProfileApplied, "back")
+		synctest.Wait()
+		if len(s.created) != 1 || s.created[0].Message != "back" || len(r.Notes()) != 0 {
+			t.Errorf("created %v, notes %q", s.created, r.Notes())
+		}
+	})
+}
+
+// Verifies that what cannot succeed is not tried again.
+func TestForbidden(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
+		s.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights")))
+		r.Record(events.ProfileApplied, "one")
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if s.calls != 1 || !strings.Contains(log.String(), "no rights") {
+			t.Errorf("%d tries, log %s", s.calls, log.String())
+		}
+	})
+}
+
+// Verifies that a reason that comes without end is limited and leaves the others
+// their room.
+func TestRate(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
+		for i := range 60 {
+			r.Record(events.DeviceUnhealthy, "device %d", i)
+		}
+		r.Record(events.ProfileRefused, "important")
+		synctest.Wait()
+		if got := len(s.created); got != 11 || s.created[10].Message != "important" {
+			t.Errorf("%d Events, want 10 of the one reason and the other", got)
+		}
+		if got := strings.Count(log.String(), "come too fast"); got != 1 {
+			t.Errorf("%d lines in the log, want one:\n%s", got, log.String())
+		}
+		<-time.After(3*time.Minute + time.Second)
+		for i := range 60 {
+			r.Record(events.DeviceUnhealthy, "later %d", i)
+		}
+		synctest.Wait()
+		if got := len(s.created); got != 14 {
+			t.Errorf("%d Events three minutes later, want 14", got)
+		}
+	})
+}
+
+// Verifies that the same Event is counted up for a while, written anew after that,
+// and when the server has forgotten it.
+func TestRepetition(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, _ *bytes.Buffer) {
+		record := func() { r.Record(events.BackendFailed, "it crashed"); synctest.Wait() }
+		record()
+		<-time.After(20 * time.Minute)
+		record()
+		<-time.After(20 * time.Minute)
+		record()
+		if len(s.created) != 1 || len(s.patches) != 2 || !strings.Contains(s.patches[1], `"count":3`) {
+			t.Errorf("created %d, patches %q", len(s.created), s.patches)
+		}
+		<-time.After(31 * time.Minute)
+		record()
+		if len(s.created) != 2 {
+			t.Errorf("%d Events after half an hour of quiet, want a second one", len(s.created))
+		}
+		s.mu.Lock()
+		s.gone = true
+		s.mu.Unlock()
+		record()
+		if len(s.created) != 3 {
+			t.Errorf("%d Events after the server forgot, want a third one", len(s.created))
+		}
+	})
+}
+
+// Verifies that a long message is cut at a character, and that a nil recorder
+// takes everything.
+func TestLongMessage(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, _ *bytes.Buffer) {
+		for shift := range 4 {
+			r.Record(events.ProfileRefused, "%s%s", strings.Repeat("x", shift), strings.Repeat("é", 2000))
+		}
+		synctest.Wait()
+		for _, e := range s.created {
+			if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é ...") {
+				t.Errorf("%d bytes, valid %v: %s", len(e.Message), utf8.ValidString(e.Message), fmt.Sprint(e.Message[1000:]))
+			}
+		}
+	})
+	var none *events.Recorder
+	none.Record(events.ProfileApplied, "nobody listens")
+	if none.Notes() != nil {
+		t.Error("a nil recorder has notes")
+	}
+}
