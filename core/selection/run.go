@@ -1,0 +1,203 @@
+package selection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// errBrief says that a watch ended at once, which no server means to do.
+var errBrief = errors.New("the API server, or something in between, ended the connection at once")
+
+// Run watches until ctx ends:
+//
+//	   ┌──────── pause ◄── failed, or expired: from the beginning
+//	   ▼                                  ▲
+//	watch, from the beginning ────────────┤
+//	or from the version last seen         │
+//	   ▲                                  ▼
+//	   └──────── a short, random pause ◄── ended in time
+//
+// A watch from the beginning delivers the Node as it is first, so that nothing has
+// to be read or listed. (To read the Node and to watch from its version would not
+// do: an old version of an object that rarely changes is one that the server no
+// longer watches from.)
+func (w *Watcher) Run(ctx context.Context) error {
+	var keeper sync.WaitGroup
+	keeper.Go(func() { w.keep(ctx) })
+	defer keeper.Wait()
+	pause(ctx, rand.N(w.opts.Timing.Spread))
+	retry := newBackoff(w.opts.Timing)
+	var at position
+	for ctx.Err() == nil {
+		started := time.Now()
+		err := w.follow(ctx, &at)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			retry.reset()
+			pause(ctx, rand.N(w.opts.Timing.Spread))
+			continue
+		case time.Since(started) > w.opts.Timing.BackoffLimit:
+			retry.reset() // it went well for long
+		}
+		if expired(err) {
+			at.version = ""
+		} else {
+			w.trouble(w.diagnose(err))
+		}
+		pause(ctx, retry.next())
+	}
+	return nil
+}
+
+// position is how far the watch got.
+type position struct {
+	// version is what to watch from; "" for the beginning.
+	version string
+	// absent says that there is no such Node as far as is known.
+	absent bool
+}
+
+// follow takes in what a watch delivers until it ends; nil if the server ended it
+// without an error.
+func (w *Watcher) follow(ctx context.Context, at *position) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lifetime := w.opts.Timing.Lifetime + rand.N(w.opts.Timing.Lifetime)
+	// A server that does not answer, and one that does not end the watch when it
+	// should, are gone.
+	limit := time.AfterFunc(w.opts.Timing.Deadline, cancel)
+	defer limit.Stop()
+	events, err := w.opts.Nodes.WatchNode(ctx, w.opts.Node, at.version, lifetime)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	began := time.Now()
+	limit.Reset(lifetime + w.opts.Timing.Deadline)
+	w.report(at)
+	var silence <-chan time.Time
+	if at.version == "" {
+		silence = time.After(w.opts.Timing.Silence)
+	}
+	for {
+		select {
+		case <-silence:
+			at.absent = true
+			w.report(at)
+		case event, ok := <-events.ResultChan():
+			switch {
+			case !ok && time.Since(began) < w.opts.Timing.Backoff:
+				return errBrief
+			case !ok:
+				return nil
+			}
+			if err := w.event(event, at); err != nil {
+				return err
+			}
+			if event.Type != watch.Bookmark {
+				silence = nil
+			}
+		}
+	}
+}
+
+// report says how it is while the watch runs.
+func (w *Watcher) report(at *position) {
+	if at.absent {
+		w.trouble(w.diagnose(apierrors.NewNotFound(nodes, w.opts.Node)))
+	} else {
+		w.trouble(trouble{})
+	}
+}
+
+// nodes is what the server calls them.
+var nodes = schema.GroupResource{Resource: "nodes"}
+
+// event takes in one event of the watch.
+func (w *Watcher) event(event watch.Event, at *position) error {
+	if event.Type == watch.Error {
+		return apierrors.FromObject(event.Object)
+	}
+	node, ok := event.Object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return fmt.Errorf("the watch delivered an object of the type %T", event.Object)
+	}
+	at.version = node.ResourceVersion
+	if event.Type != watch.Bookmark {
+		at.absent = event.Type == watch.Deleted
+		w.report(at)
+	}
+	if event.Type == watch.Added || event.Type == watch.Modified {
+		w.take(node.Labels)
+	}
+	return nil
+}
+
+// expired reports whether the watch has to begin anew because the server no longer
+// has what followed the version.
+func expired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// trouble is why the labels may be out of date; the zero value is none.
+type trouble struct {
+	// kind is the same for errors of the same kind, whose text may differ, so that
+	// each kind is logged once.
+	kind string
+	// text is a sentence for the operator.
+	text string
+}
+
+// diagnose says what an error means for the operator.
+func (w *Watcher) diagnose(err error) trouble {
+	at := "the labels of Node " + w.opts.Node + " can't be watched: "
+	switch {
+	case apierrors.IsNotFound(err):
+		return trouble{"absent", "the cluster has no Node " + w.opts.Node + ": it was deleted, or the name (--node-name) is another"}
+	case apierrors.IsForbidden(err):
+		return trouble{"forbidden", at + "the API server forbids it; this agent's account needs the verb watch on nodes"}
+	case apierrors.IsUnauthorized(err):
+		return trouble{"unauthorized", at + "the API server does not accept this agent's credentials"}
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return trouble{"away", at + "the API server does not answer"}
+	}
+	return trouble{"away", at + err.Error()}
+}
+
+// backoff are the pauses between tries: doubling, half of each random.
+type backoff struct {
+	least, most, now time.Duration
+}
+
+func newBackoff(t Timing) *backoff {
+	return &backoff{least: t.Backoff, most: t.BackoffLimit, now: t.Backoff}
+}
+
+func (b *backoff) next() time.Duration {
+	d := b.now
+	b.now = min(2*b.now, b.most)
+	return d/2 + rand.N(d/2+1)
+}
+
+func (b *backoff) reset() { b.now = b.least }
+
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
