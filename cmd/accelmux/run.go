@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,13 +10,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/cluster"
 )
 
 func newRunCommand() *cobra.Command {
 	var options agent.Options
-	var level, format string
+	var level, format, kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent on this node",
@@ -23,7 +26,11 @@ func newRunCommand() *cobra.Command {
 backends, registers its resources with kubelet, and serves them.
 
 The configuration file is watched: a change takes effect at once, a bad one is
-refused and the last good one stays in force ("accelmux status" says so).`,
+refused and the last good one stays in force ("accelmux status" says so).
+
+In a pod, or with --kubeconfig, the agent watches the labels of its own Node: they
+choose the profile, unless --profile does, and a change of them takes effect at
+once. What an operator must know is written as Events on the Node.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: cobra.NoArgs,
@@ -33,13 +40,14 @@ refused and the last good one stays in force ("accelmux status" says so).`,
 				return err
 			}
 			options.Log = log
-			return runAgent(cmd.Context(), options)
+			return runInCluster(cmd.Context(), options, kubeconfig)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.ConfigPath, "config", defaultConfig, "node configuration `file`")
-	flags.StringVar(&options.Profile, "profile", "", "`name` of the profile to apply (default: the only one, or the one called default)")
-	flags.StringVar(&options.NodeName, "node-name", hostname(), "`name` of this node")
+	flags.StringVar(&options.Profile, "profile", "", "`name` of the profile to apply, whatever the node's labels (default: the one that they choose; without an API server the only one, or the one called default)")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, else none)")
+	flags.StringVar(&options.NodeName, "node-name", hostname(), "`name` of this node, as the API server knows it")
 	flags.StringVar(&options.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
 	flags.StringVar(&options.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
 	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart, and for the admin socket")
@@ -51,10 +59,34 @@ refused and the last good one stays in force ("accelmux status" says so).`,
 	flags.StringVar(&format, "log-format", "text", "log `format`: text, json")
 	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "backend-dir", "sysfs", "devfs", "procfs")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
+	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
 	return cmd
+}
+
+// runInCluster runs with the API server, if there is one.
+func runInCluster(ctx context.Context, options agent.Options, kubeconfig string) error {
+	// Client libraries log through klog.
+	klog.SetSlogLogger(options.Log)
+	config, err := cluster.Config(kubeconfig)
+	switch {
+	case errors.Is(err, cluster.ErrNone):
+		return runAgent(ctx, options)
+	case err != nil && kubeconfig == "" && options.Profile != "":
+		options.Log.Warn("no Events are written on the Node", "error", err)
+		return runAgent(ctx, options)
+	case err != nil:
+		return err
+	}
+	client, err := cluster.Connect(config)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	options.Cluster = client
+	return runAgent(ctx, options)
 }
 
 // runAgent runs until ctx ends. Being told to stop is success.

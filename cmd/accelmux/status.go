@@ -21,7 +21,7 @@ about everything that is wrong. Exits with 0 also when there are problems.`,
 
 func statusTable(w *tabwriter.Writer, r status.Report) {
 	fmt.Fprintf(w, "accelmux %s on %s, pid %d, up %s\n", r.Version, r.Node, r.PID, age(r.StartedAt))
-	fmt.Fprintf(w, "configuration %s, profile %s, in force for %s\n", r.Config.Path, r.Config.Profile, age(r.Config.AppliedAt))
+	fmt.Fprintf(w, "configuration %s, %s\n", r.Config.Path, profileLine(r.Config))
 	fmt.Fprintln(w)
 	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "VERSION")
 	for _, b := range r.Backends {
@@ -45,6 +45,18 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, "  "+problemLine(p))
 	}
+}
+
+// profileLine says which profile is in force, since when, and why.
+func profileLine(c status.Config) string {
+	if c.Profile == "" {
+		return "no profile in force: " + c.Reason
+	}
+	line := fmt.Sprintf("profile %s, in force for %s", c.Profile, age(c.AppliedAt))
+	if c.Reason != "" {
+		line += ": " + c.Reason
+	}
+	return line
 }
 
 // problemLine is the sentence with where it belongs in front.

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/cluster"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/usage"
 )
@@ -24,9 +27,13 @@ import (
 type Options struct {
 	// ConfigPath is the node configuration file; it is watched.
 	ConfigPath string
-	// Profile is the profile to apply; "" as config.NodeConfig.Profile says.
+	// Profile is the profile to apply; "" for the one that package selection
+	// chooses.
 	Profile  string
 	NodeName string
+	// Cluster is the API server: for the node's labels, unless Profile is set, and
+	// for Events. Nil: there is none. It stays the caller's.
+	Cluster *cluster.Client
 	// KubeletDir is kubelet's root: device-plugins, plugins_registry and
 	// pod-resources are below it.
 	KubeletDir string
@@ -60,6 +67,8 @@ type Timing struct {
 	ReleaseBackoff time.Duration
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
 	UsagePoll  time.Duration
+	Selection  selection.Timing
+	Events     events.Timing
 	Usage      usage.Timing
 	Supervisor supervisor.Timing
 	Plugin     deviceplugin.Timing
@@ -70,8 +79,14 @@ type Agent struct {
 	opts      Options
 	log       *slog.Logger
 	startedAt time.Time
-	// loaded is the configuration that Open read.
+	// loaded is the newest good configuration, of Open and then of follow.
 	loaded *config.NodeConfig
+	// selection knows the node's labels; nil if they don't count.
+	selection *selection.Watcher
+	// unchosen is why no profile can be chosen, for status; nil or "" if one can.
+	unchosen atomic.Pointer[string]
+	// events writes Events; nil without an API server.
+	events *events.Recorder
 
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -106,10 +121,6 @@ func Open(opts Options) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := newPlan(loaded, opts.Profile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", opts.ConfigPath, err)
-	}
 	a := &Agent{
 		opts:      opts,
 		log:       opts.Log,
@@ -117,10 +128,15 @@ func Open(opts Options) (_ *Agent, err error) {
 		loaded:    loaded,
 		inventory: inventory.NewStore(time.Now),
 		gate:      newGate(),
-		journal:   journal{log: opts.Log},
 		wake:      make(chan struct{}, 1),
 
 		descriptions: descriptions{of: map[string]described{}},
+	}
+	if a.fixed() {
+		// A wrong name is told at once, before anything is touched.
+		if _, err := selection.Named(loaded, opts.Profile); err != nil {
+			return nil, fmt.Errorf("%s: %w", opts.ConfigPath, err)
+		}
 	}
 	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state directory: %w", err)
@@ -137,6 +153,12 @@ func Open(opts Options) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.resets = newResets(a)
+	a.openCluster()
+	a.journal = journal{log: opts.Log, events: a.events}
+	first, err := a.firstPlan()
+	if err != nil {
+		return nil, err
+	}
 	a.plans.start(first)
 	return a, nil
 }

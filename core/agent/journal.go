@@ -4,7 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // journalLines bounds what one round may log, device by device.
@@ -14,6 +16,10 @@ const journalLines = 32
 // lost, fails or comes back without a word.
 type journal struct {
 	log *slog.Logger
+	// events takes what is worth an Event on the Node; nil for nowhere.
+	events *events.Recorder
+	// seen are the backends' statuses as of the last round.
+	seen map[string]supervisor.Status
 	// left is how many lines this round may still log; silent counts the rest.
 	left, silent int
 }
@@ -48,11 +54,31 @@ func (j *journal) compare(before, after *view, device *inventory.Device) {
 		fault := now.Faults[0]
 		j.line(slog.LevelWarn, "device unhealthy", device.Key,
 			"code", fault.Code, "message", fault.Message, "recovery", fault.Recovery.String())
+		j.events.Record(events.DeviceUnhealthy, "device %s of backend %s is unhealthy: %s: %s (needs: %s)",
+			device.ID, device.Backend, fault.Code, fault.Message, fault.Recovery)
 	case !was && now.Healthy:
 		j.line(slog.LevelInfo, "device healthy again", device.Key)
+		j.events.Record(events.DeviceRecovered, "device %s of backend %s is healthy again", device.ID, device.Backend)
 	case !known:
 		j.line(slog.LevelInfo, "device found", device.Key, "class", device.Class)
 	}
+}
+
+// backends records what became of the backends since the last round; the
+// supervisor has logged it.
+func (j *journal) backends(statuses []supervisor.Status) {
+	now := make(map[string]supervisor.Status, len(statuses))
+	for _, s := range statuses {
+		now[s.Name] = s
+		before := j.seen[s.Name]
+		switch {
+		case s.State == supervisor.Quarantined && before.State != supervisor.Quarantined:
+			j.events.Record(events.BackendQuarantined, "backend %s is quarantined: %s", s.Name, s.LastError)
+		case s.LastError != "" && s.LastErrorAt.After(before.LastErrorAt):
+			j.events.Record(events.BackendFailed, "backend %s failed: %s", s.Name, s.LastError)
+		}
+	}
+	j.seen = now
 }
 
 // problems logs sentences that were not there before.

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -16,21 +17,22 @@ import (
 type plan struct {
 	profile *config.Profile
 	mapper  *resource.Mapper
+	// reason is why the profile was chosen.
+	reason string
 	// made is when the configuration was loaded.
 	made time.Time
 }
 
-func newPlan(loaded *config.NodeConfig, name string) (*plan, error) {
-	profile, err := loaded.Profile(name)
+func newPlan(choice selection.Choice) (*plan, error) {
+	mapper, err := resource.Compile(choice.Profile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("profile %s: %w", choice.Profile.Name, err)
 	}
-	mapper, err := resource.Compile(profile)
-	if err != nil {
-		return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
-	}
-	return &plan{profile: profile, mapper: mapper, made: time.Now()}, nil
+	return &plan{profile: choice.Profile, mapper: mapper, reason: choice.Reason, made: time.Now()}, nil
 }
+
+// idle reports whether the plan is to do nothing: no profile is chosen yet.
+func (p *plan) idle() bool { return len(p.profile.Backends) == 0 }
 
 // backend returns the configuration of one backend, or nil.
 func (p *plan) backend(name string) *config.Backend {

@@ -50,6 +50,7 @@ func (a *Agent) poke() {
 // returns when the next one is due though nothing changes; zero means never.
 func (a *Agent) reconcile(ctx context.Context) time.Time {
 	next := a.advance()
+	a.journal.backends(a.supervisor.Status())
 	if a.plans.held() {
 		return next
 	}
@@ -83,7 +84,7 @@ func (a *Agent) advance() time.Time {
 		}
 		a.supervisor.Apply(a.plans.specs())
 		if current := a.plans.inForce(); current != before {
-			a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", current.profile.Name)
+			a.applied(current)
 			a.adopt()
 			a.poke()
 			return time.Time{}

@@ -16,11 +16,11 @@ func (a *Agent) Report() status.Report {
 	report := status.Report{
 		Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
 		Config: status.Config{
-			Path: a.opts.ConfigPath, Profile: current.profile.Name, AppliedAt: applied, Refused: refused,
+			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: current.reason, AppliedAt: applied, Refused: refused,
 		},
 		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{},
 	}
-	a.reportNode(&report, waits, refused)
+	a.reportNode(&report, waits, refused, a.choiceNotes(current))
 	v := a.view.Load()
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
@@ -29,13 +29,13 @@ func (a *Agent) Report() status.Report {
 }
 
 // reportNode adds what is wrong with the agent itself.
-func (a *Agent) reportNode(report *status.Report, waits, refused string) {
+func (a *Agent) reportNode(report *status.Report, waits, refused string, choice []string) {
 	if refused != "" {
 		report.Problems = append(report.Problems, status.Problem{
 			Message: "the configuration file is refused, the last good one stays in force: " + refused,
 		})
 	}
-	notes := slices.Concat(a.health.Notes(), a.book.Notes(), a.cdi.Notes())
+	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes())
 	if waits != "" {
 		notes = append(notes, waits)
 	}

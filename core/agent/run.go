@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -44,6 +46,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	part("watch the CDI directory", a.cdi.Run)
 	part("serve kubelet", a.plugin.Run)
 	part("serve status", status.NewServer(a.opts.StateDir, a, a.log).Run)
+	if a.selection != nil {
+		part("watch the node's labels", a.selection.Run)
+	}
+	if a.events != nil {
+		part("write Events", a.events.Run)
+	}
+	if first := a.plans.inForce(); !first.idle() {
+		a.applied(first)
+	}
 	a.supervisor.Apply(a.plans.specs())
 	a.running.Go(func() { a.loop(ctx) })
 
@@ -67,13 +78,16 @@ func (a *Agent) close() error {
 	return errors.Join(err, a.cdi.Close(a.book.Held), a.book.Close(), a.health.Close(), a.unlock())
 }
 
-// follow takes on each new configuration, or notes why not.
-func (a *Agent) follow(ctx context.Context, events <-chan config.Event) error {
+// follow takes on each new configuration, or notes why not, and follows the
+// node's labels.
+func (a *Agent) follow(ctx context.Context, files <-chan config.Event) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case event, ok := <-events:
+		case <-a.selection.Changed():
+			a.choose()
+		case event, ok := <-files:
 			if !ok {
 				return nil
 			}
@@ -84,20 +98,18 @@ func (a *Agent) follow(ctx context.Context, events <-chan config.Event) error {
 
 func (a *Agent) take(event config.Event) {
 	err := event.Err
-	var next *plan
-	if err == nil {
-		next, err = newPlan(event.Config, a.opts.Profile)
+	if err == nil && a.fixed() {
+		_, err = selection.Named(event.Config, a.opts.Profile)
 	}
 	if err != nil {
 		a.log.Error("configuration refused, the last good one stays in force", "path", a.opts.ConfigPath, "error", err)
+		a.events.Record(events.ConfigurationRefused, "the configuration is refused, the last good one stays in force: %v", err)
 		a.plans.refuse(err)
 		return
 	}
-	a.switching.Lock()
-	defer a.switching.Unlock()
-	a.plans.propose(next, a.opts.Timing.SwitchLimit)
-	a.supervisor.Apply(a.plans.specs())
-	a.poke()
+	a.plans.refuse(nil)
+	a.loaded = event.Config
+	a.choose()
 }
 
 // statuses are the supervisor's, by backend.

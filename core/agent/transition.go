@@ -70,7 +70,6 @@ func (p *plans) start(first *plan) {
 func (p *plans) propose(next *plan, limit time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refused = ""
 	if p.stage == reconfiguring {
 		p.queued, p.queuedLimit = next, limit
 		return
@@ -83,12 +82,36 @@ func (p *plans) begin(next *plan, deadline time.Time) {
 	p.next, p.queued, p.stage, p.waits, p.deadline = next, nil, starting, "", deadline
 }
 
-// refuse notes why the newest configuration is not taken on. A switch that is
-// going on goes on.
+// explain reports whether the profile that is in force, or is on its way to that,
+// is the one of next: then it only gets the newest reason.
+func (p *plans) explain(next *plan) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	target := &p.current
+	switch {
+	case p.queued != nil:
+		target = &p.queued
+	case p.next != nil:
+		target = &p.next
+	}
+	if (*target).profile != next.profile {
+		return false
+	}
+	explained := **target
+	explained.reason = next.reason
+	*target = &explained
+	return true
+}
+
+// refuse notes why the newest configuration is not taken on; nil that it is. A
+// switch that is going on goes on.
 func (p *plans) refuse(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.refused = err.Error()
+	p.refused = ""
+	if err != nil {
+		p.refused = err.Error()
+	}
 }
 
 // inForce is the plan in force.
@@ -131,6 +154,9 @@ func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (m
 
 // startBlocked says what the first stage waits for; "" if for nothing.
 func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Time) string {
+	if p.current.idle() {
+		return "" // nothing can be lost
+	}
 	stops := p.stopped()
 	for _, b := range p.next.profile.Backends {
 		status := statuses[b.Name]

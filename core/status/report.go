@@ -22,8 +22,11 @@ type Report struct {
 
 // Config is the configuration in force.
 type Config struct {
-	Path    string `json:"path"`
+	Path string `json:"path"`
+	// Profile is "" while none is chosen.
 	Profile string `json:"profile"`
+	// Reason says why that profile was chosen, as a clause.
+	Reason string `json:"reason,omitempty"`
 	// AppliedAt is when the configuration in force was taken on.
 	AppliedAt time.Time `json:"appliedAt"`
 	// Refused says why a newer file was not taken on; "" if the file is in force.

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/selection"
+)
+
+// fixed reports whether the node's labels don't count: a profile is named, or
+// there is nobody to ask for them.
+func (a *Agent) fixed() bool { return a.opts.Profile != "" || a.opts.Cluster == nil }
+
+// openCluster makes what needs the API server, if there is one. It does not
+// contact it.
+func (a *Agent) openCluster() {
+	if a.opts.Cluster == nil {
+		return
+	}
+	a.events = events.New(events.Options{
+		Sink: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
+	})
+	if a.fixed() {
+		return
+	}
+	a.selection = selection.Open(selection.Options{
+		Nodes: a.opts.Cluster, Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
+		Log: a.log, Timing: a.opts.Timing.Selection,
+	})
+}
+
+// pick chooses by the newest configuration and the newest labels.
+func (a *Agent) pick() (*plan, error) {
+	var choice selection.Choice
+	var err error
+	if a.fixed() {
+		choice, err = selection.Named(a.loaded, a.opts.Profile)
+	} else {
+		choice, err = selection.Choose(a.loaded, a.selection.Labels())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(choice)
+}
+
+// firstPlan is what is in force from the start. Where labels count and no profile
+// can be chosen, it is the one that ran last, or nothing until there is a choice.
+func (a *Agent) firstPlan() (*plan, error) {
+	first, err := a.pick()
+	if err == nil || a.fixed() {
+		return first, err
+	}
+	a.refuseChoice(err)
+	if last := a.selection.Last(); last != "" {
+		if profile, lastErr := a.loaded.Profile(last); lastErr == nil {
+			return newPlan(selection.Choice{Profile: profile, Reason: "it ran before the agent was restarted"})
+		}
+	}
+	return newPlan(selection.Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"})
+}
+
+// choose chooses again, after the configuration or the labels changed. Without a
+// choice, what runs stays.
+func (a *Agent) choose() {
+	next, err := a.pick()
+	if err != nil {
+		a.refuseChoice(err)
+		return
+	}
+	a.unchosen.Store(nil)
+	a.switching.Lock()
+	defer a.switching.Unlock()
+	if a.plans.explain(next) {
+		return
+	}
+	a.plans.propose(next, a.opts.Timing.SwitchLimit)
+	a.supervisor.Apply(a.plans.specs())
+	a.poke()
+}
+
+// refuseChoice says why no profile can be chosen.
+func (a *Agent) refuseChoice(err error) {
+	text := err.Error()
+	if before := a.unchosen.Swap(&text); before != nil && *before == text {
+		return
+	}
+	if errors.Is(err, selection.ErrUnknown) {
+		a.log.Info("no profile is chosen before the node's labels are known", "node", a.opts.NodeName)
+		return
+	}
+	a.log.Error("no profile can be chosen, what runs stays", "node", a.opts.NodeName, "error", err)
+	a.events.Record(events.ProfileRefused, "no profile can be chosen, what runs stays: %v", err)
+}
+
+// choiceNotes are what status says of the choice.
+func (a *Agent) choiceNotes(current *plan) []string {
+	var notes []string
+	if unchosen := a.unchosen.Load(); unchosen != nil {
+		stays := "profile " + current.profile.Name + " stays in force"
+		if current.idle() {
+			stays = "nothing runs until one can"
+		}
+		notes = append(notes, "no profile can be chosen, "+stays+": "+*unchosen)
+	}
+	notes = append(notes, a.selection.Notes()...)
+	return append(notes, a.events.Notes()...)
+}
+
+// applied says that a plan is in force.
+func (a *Agent) applied(current *plan) {
+	name := current.profile.Name
+	a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", name, "reason", current.reason)
+	a.selection.Remember(name)
+	a.events.Record(events.ProfileApplied, "profile %s is applied: %s", name, current.reason)
+}
