@@ -165,7 +165,7 @@ func TestBadLabelKeepsWhatRuns(t *testing.T) {
 	n.mark(gpu)
 
 	// A good file chooses again by the labels that are known.
-	n.configure(strings.Replace(byLabel, "vendor: red", "vendor: blue", 1)+"    # two of the same rank\n")
+	n.configure(strings.Replace(byLabel, "vendor: red", "vendor: blue", 1) + "    # two of the same rank\n")
 	n.wantProblem("profile blue stays in force", "red and blue")
 	n.configure(strings.NewReplacer("vendor: red}}", "vendor: blue}}\n    priority: 5").Replace(byLabel))
 	n.wantProfile("red", "with the highest priority of 2 that do, 5")
