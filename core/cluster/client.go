@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,16 +84,26 @@ func (c *Client) WatchNode(ctx context.Context, name, version string, lifetime t
 		AllowWatchBookmarks: true,
 		TimeoutSeconds:      &seconds,
 	}
-	return c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).
+	events, err := c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).
 		SetHeader("Accept", metadataOnly).MaxRetries(0).Watch(ctx)
+	return events, brief(err)
 }
 
 // CreateEvent writes a new Event.
 func (c *Client) CreateEvent(ctx context.Context, event *corev1.Event) error {
-	return c.core.Post().Namespace(event.Namespace).Resource("events").Body(event).MaxRetries(0).Do(ctx).Error()
+	return brief(c.core.Post().Namespace(event.Namespace).Resource("events").Body(event).MaxRetries(0).Do(ctx).Error())
 }
 
 // PatchEvent changes an Event by a JSON merge patch (RFC 7386).
 func (c *Client) PatchEvent(ctx context.Context, namespace, name string, patch []byte) error {
-	return c.core.Patch(types.MergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).MaxRetries(0).Do(ctx).Error()
+	return brief(c.core.Patch(types.MergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).MaxRetries(0).Do(ctx).Error())
+}
+
+// brief leaves the address with all its parameters out of an error.
+func brief(err error) error {
+	var at *url.Error
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }

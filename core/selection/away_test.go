@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -23,10 +24,12 @@ type nodes struct {
 	// mute makes it take requests and never answer; away refuses them; brief ends
 	// each watch at once.
 	mute, away, brief bool
-	calls             []time.Time
-	beginnings        int
-	running           []*watch.FakeWatcher
-	lifetimes         []time.Duration
+	// expired makes it forget what followed any version.
+	expired    bool
+	calls      []time.Time
+	beginnings int
+	running    []*watch.FakeWatcher
+	lifetimes  []time.Duration
 }
 
 func (n *nodes) call(ctx context.Context) error {
@@ -54,6 +57,10 @@ func (n *nodes) WatchNode(ctx context.Context, name, version string, lifetime ti
 	n.lifetimes = append(n.lifetimes, lifetime)
 	if n.brief {
 		w.Stop()
+		return w, nil
+	}
+	if n.expired && version != "" {
+		w.Error(&apierrors.NewResourceExpired("too old resource version").ErrStatus)
 		return w, nil
 	}
 	n.running = append(n.running, w)
@@ -124,6 +131,28 @@ func TestAwayForHours(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Verifies that a server which is back after hours and has forgotten the version is
+// asked from the beginning at once: the pauses of the hours before don't count.
+func TestBackWithoutHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &nodes{labels: labels("gpu")}
+		w, _ := start(t, selection.Options{Nodes: server, Node: nodeName, Path: filepath.Join(t.TempDir(), "selection")})
+		<-w.Changed()
+		server.set(func(n *nodes) { n.away = true })
+		<-time.After(2 * time.Hour)
+		server.set(func(n *nodes) { n.away, n.expired, n.labels = false, true, labels("fpga") })
+		start := time.Now()
+		<-w.Changed()
+		if took := time.Since(start); took > 61*time.Second || w.Labels()["accelerator"] != "fpga" {
+			t.Errorf("labels %v after %v", w.Labels(), took)
+		}
+		synctest.Wait()
+		if got := server.count(); got != 2 || len(w.Notes()) > 0 {
+			t.Errorf("%d requests, notes %q; want the one that was too old, and one more", got, w.Notes())
+		}
+	})
 }
 
 // Verifies that at rest there is nothing but the watch, made anew after 5 to 10

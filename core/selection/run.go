@@ -19,12 +19,13 @@ var errBrief = errors.New("the API server, or something in between, ended the co
 
 // Run watches until ctx ends:
 //
-//	   ┌──────── pause ◄── failed, or expired: from the beginning
-//	   ▼                                  ▲
-//	watch, from the beginning ────────────┤
-//	or from the version last seen         │
-//	   ▲                                  ▼
-//	   └──────── a short, random pause ◄── ended in time
+//	   ┌──────── pause, longer each time ◄── failed
+//	   ▼                                       ▲
+//	watch, from the beginning ─────────────────┤
+//	or from the version last seen              │
+//	   ▲                                       ▼
+//	   └──────── short, random pause ◄── ended in time; or expired:
+//	                                     next from the beginning
 //
 // A watch from the beginning delivers the Node as it is first, so that nothing has
 // to be read or listed. (To read the Node and to watch from its version would not
@@ -47,14 +48,15 @@ func (w *Watcher) Run(ctx context.Context) error {
 			retry.reset()
 			pause(ctx, rand.N(w.opts.Timing.Spread))
 			continue
+		case at.version != "" && expired(err):
+			// The server is there, and what comes next is another request.
+			at.version = ""
+			pause(ctx, rand.N(w.opts.Timing.Spread))
+			continue
 		case time.Since(started) > w.opts.Timing.BackoffLimit:
 			retry.reset() // it went well for long
 		}
-		if expired(err) {
-			at.version = ""
-		} else {
-			w.trouble(w.diagnose(err))
-		}
+		w.trouble(w.diagnose(err))
 		pause(ctx, retry.next())
 	}
 	return nil
@@ -172,7 +174,7 @@ func (w *Watcher) diagnose(err error) trouble {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return trouble{"away", at + "the API server does not answer"}
 	}
-	return trouble{"away", at + err.Error()}
+	return trouble{"away", at + "the API server cannot be reached: " + err.Error()}
 }
 
 // backoff are the pauses between tries: doubling, half of each random.

@@ -175,9 +175,9 @@ func (w *Watcher) trouble(now trouble) {
 	}
 	w.problem = now
 	w.mu.Unlock()
-	switch {
-	case now.kind == before.kind:
-	case now.kind == "":
+	switch now.kind {
+	case before.kind:
+	case "":
 		w.log.Info("the node's labels are watched again", "node", w.opts.Node)
 	default:
 		w.log.Warn("problem", "node", w.opts.Node, "message", now.text)
