@@ -6,8 +6,8 @@
 //
 // One goroutine runs that pipeline (reconcile.go), from the newest snapshot,
 // whenever something changed; it may skip what it was too slow for. What runs
-// beside it: the change from one configuration to another without a gap
-// (transition.go), what backends report (sink.go), kubelet's calls (lifecycle.go),
+// beside it: which profile of the configuration applies, by the node's labels
+// (choice.go), the change from one to another without a gap (transition.go), what backends report (sink.go), kubelet's calls (lifecycle.go),
 // the clean-up after the last holder of a device (releases.go), and resets of
 // faulted devices (resets.go).
 package agent

@@ -150,3 +150,42 @@ func names(specs []supervisor.Spec) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// Verifies that a choice of the same profile again only explains it anew, whatever
+// stage a switch is in, and that the plan which is on its way counts, not the one
+// in force.
+func TestExplain(t *testing.T) {
+	again := func(p *plan) *plan { return &plan{profile: p.profile, reason: "another label"} }
+	first, second, third := planOf("a"), planOf("b"), planOf("c")
+	var p plans
+	p.start(first)
+	if !p.explain(again(first)) || p.inForce().reason != "another label" || p.explain(again(second)) {
+		t.Errorf("in force: the reason is %q", p.inForce().reason)
+	}
+	p.propose(second, time.Minute)
+	if p.explain(again(first)) || !p.explain(again(second)) {
+		t.Error("while switching, the plan in force counts")
+	}
+	if moved, _ := p.advance(map[string]supervisor.Status{"b": {Settled: true}}, time.Now()); !moved || !p.held() {
+		t.Fatal("the second stage has not begun")
+	}
+	p.propose(third, time.Minute)
+	if p.explain(again(second)) || !p.explain(again(third)) {
+		t.Error("with a plan that waits for its turn, another one counts")
+	}
+}
+
+// Verifies that the first profile does not wait for its backends where nothing ran
+// before: nothing can be lost.
+func TestFirstChoiceIsInForceAtOnce(t *testing.T) {
+	var p plans
+	p.start(&plan{profile: &config.Profile{}})
+	to := planOf("a")
+	p.propose(to, time.Minute)
+	for moved := true; moved; {
+		moved, _ = p.advance(nil, time.Now())
+	}
+	if p.inForce() != to {
+		t.Errorf("not in force: %s", p.waits)
+	}
+}
