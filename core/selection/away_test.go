@@ -144,13 +144,23 @@ func TestBackWithoutHistory(t *testing.T) {
 		<-time.After(2 * time.Hour)
 		server.set(func(n *nodes) { n.away, n.expired, n.labels = false, true, labels("fpga") })
 		start := time.Now()
-		<-w.Changed()
+		select {
+		case <-w.Changed():
+		case <-time.After(time.Hour):
+		}
 		if took := time.Since(start); took > 61*time.Second || w.Labels()["accelerator"] != "fpga" {
 			t.Errorf("labels %v after %v", w.Labels(), took)
 		}
 		synctest.Wait()
 		if got := server.count(); got != 2 || len(w.Notes()) > 0 {
 			t.Errorf("%d requests, notes %q; want the one that was too old, and one more", got, w.Notes())
+		}
+		// From the beginning again, with the same labels: that is no change.
+		server.set(func(*nodes) {})
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if got := server.count(); got != 2 || len(w.Changed()) > 0 {
+			t.Errorf("%d requests, changed %v; want two and no change", got, len(w.Changed()) > 0)
 		}
 	})
 }
