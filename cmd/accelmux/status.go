@@ -11,12 +11,37 @@ import (
 )
 
 func newStatusCommand() *cobra.Command {
-	return newAskCommand(&cobra.Command{
+	command := newAskCommand(&cobra.Command{
 		Use:   "status",
 		Short: "Show how the running agent is: backends, resources, problems",
 		Long: `Shows the running agent's configuration, backends and resources, and a sentence
-about everything that is wrong. Exits with 0 also when there are problems.`,
+about everything that is wrong. Exits with 0 also when there are problems.
+
+With --ready it says only whether the node can use what the profile promises:
+every backend has reported, and kubelet has taken every resource. It exits with 1
+and says what is missing if not.`,
 	}, (*status.Client).Report, statusTable)
+	ready := command.Flags().Bool("ready", false, "exit with 1 unless every backend has reported and kubelet has every resource")
+	show := command.RunE
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*ready {
+			return show(cmd, args)
+		}
+		stateDir, err := cmd.Flags().GetString("state-dir")
+		if err != nil {
+			return err
+		}
+		report, err := status.NewClient(stateDir).Report(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if len(report.NotReady) > 0 {
+			return fmt.Errorf("not ready: %s", strings.Join(report.NotReady, "; "))
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "ready")
+		return nil
+	}
+	return command
 }
 
 func statusTable(w *tabwriter.Writer, r status.Report) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
@@ -25,7 +26,32 @@ func (a *Agent) Report() status.Report {
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
 	a.reportDevices(&report, v)
+	report.NotReady = a.notReady(current, v)
 	return report
+}
+
+// notReady is what is missing before the node can use what the profile promises.
+// A device that is broken is not: the agent has done its part.
+func (a *Agent) notReady(current *plan, v *view) []string {
+	missing := []string{}
+	if v == nil || current.idle() {
+		return append(missing, "no profile is in force yet")
+	}
+	reported := map[string]bool{}
+	for _, backend := range v.backends() {
+		reported[backend.Name] = true
+	}
+	for _, backend := range current.profile.Backends {
+		if !reported[backend.Name] {
+			missing = append(missing, "backend "+backend.Name+" has not reported yet")
+		}
+	}
+	for _, s := range a.plugin.Status() {
+		if s.State != deviceplugin.StateServing && s.State != deviceplugin.StateEmpty {
+			missing = append(missing, "kubelet has not taken resource "+s.Resource+" yet")
+		}
+	}
+	return missing
 }
 
 // reportNode adds what is wrong with the agent itself.

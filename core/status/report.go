@@ -18,6 +18,9 @@ type Report struct {
 	// Problems are sentences about what an operator should look at, in all parts
 	// of the agent; empty when all is well.
 	Problems []Problem `json:"problems"`
+	// NotReady says what is still missing before the node can use what the profile
+	// promises; empty if every backend has reported and kubelet has every resource.
+	NotReady []string `json:"notReady"`
 }
 
 // Config is the configuration in force.

@@ -68,6 +68,24 @@ func TestAdminCommands(t *testing.T) {
 	}
 }
 
+// `accelmux status --ready` fails, with what is missing, until every backend has
+// reported and kubelet has every resource.
+func TestReady(t *testing.T) {
+	n := newNode(t)
+	n.configure(oneBackend)
+	n.startAgent()
+	n.eventually("the backend has reported", func() bool { return n.backend("mock").Devices == 4 })
+	if _, errs, code := accelmux(t, "status", "--ready", "--state-dir", n.path("state")); code != 1 || !strings.Contains(errs, "kubelet has not taken resource example.com/gpu") {
+		t.Errorf("without kubelet: exit %d, %s", code, errs)
+	}
+	n.startKubelet()
+	n.wantCounts(gpu, 4, 4)
+	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
+	if out, errs, code := accelmux(t, "status", "--ready", "--state-dir", n.path("state")); code != 0 || out != "ready\n" {
+		t.Errorf("with kubelet: exit %d, %s%s", code, out, errs)
+	}
+}
+
 // A mistake on the command line or a missing agent is answered with a sentence
 // that says what to do, and exit status 1.
 func TestCommandMistakes(t *testing.T) {

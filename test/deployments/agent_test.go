@@ -136,10 +136,15 @@ func TestAgentRunsAsInThePod(t *testing.T) {
 		}
 	}
 
-	for _, probe := range probes(container) {
-		until("probe", func() bool { return n.command(ctx, probe).Run() == nil })
+	probe := container.LivenessProbe.Exec.Command
+	for _, alive := range [][]string{container.StartupProbe.Exec.Command, probe} {
+		until("probe", func() bool { return n.command(ctx, alive).Run() == nil })
 	}
-	probe := container.ReadinessProbe.Exec.Command
+	// There is no kubelet here, so the agent is alive and never ready.
+	until("the readiness probe says what is missing", func() bool {
+		said, err := n.command(ctx, container.ReadinessProbe.Exec.Command).CombinedOutput()
+		return err != nil && strings.Contains(string(said), "kubelet has not taken resource example.com/gpu yet")
+	})
 	until("the backend runs on node-1 with profile default", func() bool {
 		report, err := n.status(ctx, probe)
 		return err == nil && report.Node == "node-1" && report.Config.Profile == "default" &&
