@@ -38,22 +38,25 @@ type Preparer interface {
 	// Prepare readies devices for a container that is about to start. It must be
 	// idempotent. The result, by device ID, is added to the devices' own edits;
 	// nil if there is nothing to add. An error fails the start, and the user of
-	// the pod reads its text. The core's deadline is 25 s. Calls for different
-	// devices may run in parallel.
+	// the pod reads its text. The core's deadline is 25 s; then ctx ends, and
+	// the call must be abandoned at once: the next one for its devices may come
+	// 5 s later. Calls for different devices may run in parallel.
 	Prepare(ctx context.Context, resource string, devices []string) (map[string]*Edits, error)
 }
 
 // Releaser is a backend whose devices may list HOOK_RELEASE.
 type Releaser interface {
 	// Release says that devices have no holder any more. It must be idempotent.
-	// The core's deadline is 25 s. Calls for different devices may run in parallel.
+	// The core's deadline is 25 s, as for Prepare. Calls for different devices may
+	// run in parallel.
 	Release(ctx context.Context, devices []string) error
 }
 
 // Resetter is a backend that can recover faulted devices.
 type Resetter interface {
 	// Reset resets the devices, all those of one reset group, or a single one,
-	// and says for each what came of it. The core's deadline is 2 minutes.
+	// and says for each what came of it. The core's deadline is 2 minutes,
+	// and then the same holds as for Prepare.
 	Reset(ctx context.Context, devices []string) ([]*ResetResult, error)
 }
 

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxOld bounds the predecessors that are kept mute.
-	maxOld = 4
+	// maxOld bounds the predecessors that are kept mute. It is more than a node
+	// ever needs: going by it costs capacity for a moment with kubelets up to 1.36.
+	maxOld = 64
 	// maxGone bounds what is remembered of units that left.
 	maxGone = 1 << 16
 	// never is a wait that only a wake-up ends.
@@ -35,8 +36,10 @@ type advert struct {
 	running bool
 	// closing are instances on their way out.
 	closing sync.WaitGroup
-	// failures in a row, and the kubelet they happened with; run's own.
+	// failures in a row, and the kubelet they happened with; run's own. Changes
+	// that we want do not count. refused is whether the last try ended in an error.
 	failures    int
+	refused     bool
 	lastKubelet fileID
 
 	mu      sync.Mutex
@@ -111,13 +114,13 @@ func (a *advert) run(ctx context.Context) {
 	defer a.closeAll()
 	for ctx.Err() == nil {
 		_, _, changed := a.plugin.watch.current()
-		cause, wait := a.judge(ctx, time.Now())
+		why, wait := a.judge(ctx, time.Now())
 		a.reap()
-		if cause == "" {
+		if why == "" {
 			a.rest(ctx, wait, changed)
 			continue
 		}
-		if err := a.replace(ctx, cause); err != nil && ctx.Err() == nil {
+		if err := a.replace(ctx, why); err != nil && ctx.Err() == nil {
 			a.fail(err)
 		}
 	}
@@ -135,66 +138,25 @@ func (a *advert) rest(ctx context.Context, wait time.Duration, changed <-chan st
 	}
 }
 
-// judge says why the current instance must be replaced, or "" and when to judge
-// again if nothing happens before.
-func (a *advert) judge(ctx context.Context, now time.Time) (cause string, wait time.Duration) {
-	kubelet := identify(a.plugin.watch.socket)
-	_, kubeletSince, _ := a.plugin.watch.current()
-	a.mu.Lock()
-	in, v := a.current, a.now
-	if in == nil {
-		a.mu.Unlock()
-		return "it is new", 0
-	}
-	streams, streamed, muted, idleSince := in.streams, in.streamed, in.isMuted, in.idleSince
-	a.mu.Unlock()
-
-	switch {
-	case in.kind != v.registration:
-		return "its way of registration was changed", 0
-	case v.preStart && !in.options.GetPreStartRequired(),
-		v.prefer && !in.options.GetGetPreferredAllocationAvailable():
-		return "its options changed", 0
-	case identify(in.path) == fileID{}:
-		return "its socket vanished", 0
-	case in.kind != config.RegisterWatcher && kubelet != fileID{} && kubelet != in.kubelet:
-		return "kubelet is a new one", 0
-	case muted:
-		return "its successor failed", 0
-	case streams > 0:
-		return "", never
-	}
-	limit, since := a.timing.Connect, idleSince
-	if in.kind == config.RegisterWatcher {
-		// Kubelet finds the file by itself, as soon as there is a kubelet.
-		if kubelet == (fileID{}) || accepts(ctx, a.plugin.watch.socket) != nil {
-			a.setPhase(StateWaiting)
-			return "", a.timing.Poll
-		}
-		a.setPhase(StateConnecting)
-		if kubeletSince.After(since) {
-			since = kubeletSince
-		}
-	} else if streamed {
-		limit = a.timing.Grace
-	}
-	if left := limit - now.Sub(since); left > 0 {
-		return "", left
-	}
-	if streamed {
-		return "its stream broke and kubelet did not open another", 0
-	}
-	return "kubelet did not ask for its devices", 0
-}
-
 // replace puts a new instance in the place of the current one, which goes on
 // serving until kubelet has connected to the new one.
-func (a *advert) replace(ctx context.Context, cause string) error {
-	a.pause(ctx)
-	if again, _ := a.judge(ctx, time.Now()); again == "" || ctx.Err() != nil {
-		return ctx.Err() // kubelet came back by itself
+func (a *advert) replace(ctx context.Context, why cause) error {
+	if why.isFailure() || a.refused {
+		a.pause(ctx)
+		if why, _ = a.judge(ctx, time.Now()); why == "" || ctx.Err() != nil {
+			return ctx.Err() // kubelet came back by itself
+		}
 	}
-	a.failures++
+	err := a.succeed(ctx, why)
+	a.refused = err != nil
+	if a.refused || why.isFailure() {
+		a.failures++
+	}
+	return err
+}
+
+// succeed is replace's work.
+func (a *advert) succeed(ctx context.Context, why cause) error {
 	kind := a.view().registration
 	var kubelet fileID
 	if kind != config.RegisterWatcher {
@@ -204,11 +166,12 @@ func (a *advert) replace(ctx context.Context, cause string) error {
 		return ctx.Err()
 	}
 	a.lastKubelet = identify(a.plugin.watch.socket)
+	a.makeRoom(ctx)
 	in, err := a.listen(kind, kubelet)
 	if err != nil {
 		return err
 	}
-	a.log.Debug("a new socket is served", "socket", in.path, "reason", cause)
+	a.log.Debug("a new socket is served", "socket", in.path, "reason", string(why))
 	if kind != config.RegisterWatcher {
 		a.setPhase(StateRegistering)
 		if err := a.register(ctx, in); err != nil && !a.isStreaming(in) {
@@ -318,7 +281,8 @@ func (a *advert) install(in *instance) {
 	a.refresh()
 }
 
-// reap closes predecessors that kubelet has let go of.
+// reap closes predecessors that kubelet has let go of. The others stay: up to
+// 1.36 kubelet takes the end of any stream for that of the newest one.
 func (a *advert) reap() {
 	a.mu.Lock()
 	var done []*instance
@@ -328,13 +292,43 @@ func (a *advert) reap() {
 		}
 		return in.streams == 0
 	})
-	if len(a.old) > maxOld {
-		done = append(done, a.old[0])
-		a.old = a.old[1:]
-	}
 	a.mu.Unlock()
 	for _, in := range done {
 		a.close(in)
+	}
+}
+
+// makeRoom closes the oldest predecessor if there are too many, and lets kubelet
+// get over it before there is a successor: a kubelet up to 1.36 drops the newest
+// connection at each end of a stream, and once more when it sees that a file left
+// plugins_registry. That must not be the successor's.
+func (a *advert) makeRoom(ctx context.Context) {
+	a.reap()
+	a.mu.Lock()
+	if len(a.old) < maxOld {
+		a.mu.Unlock()
+		return
+	}
+	oldest := a.old[0]
+	a.old = slices.Delete(a.old, 0, 1)
+	a.mu.Unlock()
+	a.log.Warn("kubelet holds on to too many earlier sockets of the resource: the oldest is closed, which with a kubelet up to 1.36 takes its devices away for a moment",
+		"socket", oldest.path, "limit", maxOld)
+	closed := make(chan struct{})
+	a.closing.Go(func() {
+		defer close(closed)
+		oldest.close()
+	})
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		return
+	}
+	timer := time.NewTimer(a.timing.Grace)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

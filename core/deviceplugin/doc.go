@@ -19,7 +19,8 @@
 // options costs no capacity. The predecessor then keeps its stream open, mute,
 // until kubelet closes it: up to 1.36 the end of any stream of a resource made
 // kubelet drop the newest connection. That is why options only ever gain: a
-// resource needs at most a few such changes in a kubelet's life.
+// resource needs at most a few such changes in a kubelet's life. Past 64 of them
+// the oldest is closed, before the next successor is registered.
 //
 // A resource is registered when it first has a unit. From then on it stays, with
 // an empty list if it left the table, until the agent ends.

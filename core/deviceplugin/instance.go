@@ -83,6 +83,12 @@ func (in *instance) mute(successor *instance) bool {
 	return in.streams > 0
 }
 
+// offers tells whether kubelet was told of all that v needs. Options never change.
+func (in *instance) offers(v *view) bool {
+	return (in.options.GetPreStartRequired() || !v.preStart) &&
+		(in.options.GetGetPreferredAllocationAvailable() || !v.prefer)
+}
+
 // lifetime is how long the newest stream has lasted, or did. advert.mu is held.
 func (in *instance) lifetime() time.Duration {
 	if in.streams > 0 {

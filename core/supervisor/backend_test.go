@@ -203,26 +203,36 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 	}
 }
 
-func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+// claim fails if another call has one of the devices.
+func (b *backend) claim(ids []string) (give func(), err error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.busy == nil {
 		b.busy = map[string]bool{}
 	}
-	for _, id := range r.GetDeviceIds() {
+	for _, id := range ids {
 		if b.busy[id] {
-			b.mu.Unlock()
 			return nil, status.Error(codes.Internal, "two calls at once for "+id)
 		}
+	}
+	for _, id := range ids {
 		b.busy[id] = true
 	}
-	b.mu.Unlock()
-	defer func() {
+	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		for _, id := range r.GetDeviceIds() {
+		for _, id := range ids {
 			delete(b.busy, id)
 		}
-	}()
+	}, nil
+}
+
+func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+	give, err := b.claim(r.GetDeviceIds())
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	switch command := r.GetDeviceIds()[0]; command {
 	case "crash":
 		fmt.Fprintln(rawStderr, "[ERROR] the card fell off the bus")
@@ -237,7 +247,7 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		fmt.Println(strings.Repeat("printed through os.Stdout\n", 10000))
 	case "fail":
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
-	case "wait":
+	case "wait", "slow":
 		b.commands <- "changed"
 		if err := b.waitForFlag(ctx); err != nil {
 			return nil, err
@@ -268,7 +278,19 @@ func (b *backend) waitForFlag(ctx context.Context) error {
 	}
 }
 
-func (b *backend) Release(context.Context, *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
+func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
+	give, err := b.claim(r.GetDeviceIds())
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	switch r.GetDeviceIds()[0] {
+	case "wait", "slow":
+		b.commands <- "changed"
+		if err := b.waitForFlag(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return &backendv1.ReleaseResponse{}, nil
 }
 

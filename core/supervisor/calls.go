@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// CallError is a backend's own refusal of a call, or that it did not answer.
+// CallError is a backend's own refusal of a call, or that it did not answer; then
+// Err wraps context.DeadlineExceeded.
 type CallError struct {
 	Backend, Call string
 	// Message is the backend's, made printable: it may be shown to a pod's user.
@@ -34,7 +36,8 @@ func (e *CallError) Unwrap() error { return e.Err }
 
 // Prepare readies devices for a container. It waits while another call has one
 // of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
-// *CallError, the context's. A backend that overruns the deadline is ended.
+// *CallError, the context's. A call that overruns its deadline is cancelled; the
+// process goes on, and the devices' next call waits for Timing.Abandon.
 func (s *Supervisor) Prepare(ctx context.Context, backend string, ids []string, resource string) (*backendv1.PrepareResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
 		name: "Prepare", backend: backend, ids: ids, deadline: s.timing.Prepare,
@@ -88,7 +91,7 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	if err != nil {
 		return nil, err
 	}
-	if err := u.claims.take(ctx, c.ids, c.deadline); err != nil {
+	if err := u.claims.take(ctx, c.ids, c.deadline+s.timing.Abandon); err != nil {
 		return nil, fmt.Errorf("backend %s: %s: devices are busy with an earlier call: %w", c.backend, c.name, err)
 	}
 	i, err := u.enter(c.can)
@@ -103,9 +106,12 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	results := make(chan result, 1)
 	go func() {
 		defer u.claims.give(c.ids)
-		defer i.finish()
 		answer, err := c.perform(i)
 		results <- result{answer, err}
+		i.finish() // a call that was given up keeps no replaced process alive
+		if errors.Is(err, errOverran) {
+			i.outlast()
+		}
 	}()
 	select {
 	case r := <-results:
@@ -115,7 +121,12 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	}
 }
 
-// perform makes the call, and ends a process that overruns its deadline.
+// errOverran marks a call that the backend may still be working on. It is not a
+// reason to end the process: one slow device must not take the others with it,
+// and a backend that hangs as a whole is found by its heartbeat.
+var errOverran = fmt.Errorf("the call was given up: %w", context.DeadlineExceeded)
+
+// perform makes the call, and cancels it at its deadline.
 func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 	ctx, cancel := context.WithTimeout(i.ctx, c.deadline)
 	defer cancel()
@@ -123,22 +134,36 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 	if err == nil {
 		return answer, nil
 	}
+	late := overran(ctx, err)
 	if status.Code(err) == codes.Unavailable {
 		// The connection is gone, so most likely the process is: let that be found.
 		within(i.ctx.Done(), i.timing.Reap)
 	}
-	late := overran(ctx, err)
 	failed := &CallError{Backend: c.backend, Call: c.name, Message: printable(status.Convert(err).Message(), 1024), Err: err}
 	switch {
 	case i.ctx.Err() != nil:
 		failed.Message = "the backend stopped during the call: " + printable(context.Cause(i.ctx).Error(), 512)
 		failed.Err = errors.Join(ErrNotRunning, err)
 	case late:
-		failed.Message = fmt.Sprintf("no answer within %s", c.deadline)
-		failed.Err = context.DeadlineExceeded
-		i.cancel(fail(crashed, "it did not answer %s within %s%s", c.name, c.deadline, i.words()))
+		failed.Message = fmt.Sprintf("it did not answer within %s, and the call was cancelled: try again after %s; "+
+			"if it does not answer then either, check the device and the backend's log", c.deadline, i.timing.Abandon)
+		failed.Err = errOverran
+		i.log.Warn("a call overran its deadline and was cancelled; the process goes on",
+			"call", c.name, "device", strings.Join(c.ids, ","), "deadline", c.deadline)
 	}
 	return nil, failed
+}
+
+// outlast waits until the backend has had time to abandon a cancelled call, or
+// can't be working on it any more.
+func (i *instance) outlast() {
+	timer := time.NewTimer(i.timing.Abandon)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-i.process.exited:
+	case <-i.unit.done:
+	}
 }
 
 // Sample hands telemetry to take until the context ends or the process is gone;

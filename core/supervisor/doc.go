@@ -26,6 +26,9 @@
 // the running process. Whatever the new spec's fate, the old process or the old
 // settings stay in force until the new ones work.
 //
+// A Prepare, Release or Reset that overruns its deadline is cancelled and fails
+// alone: the process goes on, and the device's next call waits a little.
+//
 // Nothing a backend does may block, crash or fill up the core: every step has a
 // deadline, its log is bounded before it is parsed, and processes end by signals
 // to their process group, never by asking. What it cannot do: end a process that

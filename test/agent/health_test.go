@@ -194,13 +194,16 @@ func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
 	n.startKubelet()
 	n.configure(oneBackend)
 	options := n.options()
-	options.Timing.Supervisor.Reset = 300 * time.Millisecond
 	options.Timing.ResetBackoff = time.Hour
 	n.startAgentWith(options)
 	n.wantCounts(gpu, 4, 4)
 	before := n.backend("mock")
 	n.scenario(`devices: {mock-0: {fault: {code: stuck, recovery: reset}, reset: {delay: 1m}}}`)
-	n.eventually("the reset has killed the backend, and it is back", func() bool {
+	n.wantFault("mock-0", "resetting")
+	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the reset has failed with the backend, and it is back", func() bool {
 		now := n.backend("mock")
 		return n.logged("reset failed") && now.PID != before.PID && now.State == "running"
 	})

@@ -43,8 +43,12 @@
 //    and at most one Sample stream; Prepare, Release and Reset may run in
 //    parallel for different devices, never for the same one.
 //
-// 3. Every call has a deadline of the core's. A backend that overruns it, or
-//    that sends no heartbeat, is killed and started again, with a back-off.
+// 3. Every call has a deadline of the core's. A backend that overruns that of
+//    Describe, Configure or the first inventory, or that sends no heartbeat, is
+//    killed and started again, with a back-off. A Prepare, Release or Reset that
+//    overruns is cancelled and has failed; the process and the calls for other
+//    devices go on. The backend must abandon such a call at once: the next call
+//    for the device comes 5 s later at the earliest.
 //
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.

@@ -43,8 +43,12 @@
 //    and at most one Sample stream; Prepare, Release and Reset may run in
 //    parallel for different devices, never for the same one.
 //
-// 3. Every call has a deadline of the core's. A backend that overruns it, or
-//    that sends no heartbeat, is killed and started again, with a back-off.
+// 3. Every call has a deadline of the core's. A backend that overruns that of
+//    Describe, Configure or the first inventory, or that sends no heartbeat, is
+//    killed and started again, with a back-off. A Prepare, Release or Reset that
+//    overruns is cancelled and has failed; the process and the calls for other
+//    devices go on. The backend must abandon such a call at once: the next call
+//    for the device comes 5 s later at the earliest.
 //
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.
@@ -113,16 +117,18 @@ type BackendServiceClient interface {
 	// reset, program. It comes before every start, restarts included, and only
 	// for devices that list HOOK_PREPARE. It must be idempotent. An error fails
 	// the start, and its text is shown to the user of the pod. Deadline 25 s
-	// (kubelet gives up after 30 s).
+	// (kubelet gives up after 30 s). Then the call is cancelled and must be
+	// abandoned at once; the device's next call comes 5 s later at the earliest.
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Release says that these devices have no holder any more. It comes only for
 	// devices that list HOOK_RELEASE, at least once, and possibly late: kubelet
 	// does not announce the end of an allocation. It must be idempotent.
-	// Deadline 25 s.
+	// Deadline 25 s, then cancelled as Prepare is.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices. The core calls it for devices whose
 	// fault says RECOVERY_RESET, when no device of their reset group is in use,
-	// with all the devices of one reset group at once. Deadline 2 min.
+	// with all the devices of one reset group at once. Deadline 2 min, then
+	// cancelled as Prepare is.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Sample sends telemetry of all devices at the given interval until cancelled.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SampleResponse], error)
@@ -251,16 +257,18 @@ type BackendServiceServer interface {
 	// reset, program. It comes before every start, restarts included, and only
 	// for devices that list HOOK_PREPARE. It must be idempotent. An error fails
 	// the start, and its text is shown to the user of the pod. Deadline 25 s
-	// (kubelet gives up after 30 s).
+	// (kubelet gives up after 30 s). Then the call is cancelled and must be
+	// abandoned at once; the device's next call comes 5 s later at the earliest.
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Release says that these devices have no holder any more. It comes only for
 	// devices that list HOOK_RELEASE, at least once, and possibly late: kubelet
 	// does not announce the end of an allocation. It must be idempotent.
-	// Deadline 25 s.
+	// Deadline 25 s, then cancelled as Prepare is.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices. The core calls it for devices whose
 	// fault says RECOVERY_RESET, when no device of their reset group is in use,
-	// with all the devices of one reset group at once. Deadline 2 min.
+	// with all the devices of one reset group at once. Deadline 2 min, then
+	// cancelled as Prepare is.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Sample sends telemetry of all devices at the given interval until cancelled.
 	Sample(*SampleRequest, grpc.ServerStreamingServer[SampleResponse]) error
