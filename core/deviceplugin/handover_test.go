@@ -2,6 +2,7 @@ package deviceplugin
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -45,6 +46,12 @@ func TestHandoversWithoutDip(t *testing.T) {
 			n.run()
 			n.plugin.Publish(table(gpus(4), nil), allNames{})
 			n.waitAllocatable(4)
+			// One failure, which is over.
+			before := n.waitStatus("serving", func(s Status) bool { return s.Socket != "" && s.Registrations == 1 }).Socket
+			if err := os.Remove(before); err != nil {
+				t.Fatal(err)
+			}
+			n.waitStatus("another socket", func(s Status) bool { return s.Socket != before && s.Registrations == 2 })
 			mark := len(n.recorded())
 			n.handOver(0, 8)
 			for _, e := range n.recorded()[mark:] {

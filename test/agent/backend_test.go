@@ -112,14 +112,8 @@ func TestNothingWaitsForASilentBackend(t *testing.T) {
 // What a backend learns only while it prepares a device is in the container's CDI
 // definition before the container starts, and gone with its holder.
 func TestPrepareAddsEdits(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(oneBackend, "count: 4",
-		`count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1))
-	options := n.options()
-	options.Timing.Usage = quickUsage
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
+	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4",
+		`count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1), quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +178,7 @@ func TestReleaseIsTriedAgain(t *testing.T) {
 	n.startKubelet()
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [release]", 1))
 	options := n.options()
-	options.Timing.Usage = quickUsage
+	quickUsage(&options)
 	options.Timing.ReleaseBackoff = 50 * time.Millisecond
 	n.startAgentWith(options)
 	n.wantCounts(gpu, 4, 4)

@@ -1,11 +1,5 @@
 package agent
 
-import (
-	"time"
-
-	"github.com/accelmux/accelmux/core/usage"
-)
-
 // oneBackend has four whole devices, driven by the scenario file.
 const oneBackend = `
 apiVersion: accelmux.io/v1alpha1
@@ -54,6 +48,3 @@ profiles:
     resources:
       - {name: example.com/gpu}
 `
-
-// quickUsage lets the book believe kubelet's list at once.
-var quickUsage = usage.Timing{Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond}

@@ -148,13 +148,7 @@ func TestNewBootClearsFaults(t *testing.T) {
 // Rule 4: a device is not reset while another of its reset group is held; it is
 // as soon as the holder is gone.
 func TestHeldGroupIsNotReset(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(partitioned)
-	options := n.options()
-	options.Timing.Usage = quickUsage
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 2, 2)
+	n := startNode(t, 2, partitioned, quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 			n.startKubelet()
 			n.configure(c.before)
 			options := n.options()
-			options.Timing.Usage = quickUsage
+			quickUsage(&options)
 			n.startAgentWith(options)
 			n.eventually("registered", func() bool { return n.kubelet.Allocatable(gpu) >= 4 })
 			first, err := n.kubelet.Allocate(t.Context(), "first", "main", gpu, 1)
@@ -66,13 +66,7 @@ func TestHeldDeviceIsNotGivenOutUnderAnotherName(t *testing.T) {
 // A device that vanishes while a container holds it stays visible: to kubelet as
 // unhealthy, to the operator with its holder. It goes with the holder.
 func TestHeldDeviceThatVanishesStaysVisible(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	options := n.options()
-	options.Timing.Usage = quickUsage
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
+	n := startNode(t, 4, oneBackend, quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {
 		t.Fatal(err)

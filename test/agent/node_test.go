@@ -19,6 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/usage"
 )
 
 const (
@@ -114,15 +115,27 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-// startNode is a node with everything running and the resource gpu healthy.
-func startNode(t *testing.T, units int, config string) *node {
+// startNode is a node with everything running and the resource gpu healthy. edit
+// changes the agent's usual options.
+func startNode(t *testing.T, units int, config string, edit ...func(*agent.Options)) *node {
 	t.Helper()
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(config)
-	n.startAgent()
+	options := n.options()
+	for _, e := range edit {
+		e(&options)
+	}
+	n.startAgentWith(options)
 	n.wantCounts(gpu, units, units)
 	return n
+}
+
+// quickUsage lets the agent believe kubelet's list of pods at once.
+func quickUsage(options *agent.Options) {
+	options.Timing.Usage = usage.Timing{
+		Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
+	}
 }
 
 func (n *node) path(parts ...string) string {
