@@ -157,7 +157,7 @@ func TestBackWithoutHistory(t *testing.T) {
 		}
 		// From the beginning again, with the same labels: that is no change.
 		server.set(func(*nodes) {})
-		<-time.After(time.Minute)
+		<-time.After(3 * time.Minute) // longer than any pause, shorter than any watch
 		synctest.Wait()
 		if got := server.count(); got != 2 || len(w.Changed()) > 0 {
 			t.Errorf("%d requests, changed %v; want two and no change", got, len(w.Changed()) > 0)
