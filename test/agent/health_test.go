@@ -159,6 +159,7 @@ func TestHeldGroupIsNotReset(t *testing.T) {
 	}
 	n.scenario(fmt.Sprintf(`devices: {%s: {fault: {code: stuck, recovery: reset}}}`, other))
 	n.wantProblem(other, "stuck", "in use")
+	n.wantCounts(gpu, 2, 1)
 	if n.logged("reset done") || n.logged("reset failed") {
 		t.Error("the group was reset although a partition is held")
 	}
