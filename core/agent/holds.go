@@ -51,18 +51,6 @@ func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault
 	return health.Fault{}, false
 }
 
-// holdings are the holds by device, in a stable order.
-func holdings(book *usage.Book) map[inventory.Key][]usage.Hold {
-	held := map[inventory.Key][]usage.Hold{}
-	for _, hold := range book.Holds() {
-		held[hold.Key] = append(held[hold.Key], hold)
-	}
-	for _, holds := range held {
-		slices.SortFunc(holds, func(a, b usage.Hold) int { return a.Since.Compare(b.Since) })
-	}
-	return held
-}
-
 // gone are the devices that containers hold and that their backend, though it is
 // configured, lists no more, as the rounds before last saw them.
 func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold, before *view) map[inventory.Key]*inventory.Device {

@@ -42,9 +42,8 @@ func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
 	if r == nil {
 		return nil
 	}
-	held := holdings(l.agent.book)
 	for _, key := range keys {
-		if fault, ok := heldElsewhere(r, held[key]); ok {
+		if fault, ok := heldElsewhere(r, l.agent.book.HoldsOf(key)); ok {
 			return fmt.Errorf("device %s: %s", key, fault.Message)
 		}
 	}
@@ -136,12 +135,8 @@ func (l lifecycle) amendOne(v *view, name string, key inventory.Key, wire *backe
 
 // resolve finds the device behind a unit that kubelet says is in use.
 func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
-	v := a.view.Load()
-	if v == nil {
-		return inventory.Key{}, false
-	}
-	unit, ok := v.unit(name, unitID)
-	if !ok {
+	unit := a.view.Load().unit(name, unitID)
+	if unit == nil {
 		return inventory.Key{}, false
 	}
 	return unit.Device.Key, true

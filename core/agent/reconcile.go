@@ -58,7 +58,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	a.health.SetPolicies(current.policies())
 	judged := a.health.Judge(all)
 	snapshot := current.part(all)
-	held := holdings(a.book)
+	held := a.book.Holds()
 	lost := gone(current, snapshot, held, a.view.Load())
 	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}), held, lost)
 	names := a.cdi.Publish(injected(table), a.book.Held)

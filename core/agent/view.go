@@ -114,10 +114,12 @@ func (v *view) resource(name string) *resource.Resource {
 	return nil
 }
 
-// unit returns a unit of a resource, or nil.
-func (v *view) unit(name, id string) (*resource.Unit, bool) {
-	unit, ok := v.units[name][id]
-	return unit, ok
+// unit returns a unit of a resource, or nil; also of a nil view.
+func (v *view) unit(name, id string) *resource.Unit {
+	if v == nil {
+		return nil
+	}
+	return v.units[name][id]
 }
 
 // forAmend is what is needed to judge edits that Prepare answered.

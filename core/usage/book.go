@@ -107,8 +107,8 @@ type Book struct {
 
 	mu    sync.Mutex
 	holds map[unit]*hold
-	// byKey counts the holds of a device.
-	byKey map[inventory.Key]int
+	// byKey are the same holds by device; only devices that have some.
+	byKey map[inventory.Key]map[unit]*hold
 	// unsettled are devices that lost their last holder, until Settled; true once
 	// they were told of.
 	unsettled map[inventory.Key]bool
@@ -160,7 +160,7 @@ func Open(opts Options) (*Book, error) {
 		dirty: make(chan struct{}, 1), ended: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		released: make(chan []inventory.Key),
 		lister:   &podResources{socket: opts.Socket},
-		holds:    map[unit]*hold{}, byKey: map[inventory.Key]int{},
+		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
 	}
 	b.load()
@@ -176,12 +176,7 @@ func (b *Book) Allocated(resource string, claims []Claim) {
 	now := b.opts.Now()
 	b.mu.Lock()
 	for _, claim := range claims {
-		u := unit{resource: resource, id: claim.Unit}
-		old := b.holds[u]
-		b.put(u, &hold{key: claim.Key, since: now})
-		if old != nil && old.key != claim.Key {
-			b.drop(old.key)
-		}
+		b.put(unit{resource: resource, id: claim.Unit}, &hold{key: claim.Key, since: now})
 	}
 	b.mu.Unlock()
 	signal(b.dirty)
@@ -197,8 +192,7 @@ func (b *Book) Abandoned(resource string, claims []Claim) {
 	for _, claim := range claims {
 		u := unit{resource: resource, id: claim.Unit}
 		if h := b.holds[u]; h != nil && h.key == claim.Key && !h.seen {
-			delete(b.holds, u)
-			b.drop(h.key)
+			b.drop(u)
 		}
 	}
 	b.mu.Unlock()
@@ -206,18 +200,32 @@ func (b *Book) Abandoned(resource string, claims []Claim) {
 	signal(b.changed)
 }
 
-// put notes a hold. The caller holds b.mu, and drops the key of the hold before.
+// put notes a hold, in the place of the one that the unit had. The caller holds
+// b.mu.
 func (b *Book) put(u unit, h *hold) {
-	if old := b.holds[u]; old == nil || old.key != h.key {
-		b.byKey[h.key]++
-	}
+	old := b.holds[u]
 	b.holds[u] = h
+	if b.byKey[h.key] == nil {
+		b.byKey[h.key] = map[unit]*hold{}
+	}
+	b.byKey[h.key][u] = h
 	delete(b.unsettled, h.key)
+	if old != nil && old.key != h.key {
+		b.free(u, old.key)
+	}
 }
 
-// drop takes one hold from a device. The caller holds b.mu.
-func (b *Book) drop(key inventory.Key) {
-	if b.byKey[key]--; b.byKey[key] > 0 {
+// drop ends the hold of a unit. The caller holds b.mu.
+func (b *Book) drop(u unit) {
+	key := b.holds[u].key
+	delete(b.holds, u)
+	b.free(u, key)
+}
+
+// free takes a unit from its device. The caller holds b.mu.
+func (b *Book) free(u unit, key inventory.Key) {
+	delete(b.byKey[key], u)
+	if len(b.byKey[key]) > 0 {
 		return
 	}
 	delete(b.byKey, key)
@@ -243,7 +251,7 @@ func (b *Book) Suspect(keys ...inventory.Key) {
 func (b *Book) Held(key inventory.Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.byKey[key] > 0 || b.suspects[key] || b.unresolved[key.ID]
+	return len(b.byKey[key]) > 0 || b.suspects[key] || b.unresolved[key.ID]
 }
 
 // Known reports whether the book is complete: kubelet's list has been seen since
@@ -260,14 +268,8 @@ func (b *Book) Known() bool {
 func (b *Book) Holders(key inventory.Key) []Holder {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.byKey[key] == 0 {
-		return nil
-	}
 	var holders []Holder
-	for u, h := range b.holds {
-		if h.key != key {
-			continue
-		}
+	for u, h := range b.byKey[key] {
 		if len(h.holders) == 0 {
 			holders = append(holders, Holder{Resource: u.resource, Unit: u.id})
 		}
@@ -293,14 +295,33 @@ type Hold struct {
 	Since time.Time
 }
 
-// Holds are all that is held, in no order.
-func (b *Book) Holds() []Hold {
+// Holds are all that is held, by device; those of one device as HoldsOf has them.
+func (b *Book) Holds() map[inventory.Key][]Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	holds := make([]Hold, 0, len(b.holds))
-	for u, h := range b.holds {
-		holds = append(holds, Hold{Key: h.key, Resource: u.resource, Unit: u.id, Since: h.since})
+	holds := make(map[inventory.Key][]Hold, len(b.byKey))
+	for key := range b.byKey {
+		holds[key] = b.holdsOf(key)
 	}
+	return holds
+}
+
+// HoldsOf are the holds of one device, the oldest first; nil if it has none.
+func (b *Book) HoldsOf(key inventory.Key) []Hold {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.holdsOf(key)
+}
+
+// holdsOf is HoldsOf for a caller that holds b.mu.
+func (b *Book) holdsOf(key inventory.Key) []Hold {
+	var holds []Hold
+	for u, h := range b.byKey[key] {
+		holds = append(holds, Hold{Key: key, Resource: u.resource, Unit: u.id, Since: h.since})
+	}
+	slices.SortFunc(holds, func(a, b Hold) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
+	})
 	return holds
 }
 

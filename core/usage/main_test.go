@@ -151,6 +151,7 @@ func (s *server) List(ctx context.Context, _ *podresourcesv1.ListPodResourcesReq
 		select {
 		case <-hang:
 		case <-ctx.Done():
+			return nil, ctx.Err() // the server may see the deadline before the client does
 		}
 	}
 	if during != nil {

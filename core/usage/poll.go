@@ -75,8 +75,7 @@ func (b *Book) apply(l listing) {
 				h.seen, h.holders, changed = true, holders, true
 			}
 		case !there && settled && l.began.Sub(h.since) >= b.grace(h):
-			delete(b.holds, u)
-			b.drop(h.key)
+			b.drop(u)
 			changed = true
 		}
 	}

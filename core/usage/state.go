@@ -73,7 +73,7 @@ func (b *Book) load() {
 		})
 	}
 	for _, d := range s.Released {
-		if key := (inventory.Key{Backend: d.Backend, ID: d.Device}); b.byKey[key] == 0 {
+		if key := (inventory.Key{Backend: d.Backend, ID: d.Device}); len(b.byKey[key]) == 0 {
 			b.unsettled[key] = false
 		}
 	}
