@@ -1,0 +1,157 @@
+#!/bin/bash
+# A real Kubernetes with one node, on this machine, seen by nothing else on it.
+#
+#   node.sh test [FLAGS]   runs the tests, with flags of `go test` such as -run X;
+#                          on the node that is up, or on one of their own
+#   node.sh up             brings a node up and leaves it
+#   node.sh exec CMD...    runs a command in it: kubectl, ctr, service.sh, bash ...
+#   node.sh down           ends it, and takes away what it left
+#   node.sh missing        prints the Debian packages that the machine lacks
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export GO=${GO:-go}
+export NODE_STATE=${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}
+export KUBECONFIG=$NODE_STATE/kubeconfig
+lock=$NODE_STATE.lock
+# mark is the file by which we know the state directory as our own, to delete it.
+mark=.accelmux-node
+
+fail() {
+    echo "node.sh: $*" >&2
+    exit 1
+}
+
+missing() {
+    local what package
+    while read -r what package; do
+        [[ $what == \#* || -e $what ]] || command -v "$what" >/dev/null || echo "$package"
+    done <"$here/packages.txt" | sort -u
+}
+
+need_machine() {
+    local packages
+    [[ $(id -u) == 0 ]] || fail "a node needs root: namespaces, mounts and cgroups are made; run this as root"
+    packages=$(missing | tr '\n' ' ')
+    [[ -z $packages ]] || fail "the machine lacks programs; install the Debian packages: $packages"
+}
+
+# one_at_a_time waits until no other run uses the node.
+one_at_a_time() {
+    mkdir -p "$(dirname "$lock")"
+    exec 9>"$lock"
+    flock --nonblock 9 && return
+    echo "another run has the node; waiting for its end" >&2
+    flock 9
+}
+
+alive() { [[ -e $NODE_STATE/process ]] && kill -0 "$(cat "$NODE_STATE/process")" 2>/dev/null; }
+
+# up [COMMAND...]: COMMAND runs what holds the node, in front of unshare.
+up() {
+    local holder i
+    down # what a node that did not end well left behind
+    PATH=$("$here/programs/build.sh"):$PATH
+    [[ ! -e $NODE_STATE ]] || fail "$NODE_STATE is in the way, and not of a node: set ACCELMUX_NODE_STATE to a directory that does not exist"
+    mkdir -p "$NODE_STATE"
+    touch "$NODE_STATE/$mark"
+    "$here/busybox.sh" "$NODE_STATE/busybox.tar"
+    echo "$PATH" >"$NODE_STATE/path"
+    "$@" setsid unshare --mount --pid --net --ipc --uts --fork --mount-proc --kill-child \
+        "$here/init.sh" >"$NODE_STATE/init.log" 2>&1 </dev/null 9>&- &
+    holder=$!
+    until [[ -s $NODE_STATE/process ]]; do
+        kill -0 $holder 2>/dev/null || break
+        # The first child of unshare is process 1 of the node.
+        tr -d ' ' <"/proc/$holder/task/$holder/children" >"$NODE_STATE/process" 2>/dev/null || true
+        sleep 0.05
+    done
+    for ((i = 0; i < 1800; i++)); do
+        if [[ -e $NODE_STATE/ready ]]; then
+            echo "the node is up: $(tail -n 1 "$NODE_STATE/init.log")"
+            return
+        fi
+        alive || break
+        sleep 0.1
+    done
+    cat "$NODE_STATE/init.log" >&2
+    down
+    fail "the node did not come up, see above"
+}
+
+# down ends the node and with it, as it is their process 1, all processes in it;
+# its namespaces end with these, and so all mounts and interfaces. Only files and
+# cgroups stay.
+down() {
+    local i left
+    if alive; then
+        kill -KILL "$(cat "$NODE_STATE/process")"
+    fi
+    for ((i = 0; i < 200; i++)); do
+        # A cgroup can be removed once its processes are gone.
+        find /sys/fs/cgroup/{,*/}accelmux-node{,-system} -depth -type d -exec rmdir {} \; 2>/dev/null || true
+        left=$(find /sys/fs/cgroup -maxdepth 2 -name 'accelmux-node*')
+        [[ -n $left ]] || break
+        sleep 0.05
+    done
+    [[ -z $left ]] || fail "cgroups are left, their processes do not end: $left"
+    [[ ! -e $NODE_STATE/$mark ]] || rm -rf "$NODE_STATE"
+}
+
+inside() {
+    alive || fail "no node is up: node.sh up"
+    exec nsenter --target "$(cat "$NODE_STATE/process")" --mount --uts --ipc --net --pid --wdns="$PWD" \
+        env PATH="$here:$(cat "$NODE_STATE/path")" "$@"
+}
+
+# test: everything that needs a compiler or a network is done before the node is
+# entered. The node dies with this script, however that ends.
+run_tests() {
+    local own='' status=0 bin=${ACCELMUX_BIN:-$root/bin} helm
+    [[ -x $bin/accelmux ]] || fail "no programs in $bin: make build"
+    helm=$(cd "$root" && $GO tool -modfile=deployments/tools.mod -n helm)
+    if [[ -e $NODE_STATE/ready ]] && alive; then
+        echo "the node that is up is used"
+    else
+        own=yes
+        trap down EXIT
+        trap 'exit 130' INT TERM HUP
+        up setpriv --pdeathsig KILL
+    fi
+    "$root/deployments/docker/archive.sh" "$bin" "$NODE_STATE/accelmux.tar"
+    (cd "$here" && CGO_ENABLED=0 $GO test -c -o "$NODE_STATE/node.test" .)
+    cd "$here"
+    (inside ctr --namespace k8s.io images import --local "$NODE_STATE/accelmux.tar") >"$NODE_STATE/log/import.log" 2>&1 ||
+        fail "import the image: $(cat "$NODE_STATE/log/import.log")"
+    (inside env NODE_SCRIPTS="$here" CHART="$root/deployments/helm/accelmux" BIN="$bin" HELM="$helm" \
+        "$NODE_STATE/node.test" -test.timeout=20m "${@/#-/-test.}") &
+    wait $! || status=$?
+    return $status
+}
+
+verb=${1:-}
+shift || true
+case $verb in
+up)
+    need_machine
+    one_at_a_time
+    if alive; then fail "a node is up already: node.sh down"; fi
+    up
+    ;;
+down)
+    need_machine
+    one_at_a_time
+    down
+    ;;
+test)
+    need_machine
+    one_at_a_time
+    run_tests "$@"
+    ;;
+exec) inside "$@" ;;
+missing) missing ;;
+*)
+    sed -n '2,/^set/{s/^# \{0,1\}//p}' "$0" >&2
+    exit 2
+    ;;
+esac

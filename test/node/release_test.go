@@ -1,0 +1,186 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+const (
+	namespace = "accelmux-system"
+	release   = "accelmux"
+	// gpu is the resource that most tests ask for.
+	gpu = "example.com/gpu"
+)
+
+// values are the chart's.
+type values map[string]any
+
+// eightGPUs are four mock devices on each of two NUMA nodes, as one resource.
+const eightGPUs = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 8, numaNodes: 2, scenarioFile: /run/accelmux/scenario.yaml}
+    resources:
+      - name: example.com/gpu
+`
+
+// install puts the chart on the cluster, as the README tells an operator to, and
+// waits until the agent is ready. What is in more replaces usual values.
+func (n *node) install(config string, more ...values) {
+	n.Helper()
+	_, err := client.CoreV1().Namespaces().Create(n.soon(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"},
+	}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		n.Fatal(err)
+	}
+	n.installed = true
+	n.helm("install", config, more...)
+}
+
+// upgrade changes the release, and waits until the DaemonSet is rolled out.
+func (n *node) upgrade(config string, more ...values) {
+	n.Helper()
+	n.helm("upgrade", config, more...)
+}
+
+func (n *node) helm(verb, config string, more ...values) {
+	n.Helper()
+	n.must(helm, verb, release, chart, "--namespace="+namespace, "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+}
+
+// values writes the chart's values to a file.
+func (n *node) values(config string, more ...values) string {
+	n.Helper()
+	all := values{
+		"image":             values{"repository": "localhost/accelmux", "tag": "dev"},
+		"config":            config,
+		"log":               values{"level": "debug", "format": "text"},
+		"extraVolumes":      []values{{"name": "play", "hostPath": values{"path": playDir}}},
+		"extraVolumeMounts": []values{{"name": "play", "mountPath": playDir}},
+	}
+	for _, m := range more {
+		maps.Copy(all, m)
+	}
+	data, err := yaml.Marshal(all)
+	if err != nil {
+		n.Fatal(err)
+	}
+	path := filepath.Join(n.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		n.Fatal(err)
+	}
+	return path
+}
+
+// uninstall takes the chart away, waits until the agent has gone, and checks that
+// it left nothing that lives: no socket, and no CDI spec but those of devices that
+// it believes to be held. It believes that for a while after a pod's end.
+func (n *node) uninstall() {
+	n.Helper()
+	devices, err := n.agent.Devices(context.Background())
+	held := err != nil || slices.ContainsFunc(devices, func(d status.Device) bool { return len(d.Holders) > 0 })
+	n.must(helm, "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
+	n.eventually("the agent's pod is gone", func() bool {
+		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
+		return err == nil && len(pods.Items) == 0
+	})
+	if !n.installed {
+		return
+	}
+	n.installed = false
+	left, err := filepath.Glob(filepath.Join(devicePluginDir, "accelmux*"))
+	if err != nil {
+		n.Error(err)
+	}
+	specs, err := filepath.Glob(filepath.Join(cdiDir, "*"))
+	if err != nil {
+		n.Error(err)
+	}
+	if !held {
+		left = append(left, specs...)
+	}
+	if len(left) > 0 {
+		n.Errorf("the agent left behind: %q", left)
+	}
+}
+
+// empty removes what is in a directory.
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// play tells the mock what happens to its devices, see backends/mock/README.md.
+func (n *node) play(scenario string) {
+	n.Helper()
+	temporary := filepath.Join(playDir, "new")
+	if err := os.WriteFile(temporary, []byte(scenario), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	if err := os.Rename(temporary, filepath.Join(playDir, "scenario.yaml")); err != nil {
+		n.Fatal(err)
+	}
+}
+
+// agentPod is the pod of the agent that is not about to end.
+func (n *node) agentPod() *v1.Pod {
+	n.Helper()
+	pod, err := until(n.soon(), client.CoreV1().Pods(namespace), fields.Everything(), func(pod *v1.Pod) bool {
+		return pod.DeletionTimestamp == nil && ready(pod)
+	})
+	if err != nil {
+		n.Fatalf("no agent's pod is ready: %v", err)
+	}
+	return pod
+}
+
+// report is the agent's status, once it answers.
+func (n *node) report() status.Report {
+	n.Helper()
+	var report status.Report
+	n.eventually("the agent answers", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var err error
+		report, err = n.agent.Report(ctx)
+		return err == nil
+	})
+	return report
+}
+
+// devices are those that the agent knows.
+func (n *node) devices() []status.Device {
+	n.Helper()
+	devices, err := n.agent.Devices(n.soon())
+	if err != nil {
+		n.Fatal(err)
+	}
+	return devices
+}
