@@ -52,6 +52,7 @@ once. What an operator must know is written as Events on the Node.`,
 	flags.StringVar(&options.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
 	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart, and for the admin socket")
 	flags.StringVar(&options.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
+	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends")
 	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for backends")
 	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends")

@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/usage"
 )
@@ -42,6 +43,9 @@ type Options struct {
 	StateDir   string
 	BackendDir string
 	HostPaths  HostPaths
+	// MetricsAddress is where metrics and health are served over TCP, host:port;
+	// "" for nowhere.
+	MetricsAddress string
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -87,6 +91,10 @@ type Agent struct {
 	unchosen atomic.Pointer[string]
 	// events writes Events; nil without an API server.
 	events *events.Recorder
+	// tally counts what is done, for metrics; endpoint serves them, nil if nobody
+	// wants them.
+	tally    *status.Tally
+	endpoint *status.Endpoint
 
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -129,6 +137,7 @@ func Open(opts Options) (_ *Agent, err error) {
 		inventory: inventory.NewStore(time.Now),
 		gate:      newGate(),
 		wake:      make(chan struct{}, 1),
+		tally:     status.NewTally(),
 
 		descriptions: descriptions{of: map[string]described{}},
 	}
@@ -136,6 +145,11 @@ func Open(opts Options) (_ *Agent, err error) {
 		// A wrong name is told at once, before anything is touched.
 		if _, err := selection.Named(loaded, opts.Profile); err != nil {
 			return nil, fmt.Errorf("%s: %w", opts.ConfigPath, err)
+		}
+	}
+	if opts.MetricsAddress != "" {
+		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a, a.tally, a.log); err != nil {
+			return nil, err
 		}
 	}
 	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
@@ -224,7 +238,7 @@ func (a *Agent) openParts() error {
 	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Log: a.log, Timing: a.opts.Timing.Plugin,
+		Lifecycle:   lifecycle{a}, Answered: a.answered, Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}

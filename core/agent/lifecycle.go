@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -48,6 +50,16 @@ func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
 		}
 	}
 	return nil
+}
+
+// answered counts a call of kubelet's that is over.
+func (a *Agent) answered(call deviceplugin.Call, name string, took time.Duration, err error) {
+	switch call {
+	case deviceplugin.CallAllocate:
+		a.tally.Allocated(name, took, err)
+	case deviceplugin.CallPreStart:
+		a.tally.Prepared(name, took, err)
+	}
 }
 
 // Abandon takes the holders back: kubelet was refused after all.

@@ -53,7 +53,9 @@ func (a *Agent) tryRelease(ctx context.Context, key inventory.Key) bool {
 	}
 	defer a.poke()
 	defer end()
-	if err := a.release(ctx, key, a.view.Load().device(key)); err != nil {
+	err := a.release(ctx, key, a.view.Load().device(key))
+	a.tally.Released(key.Backend, err)
+	if err != nil {
 		a.log.Warn("release a device, trying again", "backend", key.Backend, "device", key.ID, "error", err)
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/usage"
 )
 
@@ -30,7 +31,8 @@ func TestReleaseWaitsForReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Agent{
-		gate: newGate(), book: book, cdi: store, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		tally: status.NewTally(),
+		gate:  newGate(), book: book, cdi: store, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
 		opts: Options{}.withDefaults(),
 	}
 	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)

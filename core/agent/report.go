@@ -14,11 +14,17 @@ import (
 // Report implements status.Source.
 func (a *Agent) Report() status.Report {
 	current, applied, waits, refused := a.plans.notes()
+	unchosen := ""
+	if why := a.unchosen.Load(); why != nil {
+		unchosen = *why
+	}
 	report := status.Report{
 		Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
 		Config: status.Config{
-			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: current.reason, AppliedAt: applied, Refused: refused,
+			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: current.reason, AppliedAt: applied,
+			Refused: refused, Unchosen: unchosen, Waits: waits,
 		},
+		Cluster:  a.reportCluster(),
 		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{},
 	}
 	a.reportNode(&report, waits, refused, a.choiceNotes(current))
@@ -28,6 +34,19 @@ func (a *Agent) Report() status.Report {
 	a.reportDevices(&report, v)
 	report.NotReady = a.notReady(current, v)
 	return report
+}
+
+// reportCluster is how it stands with the API server; nil without one.
+func (a *Agent) reportCluster() *status.Cluster {
+	if a.opts.Cluster == nil {
+		return nil
+	}
+	cluster := &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}
+	if a.selection != nil {
+		watching := a.selection.Watching()
+		cluster.Watching = &watching
+	}
+	return cluster
 }
 
 // notReady is what is missing before the node can use what the profile promises.
@@ -61,7 +80,7 @@ func (a *Agent) reportNode(report *status.Report, waits, refused string, choice 
 			Message: "the configuration file is refused, the last good one stays in force: " + refused,
 		})
 	}
-	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes())
+	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes())
 	if waits != "" {
 		notes = append(notes, waits)
 	}
@@ -104,10 +123,17 @@ func (a *Agent) reportBackends(report *status.Report) {
 }
 
 func (a *Agent) reportResources(report *status.Report, v *view) {
+	allocated := map[string]int{}
+	for _, holds := range a.book.Holds() {
+		for _, hold := range holds {
+			allocated[hold.Resource]++
+		}
+	}
 	for _, s := range a.plugin.Status() {
 		entry := status.Resource{
 			Name: s.Resource, State: string(s.State), Since: s.Since, Socket: s.Socket,
-			Units: s.Healthy + s.Unhealthy, Healthy: s.Healthy, LastError: s.Error,
+			Registrations: s.Registrations,
+			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
 		}
 		if r := v.resource(s.Resource); r != nil {
 			entry.Registration, entry.Injection = string(r.Registration), string(r.Injection)
@@ -145,6 +171,9 @@ func (a *Agent) reportDevices(report *status.Report, v *view) {
 		}
 	})
 }
+
+// MetricsAddress is where metrics are served, host:port; "" while they are not.
+func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
 
 // Devices implements status.Source.
 func (a *Agent) Devices() []status.Device {

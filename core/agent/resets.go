@@ -163,6 +163,7 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 	r.agent.running.Go(func() {
 		err := r.reset(ctx, group.backend, members)
 		end()
+		r.agent.tally.Reset(group.backend, err)
 		r.finish(group, members, err)
 		r.agent.poke()
 	})

@@ -46,6 +46,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	part("watch the CDI directory", a.cdi.Run)
 	part("serve kubelet", a.plugin.Run)
 	part("serve status", status.NewServer(a.opts.StateDir, a, a.log).Run)
+	if a.endpoint != nil {
+		part("serve metrics", a.endpoint.Run)
+	}
 	if a.selection != nil {
 		part("watch the node's labels", a.selection.Run)
 	}

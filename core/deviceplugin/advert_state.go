@@ -88,6 +88,13 @@ func (a *advert) note(text string) {
 	a.lastError = text
 }
 
+// answered passes on that one of kubelet's calls is over.
+func (a *advert) answered(call Call, took time.Duration, err error) {
+	if tell := a.plugin.opts.Answered; tell != nil {
+		tell(call, a.name, took, err)
+	}
+}
+
 func (a *advert) status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()

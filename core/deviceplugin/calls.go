@@ -9,38 +9,54 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
+// Call is one of kubelet's calls that a pod depends on.
+type Call string
+
+// The calls.
+const (
+	CallAllocate Call = "Allocate"
+	CallPreStart Call = "PreStartContainer"
+)
+
 // calls counts the calls in progress that a pod depends on. It is a stats
 // handler, not an interceptor, because a call is over when its answer is written,
 // which is after the last interceptor.
 type calls struct {
+	// answered is told of every call that is over.
+	answered func(call Call, took time.Duration, err error)
+
 	mu      sync.Mutex
 	count   int
 	waiting bool
 	idle    chan struct{} // closed when drain may go on
 }
 
-// countedCall marks the context of a call that counts.
+// countedCall is the key of a context's Call, if it has one that counts.
 type countedCall struct{}
 
 // TagRPC marks the calls that count.
 func (c *calls) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	switch info.FullMethodName {
-	case pluginapi.DevicePlugin_Allocate_FullMethodName, pluginapi.DevicePlugin_PreStartContainer_FullMethodName:
-		return context.WithValue(ctx, countedCall{}, true)
+	case pluginapi.DevicePlugin_Allocate_FullMethodName:
+		return context.WithValue(ctx, countedCall{}, CallAllocate)
+	case pluginapi.DevicePlugin_PreStartContainer_FullMethodName:
+		return context.WithValue(ctx, countedCall{}, CallPreStart)
 	}
 	return ctx
 }
 
 // HandleRPC counts.
 func (c *calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
-	if ctx.Value(countedCall{}) == nil {
+	call, ok := ctx.Value(countedCall{}).(Call)
+	if !ok {
 		return
 	}
-	switch event.(type) {
+	switch event := event.(type) {
 	case *stats.Begin:
 		c.add(1)
 	case *stats.End:
 		c.add(-1)
+		c.answered(call, event.EndTime.Sub(event.BeginTime), event.Error)
 	}
 }
 

@@ -55,7 +55,7 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 	}
 	in := &instance{
 		advert: a, kind: kind, path: path, kubelet: kubelet, options: options,
-		calls: &calls{idle: make(chan struct{})}, idleSince: time.Now(),
+		calls: &calls{idle: make(chan struct{}), answered: a.answered}, idleSince: time.Now(),
 		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
 	}
 	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls))

@@ -45,6 +45,9 @@ type Options struct {
 	Dir         string
 	RegistryDir string
 	Lifecycle   Lifecycle
+	// Answered, if set, is called after each call that a pod depends on, with how
+	// long it took until its answer was written, and its error. It must not block.
+	Answered func(call Call, resource string, took time.Duration, err error)
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

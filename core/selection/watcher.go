@@ -76,6 +76,8 @@ type Watcher struct {
 	seen    map[string]string
 	profile string
 	problem trouble
+	// watching says that a watch runs and the server has the Node.
+	watching bool
 	// fileNote is what is wrong with the state file; "" if nothing.
 	fileNote string
 }
@@ -110,6 +112,17 @@ func (w *Watcher) Changed() <-chan struct{} {
 		return nil
 	}
 	return w.changed
+}
+
+// Watching reports whether the labels are watched now, so that a change of them
+// is seen at once. Between two watches they count as watched.
+func (w *Watcher) Watching() bool {
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.watching
 }
 
 // Last is the profile that ran last, as Remember was told; "" if none did.
@@ -174,6 +187,7 @@ func (w *Watcher) trouble(now trouble) {
 		now.text += "; the labels last seen still count"
 	}
 	w.problem = now
+	w.watching = now.kind == ""
 	w.mu.Unlock()
 	switch now.kind {
 	case before.kind:

@@ -15,6 +15,8 @@ type Report struct {
 	Config    Config     `json:"config"`
 	Backends  []Backend  `json:"backends"`
 	Resources []Resource `json:"resources"`
+	// Cluster is how the agent stands with the API server; nil without one.
+	Cluster *Cluster `json:"cluster,omitempty"`
 	// Problems are sentences about what an operator should look at, in all parts
 	// of the agent; empty when all is well.
 	Problems []Problem `json:"problems"`
@@ -34,6 +36,20 @@ type Config struct {
 	AppliedAt time.Time `json:"appliedAt"`
 	// Refused says why a newer file was not taken on; "" if the file is in force.
 	Refused string `json:"refused,omitempty"`
+	// Unchosen says why no profile can be chosen; "" if one can. What ran before
+	// stays in force.
+	Unchosen string `json:"unchosen,omitempty"`
+	// Waits says what a switch to another profile waits for; "" if there is none.
+	Waits string `json:"waits,omitempty"`
+}
+
+// Cluster is how the agent stands with the API server.
+type Cluster struct {
+	// Watching says that the node's labels are watched now; nil if they don't
+	// count, because a profile is named.
+	Watching *bool `json:"watching,omitempty"`
+	// EventsFailing says that the last Event could not be written.
+	EventsFailing bool `json:"eventsFailing"`
 }
 
 // Backend is one backend process.
@@ -59,13 +75,18 @@ type Resource struct {
 	Name         string `json:"name"`
 	Registration string `json:"registration"`
 	// State is the device plugin's: waiting for kubelet, registered ...
-	State     string    `json:"state"`
-	Since     time.Time `json:"since"`
-	Socket    string    `json:"socket,omitempty"`
-	Units     int       `json:"units"`
-	Healthy   int       `json:"healthy"`
-	Injection string    `json:"injection"`
-	LastError string    `json:"lastError,omitempty"`
+	State  string    `json:"state"`
+	Since  time.Time `json:"since"`
+	Socket string    `json:"socket,omitempty"`
+	// Registrations counts how often kubelet took the resource since the agent's
+	// start.
+	Registrations int `json:"registrations"`
+	Units         int `json:"units"`
+	Healthy       int `json:"healthy"`
+	// Allocated counts the units that containers hold, as far as is known.
+	Allocated int    `json:"allocated"`
+	Injection string `json:"injection"`
+	LastError string `json:"lastError,omitempty"`
 }
 
 // Problem is one sentence, and where it belongs.

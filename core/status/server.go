@@ -46,13 +46,20 @@ func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
+	return serve(ctx, listener, mux, s.log)
+}
+
+// serve answers on listener until ctx ends, and closes it.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, log *slog.Logger) (err error) {
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    16 << 10,
+		// What clients do wrong is theirs to know.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

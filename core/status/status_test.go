@@ -20,8 +20,8 @@ type fixed struct{}
 func (fixed) Report() Report    { return Report{Node: "node-1"} }
 func (fixed) Devices() []Device { return []Device{{ID: "d"}} }
 
-// serve runs a server in a directory of its own until the test ends.
-func serve(t *testing.T) (dir string) {
+// serveStatus runs a server in a directory of its own until the test ends.
+func serveStatus(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
@@ -56,7 +56,7 @@ func serve(t *testing.T) (dir string) {
 // Verifies that a client gets what the source says, over a socket that only its
 // owner can open.
 func TestServer(t *testing.T) {
-	dir := serve(t)
+	dir := serveStatus(t)
 	report, err := NewClient(dir).Report(t.Context())
 	if err != nil || report.Node != "node-1" {
 		t.Errorf("report %+v, %v", report, err)

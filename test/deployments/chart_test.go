@@ -134,6 +134,12 @@ func TestValuesAreStrict(t *testing.T) {
 			"config: {profiles: [{name: a, backends: [{name: mock}], resources: [{name: example.com/gpu, replica: 2}]}]}",
 			[]string{"/config/profiles/0/resources/0", "replica"},
 		},
+		"interval": {"podMonitor: {interval: 30}", []string{"/podMonitor/interval"}},
+		"port":     {"metrics: {port: 0}", []string{"/metrics/port"}},
+		"two monitors": {
+			"{podMonitor: {enabled: true}, serviceMonitor: {enabled: true}}", []string{"would scrape every agent twice"},
+		},
+		"a monitor of nothing": {"{podMonitor: {enabled: true}, metrics: {enabled: false}}", []string{"need metrics.enabled"}},
 		"two ways to choose nodes": {
 			"{nodeFeatureDiscovery: {pciVendors: [\"10de\"]}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}}",
 			[]string{"set only one of them"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -32,8 +33,9 @@ func valueSets(t *testing.T) map[string][]string {
 		t.Fatalf("no examples: %v", err)
 	}
 	sets := map[string][]string{
-		"manifests": {"-f", chart + "/examples/mock.yaml", "-f", "deployments/manifests/values.yaml"},
-		"kind":      {"-f", "deployments/kind/values.yaml", "--set", "profile=gpu", "--set", `nodeSelector.accelmux\.io/profile=gpu`},
+		"manifests":       {"-f", chart + "/examples/mock.yaml", "-f", "deployments/manifests/values.yaml"},
+		"kind":            {"-f", "deployments/kind/values.yaml", "--set", "profile=gpu", "--set", `nodeSelector.accelmux\.io/profile=gpu`},
+		"service monitor": with("--set", "serviceMonitor.enabled=true"),
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
@@ -66,6 +68,8 @@ maxUnavailable: 3
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
 fullnameOverride: devices
+metrics: {enabled: true, port: 12345}
+podMonitor: {enabled: true, labels: {release: prometheus}, interval: 30s, scrapeTimeout: 5s}
 `
 
 // render is what helm makes of the chart.
@@ -96,7 +100,7 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()

@@ -78,3 +78,16 @@ depending on its own configuration. */}}
 {{- toYaml $affinity }}
 {{- end }}
 {{- end }}
+
+{{- /* How the agents are scraped; the node is what people ask by. */}}
+{{- define "accelmux.scrape" -}}
+- port: metrics
+  {{- with .interval }}
+  interval: {{ . | quote }}
+  {{- end }}
+  {{- with .scrapeTimeout }}
+  scrapeTimeout: {{ . | quote }}
+  {{- end }}
+  relabelings:
+    - {sourceLabels: [__meta_kubernetes_pod_node_name], targetLabel: node}
+{{- end }}

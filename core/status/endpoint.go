@@ -1,0 +1,134 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+const (
+	// scrapes bounds how many are answered at once.
+	scrapes = 4
+	// bindPause is the pause before a port that is taken is tried again; it doubles
+	// up to bindDoublings times.
+	bindPause     = time.Second
+	bindDoublings = 5
+)
+
+// Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
+// formats of Prometheus, /healthz as long as the agent lives, and /readyz with 503
+// and what is missing while the agent is not ready.
+type Endpoint struct {
+	address string
+	handler http.Handler
+	log     *slog.Logger
+	pause   time.Duration // bindPause, but in tests
+
+	mu sync.Mutex
+	// problem is why nobody listens; "" if one does.
+	problem string
+	bound   net.Addr
+}
+
+// NewEndpoint makes an endpoint at host:port; without a host it is reached under
+// all addresses of the machine or pod. Run opens it.
+func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger) (*Endpoint, error) {
+	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
+		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(source, tally), promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		MaxRequestsInFlight: scrapes, Timeout: 8 * time.Second, EnableOpenMetrics: true,
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n") // the client may have gone
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		text := "ready"
+		if missing := source.Report().NotReady; len(missing) > 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			text = "not ready: " + strings.Join(missing, "\n")
+		}
+		_, _ = io.WriteString(w, text+"\n") // the client may have gone
+	})
+	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
+}
+
+// Run answers until ctx ends. A port that is taken is no reason for a node to lose
+// its devices: it is said in the log and in Notes, and tried again.
+func (e *Endpoint) Run(ctx context.Context) error {
+	for failures := 0; ; failures++ {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.address)
+		if err == nil {
+			failures = 0
+			e.note(listener.Addr(), nil)
+			err = serve(ctx, listener, e.handler, e.log)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		e.note(nil, err)
+		pause := e.pause << min(failures, bindDoublings)
+		timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		}
+	}
+}
+
+// note takes down where the endpoint is, or why it is nowhere.
+func (e *Endpoint) note(bound net.Addr, err error) {
+	problem := ""
+	if err != nil {
+		problem = fmt.Sprintf("metrics cannot be served on %s (%v): free the port, or choose another one with --metrics-address", e.address, err)
+	}
+	e.mu.Lock()
+	before := e.problem
+	e.problem, e.bound = problem, bound
+	e.mu.Unlock()
+	switch {
+	case bound != nil:
+		e.log.Info("metrics are served", "address", bound.String())
+	case problem != before:
+		e.log.Error(problem)
+	}
+}
+
+// Address is where the endpoint is reached, host:port; "" while it is not.
+func (e *Endpoint) Address() string {
+	if e == nil {
+		return ""
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.bound == nil {
+		return ""
+	}
+	return e.bound.String()
+}
+
+// Notes are sentences about what is wrong; also of a nil Endpoint.
+func (e *Endpoint) Notes() []string {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.problem == "" {
+		return nil
+	}
+	return []string{e.problem}
+}

@@ -1,0 +1,91 @@
+package status
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// prefix begins the name of every metric of ours.
+const prefix = "accelmux_"
+
+// family is one metric with all its label values. README.md has a table of them
+// all, which a test compares with this file.
+type family struct {
+	name, help string
+	labels     []string
+	desc       *prometheus.Desc
+	kind       prometheus.ValueType
+}
+
+// families are those that are made at scrape time, in the order of the table.
+var families []*family
+
+func newFamily(kind prometheus.ValueType, name, help string, labels []string) *family {
+	f := &family{name: prefix + name, help: help, labels: labels, kind: kind}
+	f.desc = prometheus.NewDesc(f.name, help, labels, nil)
+	families = append(families, f)
+	return f
+}
+
+func gauge(name, help string, labels ...string) *family {
+	return newFamily(prometheus.GaugeValue, name, help, labels)
+}
+
+func counter(name, help string, labels ...string) *family {
+	return newFamily(prometheus.CounterValue, name, help, labels)
+}
+
+// What is read off the report at scrape time. Label values are bounded: names come
+// from the configuration, devices and fault codes from the inventory, which bounds
+// both, and a device has the series of one fault at most.
+var (
+	buildInfo = gauge("build_info", "1, with the version of the running agent.", "version", "go_version")
+	ready     = gauge("ready", "1 if every backend of the profile has reported and kubelet has taken every resource.")
+	problems  = gauge("problems", "How many sentences accelmux status has on what is wrong.")
+
+	profileInfo     = gauge("profile_info", "1, with the profile in force; none while there is none.", "profile")
+	profileUnchosen = gauge("profile_unchosen", "1 if no profile can be chosen; what ran before stays in force.")
+	profileWaiting  = gauge("profile_switch_waiting", "1 while a switch to another profile or configuration waits.")
+	configRefused   = gauge("config_refused", "1 if the configuration file is refused or missing; the last good one stays in force.")
+	configApplied   = gauge("config_applied_timestamp_seconds", "When the configuration in force was applied, in seconds since 1970.")
+
+	clusterWatching = gauge("apiserver_watching", "1 if the node's labels are watched now; not there if they don't count.")
+	clusterEvents   = gauge("apiserver_events_failing", "1 if the last Event could not be written; not there without an API server.")
+
+	backendInfo     = gauge("backend_info", "1, with what the backend says of itself.", "backend", "vendor", "version")
+	backendState    = gauge("backend_state", "1 for the state that the backend is in, 0 for the others.", "backend", "state")
+	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one.", "backend")
+	backendDevices  = gauge("backend_devices", "Devices in the backend's last inventory.", "backend")
+
+	resourceServing       = gauge("resource_serving", "1 if kubelet has taken the resource and follows its list.", "resource")
+	resourceRegistrations = counter("resource_registrations_total", "How often kubelet took the resource; more than one means restarts of kubelet or broken streams.", "resource")
+	resourceUnits         = gauge("resource_units", "Units that kubelet is told of.", "resource")
+	resourceHealthy       = gauge("resource_healthy_units", "Units of them that are healthy.", "resource")
+	resourceAllocated     = gauge("resource_allocated_units", "Units that containers hold, as far as is known.", "resource")
+
+	deviceHealthy = gauge("device_healthy", "1 if the device is healthy; resource is empty if none selects it.", "backend", "device", "resource")
+	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
+)
+
+// The states, as packages supervisor and deviceplugin call them, that have a
+// meaning here.
+var (
+	backendStates  = []string{"checking", "starting", "configuring", "running", "stopping", "backoff", "quarantined", "misconfigured", "unavailable"}
+	resourceServed = "serving"
+)
+
+// table is all metrics as rows of a Markdown table.
+func table() string {
+	var b strings.Builder
+	row := func(name string, labels []string, help string) {
+		b.WriteString("| `" + name + "` | " + strings.Join(labels, ", ") + " | " + help + " |\n")
+	}
+	for _, f := range families {
+		row(f.name, f.labels, f.help)
+	}
+	for _, c := range tallied {
+		row(prefix+c.name, c.labels, c.help)
+	}
+	return b.String()
+}

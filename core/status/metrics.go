@@ -1,0 +1,97 @@
+package status
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// metrics makes the metrics from the report at scrape time, so that nothing is
+// counted twice or kept for it.
+type metrics struct{ source Source }
+
+// newRegistry has all metrics: of the report, of the tally, of the process.
+func newRegistry(source Source, tally *Tally) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics{source}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(tally.collectors()...)
+	return registry
+}
+
+// Describe implements prometheus.Collector.
+func (m metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, f := range families {
+		out <- f.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m metrics) Collect(out chan<- prometheus.Metric) {
+	report := m.source.Report()
+	give := func(f *family, value float64, labels ...string) {
+		metric, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
+		if err != nil {
+			metric = prometheus.NewInvalidMetric(f.desc, err)
+		}
+		out <- metric
+	}
+	collectAgent(give, report)
+	for _, b := range report.Backends {
+		collectBackend(give, b)
+	}
+	for _, r := range report.Resources {
+		give(resourceServing, truth(r.State == resourceServed), r.Name)
+		give(resourceRegistrations, float64(r.Registrations), r.Name)
+		give(resourceUnits, float64(r.Units), r.Name)
+		give(resourceHealthy, float64(r.Healthy), r.Name)
+		give(resourceAllocated, float64(r.Allocated), r.Name)
+	}
+	for _, d := range m.source.Devices() {
+		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
+		if !d.Healthy && len(d.Faults) > 0 {
+			give(deviceFault, 1, d.Backend, d.ID, d.Faults[0].Code)
+		}
+	}
+}
+
+// gives takes one value of a family.
+type gives func(f *family, value float64, labels ...string)
+
+// collectAgent has what there is once.
+func collectAgent(give gives, report Report) {
+	give(buildInfo, 1, report.Version, runtime.Version())
+	give(ready, truth(len(report.NotReady) == 0))
+	give(problems, float64(len(report.Problems)))
+	if report.Config.Profile != "" {
+		give(profileInfo, 1, report.Config.Profile)
+	}
+	give(profileUnchosen, truth(report.Config.Unchosen != ""))
+	give(profileWaiting, truth(report.Config.Waits != ""))
+	give(configRefused, truth(report.Config.Refused != ""))
+	give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
+	if report.Cluster != nil {
+		if watching := report.Cluster.Watching; watching != nil {
+			give(clusterWatching, truth(*watching))
+		}
+		give(clusterEvents, truth(report.Cluster.EventsFailing))
+	}
+}
+
+func collectBackend(give gives, b Backend) {
+	give(backendInfo, 1, b.Name, b.Vendor, b.Version)
+	for _, state := range backendStates {
+		give(backendState, truth(b.State == state), b.Name, state)
+	}
+	give(backendRestarts, float64(b.Restarts), b.Name)
+	give(backendDevices, float64(b.Devices), b.Name)
+}
+
+// truth is how a metric says yes or no.
+func truth(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,251 @@
+package status
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+)
+
+var update = flag.Bool("update", false, "write the generated files anew")
+
+// trouble is an agent in which everything that a metric tells of is the case.
+type trouble struct{}
+
+func (trouble) Report() Report {
+	watching := false
+	return Report{
+		Version: "v1.2.3", NotReady: []string{"backend b has not reported yet", "kubelet has not taken resource r yet"},
+		Config: Config{
+			Profile: "gpu", AppliedAt: time.UnixMilli(1_700_000_000_500),
+			Refused: "line 3", Unchosen: "two match", Waits: "for backend b",
+		},
+		Cluster: &Cluster{Watching: &watching, EventsFailing: true},
+		Backends: []Backend{
+			{Name: "nvidia", Vendor: "NVIDIA", Version: "570.1", State: "running", Restarts: 2, Devices: 2},
+			{Name: "bad", State: "quarantined"},
+		},
+		Resources: []Resource{
+			{Name: "nvidia.com/gpu", State: "serving", Registrations: 3, Units: 2, Healthy: 1, Allocated: 1},
+			{Name: "amd.com/gpu", State: "waiting"},
+		},
+		Problems: make([]Problem, 4),
+	}
+}
+
+func (trouble) Devices() []Device {
+	return []Device{
+		{Backend: "nvidia", ID: "GPU-0", Resource: "nvidia.com/gpu", Healthy: true},
+		{Backend: "nvidia", ID: "GPU-1", Faults: []Fault{{Code: "xid-79"}, {Code: "xid-13"}}},
+	}
+}
+
+func busy() *Tally {
+	tally, failed := NewTally(), errors.New("failed")
+	tally.Allocated("nvidia.com/gpu", 2*time.Millisecond, nil)
+	tally.Allocated("nvidia.com/gpu", time.Millisecond, failed)
+	tally.Prepared("nvidia.com/gpu", 3*time.Second, nil)
+	tally.Released("nvidia", failed)
+	tally.Reset("nvidia", nil)
+	return tally
+}
+
+// Verifies what a scrape gives, to the letter, and that the names and the types
+// are as Prometheus wants them.
+func TestMetrics(t *testing.T) {
+	registry := newRegistry(trouble{}, busy())
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v %v", problems, err)
+	}
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range all {
+		if strings.HasPrefix(f.GetName(), prefix) && f.GetName() != buildInfo.name { // that one has Go's version
+			names = append(names, f.GetName())
+		}
+	}
+	if want := len(families) + len(tallied) - 1; len(names) != want {
+		t.Errorf("%d metrics of ours, want all %d: %v", len(names), want, names)
+	}
+	const golden = "testdata/metrics.txt"
+	if *update {
+		var text bytes.Buffer
+		for _, f := range all {
+			if !slices.Contains(names, f.GetName()) {
+				continue
+			}
+			if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.Open(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = want.Close() }()
+	if err := testutil.GatherAndCompare(registry, want, names...); err != nil {
+		t.Error(err)
+	}
+	if n, err := testutil.GatherAndCount(registry, "go_goroutines", "process_start_time_seconds"); err != nil || n != 2 {
+		t.Errorf("%d metrics of the process, %v", n, err)
+	}
+}
+
+// Verifies that the README's table has the metrics as they are.
+func TestReadmeHasTheMetrics(t *testing.T) {
+	const path, head = "../../README.md", "| metric | labels | meaning |\n| --- | --- | --- |\n"
+	have, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(have), head)
+	if !ok {
+		t.Fatalf("%s has no table of metrics", path)
+	}
+	after := rest
+	for strings.HasPrefix(after, "|") {
+		_, after, _ = strings.Cut(after, "\n")
+	}
+	want := before + head + table() + after
+	if string(have) == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not current: run `go test ./core/status -update`", path)
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// endpoint runs one on a port that is free until the test ends.
+func endpoint(t *testing.T, source Source) *Endpoint {
+	t.Helper()
+	e, err := NewEndpoint("127.0.0.1:0", source, NewTally(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, e)
+	eventually(t, "it is served", func() bool { return e.Address() != "" })
+	return e
+}
+
+func start(t *testing.T, e *Endpoint) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(10 * time.Second); !condition(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%s: not in time", what)
+		}
+	}
+}
+
+func get(t *testing.T, e *Endpoint, path string) (code int, body string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	response, err := client.Get("http://" + e.Address() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// Verifies what the endpoint answers for an agent that is ready and for one that
+// is not.
+func TestEndpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		source Source
+		ready  int
+		says   string
+		metric string
+	}{
+		"ready":     {fixed{}, http.StatusOK, "ready", "accelmux_ready 1\n"},
+		"not ready": {trouble{}, http.StatusServiceUnavailable, "kubelet has not taken resource r yet", "accelmux_ready 0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := endpoint(t, c.source)
+			if code, body := get(t, e, "/healthz"); code != http.StatusOK {
+				t.Errorf("/healthz: %d %s", code, body)
+			}
+			if code, body := get(t, e, "/readyz"); code != c.ready || !strings.Contains(body, c.says) {
+				t.Errorf("/readyz: %d %s", code, body)
+			}
+			if code, body := get(t, e, "/metrics"); code != http.StatusOK || !strings.Contains(body, c.metric) {
+				t.Errorf("/metrics: %d, without %s:\n%s", code, c.metric, body)
+			}
+			if code, _ := get(t, e, "/v1/status"); code != http.StatusNotFound {
+				t.Errorf("the admin socket's answers are served over TCP, too: %d", code)
+			}
+		})
+	}
+}
+
+// Verifies that a wrong address is refused at once, and that a port which is taken
+// is told, tried again, and served when it is free.
+func TestEndpointAddress(t *testing.T) {
+	for _, bad := range []string{"8417", ":metrics-port", "127.0.0.1:99999"} {
+		if _, err := NewEndpoint(bad, fixed{}, NewTally(), slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := other.Addr().String()
+	e, err := NewEndpoint(address, fixed{}, NewTally(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.pause = time.Millisecond
+	start(t, e)
+	eventually(t, "a note about the port", func() bool {
+		notes := fmt.Sprint(e.Notes())
+		return strings.Contains(notes, address) && strings.Contains(notes, "--metrics-address")
+	})
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is served", func() bool { return e.Address() == address && len(e.Notes()) == 0 })
+}

@@ -1,0 +1,80 @@
+package status
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Tally counts what the agent does; the counts are among the metrics. Its methods
+// are safe for concurrent use and do not block.
+type Tally struct {
+	allocations, prepares, releases, resets *prometheus.CounterVec
+	allocation, prepare                     prometheus.Histogram
+}
+
+// tallied are the metrics of a Tally.
+var tallied = []struct {
+	name, help string
+	labels     []string
+}{
+	{"allocations_total", "Allocate calls of kubelet that were answered; result is success or error.", []string{"resource", "result"}},
+	{"prepares_total", "PreStartContainer calls of kubelet, one for each start of a container whose devices are prepared.", []string{"resource", "result"}},
+	{"releases_total", "Clean-ups after the last holder of a device; one that failed is tried again.", []string{"backend", "result"}},
+	{"resets_total", "Resets of groups of faulted devices; an error is one that did not help.", []string{"backend", "result"}},
+	{"allocation_duration_seconds", "Histogram: how long Allocate took.", nil},
+	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
+}
+
+// NewTally makes a Tally with nothing counted.
+func NewTally() *Tally {
+	vector := func(i int) *prometheus.CounterVec {
+		c := tallied[i]
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + c.name, Help: c.help}, c.labels)
+	}
+	histogram := func(i int, least float64, count int) prometheus.Histogram {
+		c := tallied[i]
+		return prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: prefix + c.name, Help: c.help, Buckets: prometheus.ExponentialBuckets(least, 4, count),
+		})
+	}
+	return &Tally{
+		allocations: vector(0), prepares: vector(1), releases: vector(2), resets: vector(3),
+		// Up to 26 s: it may wait for a release. And up to 66 s.
+		allocation: histogram(4, 0.0001, 10), prepare: histogram(5, 0.001, 9),
+	}
+}
+
+// Allocated counts an answered Allocate call.
+func (t *Tally) Allocated(resource string, took time.Duration, err error) {
+	t.allocations.WithLabelValues(resource, result(err)).Inc()
+	t.allocation.Observe(took.Seconds())
+}
+
+// Prepared counts an answered PreStartContainer call.
+func (t *Tally) Prepared(resource string, took time.Duration, err error) {
+	t.prepares.WithLabelValues(resource, result(err)).Inc()
+	t.prepare.Observe(took.Seconds())
+}
+
+// Released counts a clean-up after the last holder of a device.
+func (t *Tally) Released(backend string, err error) {
+	t.releases.WithLabelValues(backend, result(err)).Inc()
+}
+
+// Reset counts a reset of a group of devices.
+func (t *Tally) Reset(backend string, err error) {
+	t.resets.WithLabelValues(backend, result(err)).Inc()
+}
+
+func result(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "success"
+}
+
+// collectors are the Tally's parts.
+func (t *Tally) collectors() []prometheus.Collector {
+	return []prometheus.Collector{t.allocations, t.prepares, t.releases, t.resets, t.allocation, t.prepare}
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
+)
+
+// metrics are those of the running agent, a line each; "" if it serves none.
+func (n *node) metrics() string {
+	n.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	response, err := client.Get("http://" + n.agent.MetricsAddress() + "/metrics")
+	if err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+		n.Errorf("/metrics: %s, %v:\n%s", response.Status, err, text)
+	}
+	return "\n" + string(text)
+}
+
+// wantMetrics waits until the agent serves these lines, all at once.
+func (n *node) wantMetrics(lines ...string) {
+	n.Helper()
+	n.eventually("metrics "+strings.Join(lines, ", "), func() bool {
+		text := n.metrics()
+		for _, line := range lines {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// withMetrics has an agent serve metrics on a port that is free.
+func withMetrics(options *agent.Options) { options.MetricsAddress = "127.0.0.1:0" }
+
+// Verifies that a scrape tells what happens on the node while it happens.
+func TestMetrics(t *testing.T) {
+	server := clustertest.New(t, "node-1", map[string]string{})
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	options := n.inCluster(server)
+	withMetrics(&options)
+	n.startAgentWith(options)
+	n.wantMetrics(
+		`accelmux_ready 1`, `accelmux_problems 0`,
+		`accelmux_profile_info{profile="default"} 1`, `accelmux_profile_unchosen 0`, `accelmux_config_refused 0`,
+		`accelmux_apiserver_watching 1`, `accelmux_apiserver_events_failing 0`,
+		`accelmux_backend_state{backend="mock",state="running"} 1`, `accelmux_backend_restarts_total{backend="mock"} 0`,
+		`accelmux_backend_devices{backend="mock"} 4`,
+		`accelmux_resource_serving{resource="example.com/gpu"} 1`, `accelmux_resource_registrations_total{resource="example.com/gpu"} 1`,
+		`accelmux_resource_units{resource="example.com/gpu"} 4`, `accelmux_resource_allocated_units{resource="example.com/gpu"} 0`,
+		`accelmux_device_healthy{backend="mock",device="mock-1",resource="example.com/gpu"} 1`,
+	)
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
+		t.Fatal(err)
+	}
+	n.scenario("devices: {mock-1: {fault: {code: ecc, recovery: self}}}")
+	n.configure("no configuration")
+	server.Away(true)
+	n.wantMetrics(
+		`accelmux_allocations_total{resource="example.com/gpu",result="success"} 1`, `accelmux_allocation_duration_seconds_count 1`,
+		`accelmux_resource_allocated_units{resource="example.com/gpu"} 2`, `accelmux_resource_healthy_units{resource="example.com/gpu"} 3`,
+		`accelmux_device_healthy{backend="mock",device="mock-1",resource="example.com/gpu"} 0`,
+		`accelmux_device_fault_info{backend="mock",code="ecc",device="mock-1"} 1`,
+		`accelmux_config_refused 1`, `accelmux_apiserver_watching 0`, `accelmux_ready 1`,
+	)
+	n.stopAgent()
+	if text := n.metrics(); text != "" {
+		t.Errorf("metrics are served after the end:\n%s", text)
+	}
+}
