@@ -83,8 +83,14 @@ type Agent struct {
 	opts      Options
 	log       *slog.Logger
 	startedAt time.Time
-	// loaded is the newest good configuration, of Open and then of follow.
+	// loaded is the newest good configuration, of Open and then of follow, and source
+	// the file that it is from.
 	loaded *config.NodeConfig
+	source []byte
+	// file is the configuration file as Open found it, and keeper has what is
+	// applied at the next start if the file is no good then.
+	file   config.Event
+	keeper *config.Keeper
 	// selection knows the node's labels; nil if they don't count.
 	selection *selection.Watcher
 	// unchosen is why no profile can be chosen, for status; nil or "" if one can.
@@ -125,15 +131,11 @@ type Agent struct {
 // in it. Nothing is started yet. Run must follow: it gives everything back.
 func Open(opts Options) (_ *Agent, err error) {
 	opts = opts.withDefaults()
-	loaded, err := config.Load(opts.ConfigPath)
-	if err != nil {
-		return nil, err
-	}
 	a := &Agent{
 		opts:      opts,
 		log:       opts.Log,
 		startedAt: time.Now(),
-		loaded:    loaded,
+		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
 		inventory: inventory.NewStore(time.Now),
 		gate:      newGate(),
 		wake:      make(chan struct{}, 1),
@@ -141,11 +143,10 @@ func Open(opts Options) (_ *Agent, err error) {
 
 		descriptions: descriptions{of: map[string]described{}},
 	}
-	if a.fixed() {
-		// A wrong name is told at once, before anything is touched.
-		if _, err := selection.Named(loaded, opts.Profile); err != nil {
-			return nil, fmt.Errorf("%s: %w", opts.ConfigPath, err)
-		}
+	// What is wrong is told at once, before anything is touched.
+	refused, err := a.loadFirst()
+	if err != nil {
+		return nil, err
 	}
 	if opts.MetricsAddress != "" {
 		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a, a.tally, a.log); err != nil {
@@ -174,6 +175,9 @@ func Open(opts Options) (_ *Agent, err error) {
 		return nil, err
 	}
 	a.plans.start(first)
+	if refused != nil {
+		a.refuseFile(refused)
+	}
 	return a, nil
 }
 

@@ -43,7 +43,7 @@ func (a *Agent) pick() (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newPlan(choice)
+	return newPlan(choice, a.source)
 }
 
 // firstPlan is what is in force from the start. Where labels count and no profile
@@ -56,10 +56,10 @@ func (a *Agent) firstPlan() (*plan, error) {
 	a.refuseChoice(err)
 	if last := a.selection.Last(); last != "" {
 		if profile, lastErr := a.loaded.Profile(last); lastErr == nil {
-			return newPlan(selection.Choice{Profile: profile, Reason: "it ran before the agent was restarted"})
+			return newPlan(selection.Choice{Profile: profile, Reason: "it ran before the agent was restarted"}, a.source)
 		}
 	}
-	return newPlan(selection.Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"})
+	return newPlan(selection.Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, nil)
 }
 
 // choose chooses again, after the configuration or the labels changed. Without a
@@ -114,5 +114,6 @@ func (a *Agent) applied(current *plan) {
 	name := current.profile.Name
 	a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", name, "reason", current.reason)
 	a.selection.Remember(name)
+	a.keeper.Keep(current.source)
 	a.events.Record(events.ProfileApplied, "profile %s is applied: %s", name, current.reason)
 }

@@ -19,16 +19,18 @@ type plan struct {
 	mapper  *resource.Mapper
 	// reason is why the profile was chosen.
 	reason string
+	// source is the configuration file that it is from.
+	source []byte
 	// made is when the configuration was loaded.
 	made time.Time
 }
 
-func newPlan(choice selection.Choice) (*plan, error) {
+func newPlan(choice selection.Choice, source []byte) (*plan, error) {
 	mapper, err := resource.Compile(choice.Profile)
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", choice.Profile.Name, err)
 	}
-	return &plan{profile: choice.Profile, mapper: mapper, reason: choice.Reason, made: time.Now()}, nil
+	return &plan{profile: choice.Profile, mapper: mapper, reason: choice.Reason, source: source, made: time.Now()}, nil
 }
 
 // idle reports whether the plan is to do nothing: no profile is chosen yet.

@@ -80,7 +80,7 @@ func (a *Agent) reportNode(report *status.Report, waits, refused string, choice 
 			Message: "the configuration file is refused, the last good one stays in force: " + refused,
 		})
 	}
-	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes())
+	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.keeper.Notes(), a.endpoint.Notes())
 	if waits != "" {
 		notes = append(notes, waits)
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -38,9 +36,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.log.Info("accelmux starts", "version", status.Version, "node", a.opts.NodeName,
 		"path", a.opts.ConfigPath, "profile", a.plans.inForce().profile.Name)
-	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Current: a.loaded, Log: a.log})
+	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
 	a.running.Go(func() { watcher.Run(ctx) })
 	part("follow the configuration", func(ctx context.Context) error { return a.follow(ctx, watcher.Events()) })
+	part("keep the configuration", a.keeper.Run)
 	part("watch usage", a.book.Run)
 	part("follow releases", a.followReleases)
 	part("watch the CDI directory", a.cdi.Run)
@@ -97,22 +96,6 @@ func (a *Agent) follow(ctx context.Context, files <-chan config.Event) error {
 			a.take(event)
 		}
 	}
-}
-
-func (a *Agent) take(event config.Event) {
-	err := event.Err
-	if err == nil && a.fixed() {
-		_, err = selection.Named(event.Config, a.opts.Profile)
-	}
-	if err != nil {
-		a.log.Error("configuration refused, the last good one stays in force", "path", a.opts.ConfigPath, "error", err)
-		a.events.Record(events.ConfigurationRefused, "the configuration is refused, the last good one stays in force: %v", err)
-		a.plans.refuse(err)
-		return
-	}
-	a.plans.refuse(nil)
-	a.loaded = event.Config
-	a.choose()
 }
 
 // statuses are the supervisor's, by backend.

@@ -1,5 +1,6 @@
 // Package config is a node's configuration: its types, strict loading, its
-// defaults, its validation, and live reload of the file.
+// defaults, its validation, live reload of the file, and what is kept of it over a
+// restart.
 //
 // Loading is strict. Unknown and repeated fields, values of the wrong type,
 // impossible values and dangling references are refused, and all of them at

@@ -22,11 +22,25 @@ const MaxFileSize = 1 << 20
 // Load reads and parses the file at path. A file with mistakes gives an
 // [Errors]; one that cannot be read gives an error that wraps the system's.
 func Load(path string) (*NodeConfig, error) {
+	event := Read(path)
+	return event.Config, event.Err
+}
+
+// Read is Load with the file's content.
+func Read(path string) Event {
 	data, err := readFile(path)
 	if err != nil {
-		return nil, err
+		return Event{Err: err}
 	}
-	return Parse(path, data)
+	return parsed(path, data)
+}
+
+func parsed(path string, data []byte) Event {
+	config, err := Parse(path, data)
+	if err != nil {
+		return Event{Err: err}
+	}
+	return Event{Config: config, Data: data}
 }
 
 // Parse reads a configuration from data; name stands for the file in errors.

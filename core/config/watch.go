@@ -21,10 +21,12 @@ const (
 )
 
 // Event is what became of the configuration file: a configuration, or why there
-// is none. Exactly one field is set. After an Err the last good configuration
-// stays in force; the consumer keeps it.
+// is none: either Err is set or the others are. After an Err the last good
+// configuration stays in force; the consumer keeps it.
 type Event struct {
 	Config *NodeConfig
+	// Data is what the file holds.
+	Data []byte
 	// Err is an Errors, or an error that wraps the system's (fs.ErrNotExist while
 	// the file is gone).
 	Err error
@@ -32,9 +34,9 @@ type Event struct {
 
 // Options are the settings of a Watcher; the zero value will do.
 type Options struct {
-	// Current is what the caller has already loaded. Without it the first event
-	// is the state of the file when Run starts.
-	Current *NodeConfig
+	// Known is what the caller knows of the file, by Read. Without it the first
+	// event is the state of the file when Run starts.
+	Known Event
 	// Settle is how long the directory must be quiet before the file is read, so
 	// that a file is not read half-written. Default 200ms. A directory that is
 	// never quiet delays reading to ten times that.
@@ -79,7 +81,7 @@ func NewWatcher(path string, opts Options) *Watcher {
 		log:    opts.Log.With("file", path),
 		events: make(chan Event, 1),
 		notify: fsnotify.NewWatcher,
-		last:   Event{Config: opts.Current},
+		last:   opts.Known,
 	}
 }
 
@@ -238,7 +240,7 @@ func (w *Watcher) reload() {
 	event := Event{Err: err}
 	if err == nil {
 		w.data = data
-		event.Config, event.Err = Parse(w.path, data)
+		event = parsed(w.path, data)
 	}
 	if sameEvent(event, w.last) {
 		return

@@ -194,7 +194,7 @@ func TestWatchEqual(t *testing.T) {
 	current, err := Load(path)
 	must(t, err)
 	opts := notified
-	opts.Current = current
+	opts.Known = Event{Config: current}
 	w := watching(t, path, opts)
 	replace := func(text string) {
 		write(t, path+".tmp", text)

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/events"
+)
+
+// Verifies that an agent which is restarted while its configuration file is no
+// good goes on with the one that was in force, says so everywhere, and takes the
+// file when it is good again.
+func TestRestartWithBrokenConfiguration(t *testing.T) {
+	named := strings.Replace(byLabel, "name: red\n", "name: crimson\n", 1)
+	for name, c := range map[string]struct {
+		profile string
+		spoil   func(*node)
+		says    string
+	}{
+		"broken":            {"", func(n *node) { n.configure("profiles: [") }, "this is not YAML"},
+		"missing":           {"", func(n *node) { n.remove("node.yaml") }, "no such file"},
+		"profile not in it": {"red", func(n *node) { n.configure(named) }, "there is no profile \"red\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := clustertest.New(t, "node-1", vendor("red"))
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(byLabel)
+			options := n.inCluster(server)
+			options.Profile = c.profile
+			withMetrics(&options)
+			n.startAgentWith(options)
+			n.wantCounts(gpu, 4, 4)
+			n.stopAgent()
+
+			c.spoil(n)
+			n.startAgentWith(options)
+			n.wantCounts(gpu, 4, 4)
+			n.wantProblem("the configuration file is refused, the last good one stays in force", c.says)
+			n.wantEvent(server, events.ConfigurationRefused, c.says)
+			n.wantMetrics("accelmux_config_refused 1", "accelmux_ready 1")
+			if refused := n.agent.Report().Config.Refused; !strings.Contains(refused, c.says) {
+				t.Errorf("status says %q", refused)
+			}
+			n.mark(gpu)
+			n.configure(byLabel)
+			n.eventually("no problem is left", func() bool { return n.problems() == "" })
+			n.wantMetrics("accelmux_config_refused 0")
+			n.configure(strings.Replace(byLabel, "count: 4", "count: 5", 1))
+			n.wantCounts(gpu, 5, 5)
+			n.wantNoDip(gpu, 4)
+		})
+	}
+}
+
+// Verifies that nothing but what was in force with the same file takes its place:
+// not what was never applied, not that of another file, not what a command line
+// asks for in vain.
+func TestOnlyWhatRanIsKept(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	n.stopAgent()
+	for name, edit := range map[string]func(*agent.Options){
+		"another file": func(o *agent.Options) { o.ConfigPath = n.path("other.yaml") },
+		"a typo in the profile's name": func(o *agent.Options) {
+			o.Profile = "defualt"
+		},
+	} {
+		options := n.options()
+		edit(&options)
+		if _, err := agent.Open(options); err == nil {
+			t.Errorf("%s: started", name)
+		}
+	}
+	n.configure("broken")
+	if err := os.WriteFile(n.path("state", "configuration"), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := agent.Open(n.options())
+	for _, part := range []string{"node.yaml:1", "corrupt state file"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("with nothing that can be used the error is %v, want it to hold %q", err, part)
+		}
+	}
+}
+
+func (n *node) remove(name string) {
+	n.Helper()
+	if err := os.Remove(n.path(name)); err != nil {
+		n.Fatal(err)
+	}
+}
