@@ -118,6 +118,7 @@ func (d *demo) startAgent(ctx context.Context, backendDir string, log *slog.Logg
 		KubeletDir: filepath.Join(d.dir, "kubelet"),
 		CDIDir:     filepath.Join(d.dir, "cdi"),
 		StateDir:   filepath.Join(d.dir, "state"),
+		RunDir:     filepath.Join(d.dir, "run"),
 		BackendDir: backendDir,
 		Log:        log,
 		// A node waits longer before it believes that a pod is gone.
@@ -140,8 +141,8 @@ func (d *demo) watch(ctx context.Context) {
 	d.screen.title("Your turn (Ctrl-C ends it)")
 	d.screen.say("Write a scenario to %s, for example:", d.scenario)
 	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
-	d.screen.say("Ask the agent:  %s devices --state-dir %s", os.Args[0], filepath.Join(d.dir, "state"))
-	d.screen.say("                %s status --state-dir %s", os.Args[0], filepath.Join(d.dir, "state"))
+	d.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
+	d.screen.say("                %s status --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
 	<-ctx.Done()
 	d.screen.say("")
 }

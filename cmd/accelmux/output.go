@@ -39,16 +39,16 @@ func checkOutput(format string) error {
 // newAskCommand makes a command that asks the running agent for something and
 // prints it, for people as a table.
 func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
-	var stateDir string
+	var runDir string
 	command.Args = cobra.NoArgs
-	command.Flags().StringVar(&stateDir, "state-dir", defaultStateDir, "state `dir`ectory of the agent")
-	completeDirs(command, "state-dir")
+	command.Flags().StringVar(&runDir, "run-dir", defaultRunDir, "run `dir`ectory of the agent")
+	completeDirs(command, "run-dir")
 	format := outputFlag(command)
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(*format); err != nil {
 			return err
 		}
-		answer, err := ask(status.NewClient(stateDir), cmd.Context())
+		answer, err := ask(status.NewClient(runDir), cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ const (
 	defaultKubeletDir = "/var/lib/kubelet"
 	defaultCDIDir     = "/var/run/cdi"
 	defaultStateDir   = "/var/lib/accelmux"
+	defaultRunDir     = "/run/accelmux"
 	defaultBackendDir = "/usr/libexec/accelmux"
 )
 

@@ -30,7 +30,12 @@ refused and the last good one stays in force ("accelmux status" says so).
 
 In a pod, or with --kubeconfig, the agent watches the labels of its own Node: they
 choose the profile, unless --profile does, and a change of them takes effect at
-once. What an operator must know is written as Events on the Node.`,
+once. What an operator must know is written as Events on the Node.
+
+With --take-over a newer agent replaces a running one without a gap: it starts its
+backends, the running one saves its state and lets go, and goes on serving until
+kubelet has connected to the newer one. Then it stands by, and takes over again if
+the newer one ends. Both need the same --state-dir, and a --run-dir of their own.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: cobra.NoArgs,
@@ -50,7 +55,9 @@ once. What an operator must know is written as Events on the Node.`,
 	flags.StringVar(&options.NodeName, "node-name", hostname(), "`name` of this node, as the API server knows it")
 	flags.StringVar(&options.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
 	flags.StringVar(&options.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
-	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart, and for the admin socket")
+	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
+	flags.StringVar(&options.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
+	flags.BoolVar(&options.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by")
 	flags.StringVar(&options.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends")
@@ -58,7 +65,7 @@ once. What an operator must know is written as Events on the Node.`,
 	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends")
 	flags.StringVar(&level, "log-level", "info", "least `level` to log: debug, info, warn, error")
 	flags.StringVar(&format, "log-format", "text", "log `format`: text, json")
-	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "backend-dir", "sysfs", "devfs", "procfs")
+	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "sysfs", "devfs", "procfs")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
@@ -74,10 +81,10 @@ func runInCluster(ctx context.Context, options agent.Options, kubeconfig string)
 	config, err := cluster.Config(kubeconfig)
 	switch {
 	case errors.Is(err, cluster.ErrNone):
-		return runAgent(ctx, options)
+		return agent.Run(ctx, options)
 	case err != nil && kubeconfig == "" && options.Profile != "":
 		options.Log.Warn("no Events are written on the Node", "error", err)
-		return runAgent(ctx, options)
+		return agent.Run(ctx, options)
 	case err != nil:
 		return err
 	}
@@ -87,16 +94,7 @@ func runInCluster(ctx context.Context, options agent.Options, kubeconfig string)
 	}
 	defer client.Close()
 	options.Cluster = client
-	return runAgent(ctx, options)
-}
-
-// runAgent runs until ctx ends. Being told to stop is success.
-func runAgent(ctx context.Context, options agent.Options) error {
-	running, err := agent.Open(options)
-	if err != nil {
-		return err
-	}
-	return running.Run(ctx)
+	return agent.Run(ctx, options)
 }
 
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {

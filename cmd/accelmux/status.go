@@ -27,11 +27,11 @@ and says what is missing if not.`,
 		if !*ready {
 			return show(cmd, args)
 		}
-		stateDir, err := cmd.Flags().GetString("state-dir")
+		runDir, err := cmd.Flags().GetString("run-dir")
 		if err != nil {
 			return err
 		}
-		report, err := status.NewClient(stateDir).Report(cmd.Context())
+		report, err := status.NewClient(runDir).Report(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -46,6 +46,10 @@ and says what is missing if not.`,
 
 func statusTable(w *tabwriter.Writer, r status.Report) {
 	fmt.Fprintf(w, "accelmux %s on %s, pid %d, up %s\n", r.Version, r.Node, r.PID, age(r.StartedAt))
+	if r.Role != status.RoleActive {
+		fmt.Fprintf(w, "this agent is a %s: %s\n", r.Role, roleLine(r))
+		return
+	}
 	fmt.Fprintf(w, "configuration %s, %s\n", r.Config.Path, profileLine(r.Config))
 	fmt.Fprintln(w)
 	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "VERSION")
@@ -70,6 +74,14 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, "  "+problemLine(p))
 	}
+}
+
+// roleLine says what an agent that is not the active one does.
+func roleLine(r status.Report) string {
+	if len(r.NotReady) > 0 {
+		return strings.Join(r.NotReady, "; ")
+	}
+	return r.Config.Reason
 }
 
 // profileLine says which profile is in force, since when, and why.

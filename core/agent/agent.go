@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/selection"
@@ -39,13 +40,17 @@ type Options struct {
 	// pod-resources are below it.
 	KubeletDir string
 	CDIDir     string
-	// StateDir holds what must survive a restart, and the admin socket.
-	StateDir   string
+	// StateDir holds what must survive a restart. It has one active agent.
+	StateDir string
+	// RunDir is this process's own: the admin socket and the backends' sockets.
+	RunDir     string
 	BackendDir string
 	HostPaths  HostPaths
 	// MetricsAddress is where metrics and health are served over TCP, host:port;
 	// "" for nowhere.
 	MetricsAddress string
+	// TakeOver is for [Run].
+	TakeOver bool
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -77,6 +82,9 @@ type Timing struct {
 	Supervisor supervisor.Timing
 	Plugin     deviceplugin.Timing
 }
+
+// runLockName is the file in the run directory that its process holds.
+const runLockName = "run.lock"
 
 // Agent is one running agent. Open makes it, Run runs it once.
 type Agent struct {
@@ -123,13 +131,35 @@ type Agent struct {
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[view]
 	journal journal
-	unlock  func() error
-	running sync.WaitGroup
+
+	// post is what makes this the active agent; until it has it, place is where it
+	// waits for that, and nothing of the state directory is open.
+	post   *handover.Post
+	place  *handover.Place
+	active atomic.Bool
+	// waits says what a successor waits for, for status.
+	waits      atomic.Pointer[string]
+	releaseRun func() error
+	// onDuty are the goroutines that only the active agent has, serving those that
+	// go on until its successor has taken over.
+	onDuty, serving sync.WaitGroup
 }
 
 // Open checks the configuration, takes the state directory and opens what is
 // in it. Nothing is started yet. Run must follow: it gives everything back.
-func Open(opts Options) (_ *Agent, err error) {
+func Open(opts Options) (*Agent, error) {
+	return open(opts, func(dir string) (*handover.Post, *handover.Place, error) {
+		post, err := handover.Take(dir)
+		if errors.Is(err, handover.ErrHeld) {
+			err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
+		}
+		return post, nil, err
+	})
+}
+
+// open is Open for an agent that got its post, or a place to wait for it, from
+// seat.
+func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Place, error)) (_ *Agent, err error) {
 	opts = opts.withDefaults()
 	a := &Agent{
 		opts:      opts,
@@ -153,17 +183,20 @@ func Open(opts Options) (_ *Agent, err error) {
 			return nil, err
 		}
 	}
-	if err := os.MkdirAll(opts.StateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the state directory: %w", err)
+	if err := errors.Join(os.MkdirAll(opts.StateDir, 0o700), os.MkdirAll(opts.RunDir, 0o700)); err != nil {
+		return nil, fmt.Errorf("make the agent's directories: %w", err)
 	}
-	if a.unlock, err = lockStateDir(opts.StateDir); err != nil {
+	if a.post, a.place, err = seat(opts.StateDir); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.unlock())
+			err = errors.Join(err, a.giveUp())
 		}
 	}()
+	if a.releaseRun, err = handover.Lock(filepath.Join(opts.RunDir, runLockName)); err != nil {
+		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
+	}
 	if err := a.openParts(); err != nil {
 		return nil, err
 	}
@@ -178,7 +211,10 @@ func Open(opts Options) (_ *Agent, err error) {
 	if refused != nil {
 		a.refuseFile(refused)
 	}
-	return a, nil
+	if a.post != nil {
+		err = a.openState()
+	}
+	return a, err
 }
 
 func (o Options) withDefaults() Options {
@@ -205,8 +241,27 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// openParts opens every part that has something on disk.
-func (a *Agent) openParts() error {
+// openParts makes the parts that have nothing in the state directory.
+func (a *Agent) openParts() (err error) {
+	if a.supervisor, err = supervisor.New(supervisor.Options{
+		BackendDir: a.opts.BackendDir, RunDir: a.opts.RunDir, Paths: a.opts.HostPaths.wire(),
+		Sink: sink{a}, Log: a.log, Timing: a.opts.Timing.Supervisor,
+	}); err != nil {
+		return fmt.Errorf("open the supervisor: %w", err)
+	}
+	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
+		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
+		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
+		Lifecycle:   lifecycle{a}, Answered: a.answered, Log: a.log, Timing: a.opts.Timing.Plugin,
+	}); err != nil {
+		return fmt.Errorf("open the device plugin: %w", err)
+	}
+	return nil
+}
+
+// openState opens what only the active agent may touch: the parts that write to
+// the state directory and to the CDI directory.
+func (a *Agent) openState() error {
 	bootID, err := health.BootID(a.opts.HostPaths.Procfs)
 	if err != nil {
 		return err
@@ -233,18 +288,21 @@ func (a *Agent) openParts() error {
 	// What an earlier run defined may be in a container that it had no time to
 	// note.
 	a.book.Suspect(a.cdi.Devices()...)
-	if a.supervisor, err = supervisor.New(supervisor.Options{
-		BackendDir: a.opts.BackendDir, StateDir: a.opts.StateDir, Paths: a.opts.HostPaths.wire(),
-		Sink: sink{a}, Log: a.log, Timing: a.opts.Timing.Supervisor,
-	}); err != nil {
-		return fmt.Errorf("open the supervisor: %w", err)
-	}
-	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
-		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
-		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Answered: a.answered, Log: a.log, Timing: a.opts.Timing.Plugin,
-	}); err != nil {
-		return fmt.Errorf("open the device plugin: %w", err)
-	}
+	a.active.Store(true)
 	return nil
+}
+
+// giveUp gives back what open took before any part was started.
+func (a *Agent) giveUp() error {
+	var err error
+	if a.place != nil {
+		err = a.place.Close()
+	}
+	if a.post != nil {
+		err = errors.Join(err, a.post.Close())
+	}
+	if a.releaseRun != nil {
+		err = errors.Join(err, a.releaseRun())
+	}
+	return err
 }

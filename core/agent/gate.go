@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +33,8 @@ const (
 type gate struct {
 	mu   sync.Mutex
 	busy map[inventory.Key]*busy
+	// closed to further work.
+	closed bool
 }
 
 // busy is on every device that is worked on.
@@ -77,11 +81,15 @@ func (g *gate) tryTake(keys []inventory.Key, commit func()) (inventory.Key, *bus
 	return inventory.Key{}, nil
 }
 
-// await waits until the device is not worked on, or ctx ends.
+// await waits until the device may be worked on, or ctx ends.
 func (g *gate) await(ctx context.Context, key inventory.Key) {
 	g.mu.Lock()
-	mark := g.busy[key]
+	mark, closed := g.busy[key], g.closed
 	g.mu.Unlock()
+	if closed {
+		<-ctx.Done()
+		return
+	}
 	if mark == nil {
 		return
 	}
@@ -91,14 +99,30 @@ func (g *gate) await(ctx context.Context, key inventory.Key) {
 	}
 }
 
+// drain lets no further work begin, and waits until what is going on is over, or
+// ctx ends.
+func (g *gate) drain(ctx context.Context) {
+	g.mu.Lock()
+	g.closed = true
+	marks := slices.Collect(maps.Values(g.busy))
+	g.mu.Unlock()
+	for _, mark := range marks {
+		select {
+		case <-mark.over:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // begin marks the devices as worked on, unless one of them is held or worked on
-// already: then it returns that one and no end. end must be called when
+// already: then it returns that one and no end. A closed gate has no end either. end must be called when
 // the work is over.
 func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) bool) (end func(), blocker inventory.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, key := range keys {
-		if g.busy[key] != nil || held(key) {
+		if g.closed || g.busy[key] != nil || held(key) {
 			return nil, key
 		}
 	}

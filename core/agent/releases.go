@@ -30,7 +30,7 @@ func (a *Agent) followReleases(ctx context.Context) error {
 // that holder's end is told of anew.
 func (a *Agent) released(ctx context.Context, keys []inventory.Key) {
 	for _, key := range keys {
-		a.running.Go(func() {
+		a.onDuty.Go(func() {
 			for failures := 0; !a.tryRelease(ctx, key); failures++ {
 				pause := a.opts.Timing.ReleaseBackoff << min(failures, maxReleaseDoublings)
 				if !sleep(ctx, pause+rand.N(pause/4+1)) {

@@ -38,7 +38,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)
 	a.released(t.Context(), []inventory.Key{keyA})
 	end()
-	a.running.Wait()
+	a.onDuty.Wait()
 	if left := store.Definitions(); len(left) != 1 || left[0].Amended {
 		t.Errorf("definitions after the release: %+v, want one without what Prepare added", left)
 	}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
@@ -19,13 +18,16 @@ func (a *Agent) Report() status.Report {
 		unchosen = *why
 	}
 	report := status.Report{
-		Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
+		Role: status.RoleActive, Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
 		Config: status.Config{
 			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: current.reason, AppliedAt: applied,
 			Refused: refused, Unchosen: unchosen, Waits: waits,
 		},
 		Cluster:  a.reportCluster(),
 		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{},
+	}
+	if !a.active.Load() {
+		return a.reportSuccessor(report)
 	}
 	a.reportNode(&report, waits, refused, a.choiceNotes(current))
 	v := a.view.Load()
@@ -49,6 +51,18 @@ func (a *Agent) reportCluster() *status.Cluster {
 	return cluster
 }
 
+// reportSuccessor is the report before this is the active agent.
+func (a *Agent) reportSuccessor(report status.Report) status.Report {
+	report.Role = status.RoleSuccessor
+	a.reportBackends(&report)
+	waits := "its backends start"
+	if known := a.waits.Load(); known != nil {
+		waits = *known
+	}
+	report.NotReady = []string{"another agent is active: " + waits}
+	return report
+}
+
 // notReady is what is missing before the node can use what the profile promises.
 // A device that is broken is not: the agent has done its part.
 func (a *Agent) notReady(current *plan, v *view) []string {
@@ -65,12 +79,7 @@ func (a *Agent) notReady(current *plan, v *view) []string {
 			missing = append(missing, "backend "+backend.Name+" has not reported yet")
 		}
 	}
-	for _, s := range a.plugin.Status() {
-		if s.State != deviceplugin.StateServing && s.State != deviceplugin.StateEmpty {
-			missing = append(missing, "kubelet has not taken resource "+s.Resource+" yet")
-		}
-	}
-	return missing
+	return append(missing, a.unregistered(v)...)
 }
 
 // reportNode adds what is wrong with the agent itself.

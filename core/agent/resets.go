@@ -160,7 +160,7 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 	}
 	current.running, current.waits = true, ""
 	r.agent.poke()
-	r.agent.running.Go(func() {
+	r.agent.onDuty.Go(func() {
 		err := r.reset(ctx, group.backend, members)
 		end()
 		r.agent.tally.Reset(group.backend, err)

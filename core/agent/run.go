@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -18,66 +21,112 @@ const stopLimit = 3 * time.Second
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets,
 // backend processes, CDI definitions that nobody holds. It returns nil when it
-// was told to stop, and the first error that made it stop otherwise.
+// was told to stop, and the first error that made it stop otherwise. With a
+// successor, what it serves is not taken down before that one serves it.
 func (a *Agent) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	part := func(name string, run func(context.Context) error) {
-		a.running.Go(func() {
-			err := run(ctx)
-			switch {
-			case err == nil:
-			case ctx.Err() != nil:
-				a.log.Warn("a part of the agent did not end well", "part", name, "error", err)
-			default:
-				cancel(fmt.Errorf("%s: %w", name, err))
-			}
-		})
+	// The parts end when they are told, which is not yet when ctx does.
+	parts, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a, a.log).Run)
+	if a.endpoint != nil {
+		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
 	}
+	var successor *handover.Successor
+	err := a.warmUp(ctx)
+	if err == nil {
+		duty, endDuty := context.WithCancel(parts)
+		defer endDuty()
+		a.start(parts, duty, end)
+		successor, err = a.serve(ctx, parts)
+		if successor != nil {
+			err = a.handOver(endDuty, successor)
+		}
+	}
+	end(nil)
+	return errors.Join(err, a.close(successor))
+}
+
+// part runs one part of the agent. If it fails, all end.
+func (a *Agent) part(ctx context.Context, end context.CancelCauseFunc, group *sync.WaitGroup, name string, run func(context.Context) error) {
+	group.Go(func() {
+		err := run(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			a.log.Warn("a part of the agent did not end well", "part", name, "error", err)
+		default:
+			end(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+// start starts what the active agent does. Parts that serve kubelet go on until
+// parts ends, the others until duty does.
+func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) {
 	a.log.Info("accelmux starts", "version", status.Version, "node", a.opts.NodeName,
 		"path", a.opts.ConfigPath, "profile", a.plans.inForce().profile.Name)
+	onDuty := func(name string, run func(context.Context) error) { a.part(duty, end, &a.onDuty, name, run) }
 	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
-	a.running.Go(func() { watcher.Run(ctx) })
-	part("follow the configuration", func(ctx context.Context) error { return a.follow(ctx, watcher.Events()) })
-	part("keep the configuration", a.keeper.Run)
-	part("watch usage", a.book.Run)
-	part("follow releases", a.followReleases)
-	part("watch the CDI directory", a.cdi.Run)
-	part("serve kubelet", a.plugin.Run)
-	part("serve status", status.NewServer(a.opts.StateDir, a, a.log).Run)
-	if a.endpoint != nil {
-		part("serve metrics", a.endpoint.Run)
-	}
+	a.onDuty.Go(func() { watcher.Run(duty) })
+	onDuty("follow the configuration", func(ctx context.Context) error { return a.follow(ctx, watcher.Events()) })
+	onDuty("keep the configuration", a.keeper.Run)
+	onDuty("watch usage", a.book.Run)
+	onDuty("follow releases", a.followReleases)
+	onDuty("watch the CDI directory", a.cdi.Run)
+	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
 	if a.selection != nil {
-		part("watch the node's labels", a.selection.Run)
+		onDuty("watch the node's labels", a.selection.Run)
 	}
 	if a.events != nil {
-		part("write Events", a.events.Run)
+		onDuty("write Events", a.events.Run)
 	}
 	if first := a.plans.inForce(); !first.idle() {
 		a.applied(first)
 	}
 	a.supervisor.Apply(a.plans.specs())
-	a.running.Go(func() { a.loop(ctx) })
-
-	<-ctx.Done()
-	a.log.Info("accelmux stops")
-	err := context.Cause(ctx)
-	if errors.Is(err, context.Canceled) {
-		err = nil
+	a.onDuty.Go(func() { a.loop(duty) })
+	if a.place != nil {
+		a.onDuty.Go(func() { a.relieve(duty) })
 	}
-	return errors.Join(err, a.close())
 }
 
-// close ends what Run started. The device plugin and everything else that ends
+// serve returns when it is time to end: for a successor, or nil, or with the
+// error of a part.
+func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
+	for {
+		select {
+		case <-parts.Done():
+			return nil, context.Cause(parts)
+		case <-a.post.Changed():
+			if successor, failing := a.post.Ready(); successor != nil && a.mayYield(failing) {
+				return successor, nil
+			}
+		case <-ctx.Done():
+			a.log.Info("accelmux stops")
+			return a.leave(parts), nil
+		}
+	}
+}
+
+// close ends what is left. The device plugin and everything else that ends
 // with Run's context is on its way out already, so kubelet sees the resources go
 // as a whole, not device by device.
-func (a *Agent) close() error {
+func (a *Agent) close(successor *handover.Successor) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	err := a.supervisor.Close(ctx)
-	a.running.Wait()
-	return errors.Join(err, a.cdi.Close(a.book.Held), a.book.Close(), a.health.Close(), a.unlock())
+	a.onDuty.Wait()
+	a.serving.Wait()
+	if successor == nil && a.active.Load() {
+		err = errors.Join(err, a.closeState(a.book.Held))
+	}
+	return errors.Join(err, a.giveUp())
+}
+
+// closeState closes what openState opened. CDI definitions of devices that are
+// not held are removed; nil keeps all.
+func (a *Agent) closeState(held func(inventory.Key) bool) error {
+	return errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
 }
 
 // follow takes on each new configuration, or notes why not, and follows the

@@ -109,9 +109,24 @@ func (a *advert) viewAndChange() (*view, <-chan struct{}) {
 	return a.now, a.changed
 }
 
-// run keeps the resource served until ctx ends.
-func (a *advert) run(ctx context.Context) {
+// run keeps the resource registered until it is yielded, and served until ctx
+// ends.
+func (a *advert) run(ctx context.Context, yielded <-chan struct{}) {
 	defer a.closeAll()
+	registering, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		select {
+		case <-yielded:
+			end()
+		case <-registering.Done():
+		}
+	}()
+	a.keepRegistered(registering)
+	<-ctx.Done()
+}
+
+func (a *advert) keepRegistered(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, _, changed := a.plugin.watch.current()
 		why, wait := a.judge(ctx, time.Now())
@@ -335,14 +350,19 @@ func (a *advert) makeRoom(ctx context.Context) {
 // close ends an instance in the background.
 func (a *advert) close(in *instance) { a.closing.Go(in.close) }
 
-func (a *advert) closeAll() {
+// instances are all that serve, in order.
+func (a *advert) instances() []*instance {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	all := slices.Clone(a.old)
 	if a.current != nil {
 		all = append(all, a.current)
 	}
-	a.mu.Unlock()
-	for _, in := range all {
+	return all
+}
+
+func (a *advert) closeAll() {
+	for _, in := range a.instances() {
 		a.close(in)
 	}
 	a.closing.Wait()

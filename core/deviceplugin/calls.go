@@ -25,10 +25,9 @@ type calls struct {
 	// answered is told of every call that is over.
 	answered func(call Call, took time.Duration, err error)
 
-	mu      sync.Mutex
-	count   int
-	waiting bool
-	idle    chan struct{} // closed when drain may go on
+	mu    sync.Mutex
+	count int
+	idle  chan struct{} // closed when drain may go on; nil if nobody waits
 }
 
 // countedCall is the key of a context's Call, if it has one that counts.
@@ -70,25 +69,26 @@ func (c *calls) add(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count += n
-	if c.count == 0 && c.waiting {
-		c.waiting = false
+	if c.count == 0 && c.idle != nil {
 		close(c.idle)
+		c.idle = nil
 	}
 }
 
-// drain waits until no call is in progress, or limit is over. It is called once.
-func (c *calls) drain(limit time.Duration) {
+// drain waits until no call is in progress, or ctx ends.
+func (c *calls) drain(ctx context.Context) {
 	c.mu.Lock()
-	c.waiting = c.count > 0
-	waiting := c.waiting
-	c.mu.Unlock()
-	if !waiting {
+	if c.count == 0 {
+		c.mu.Unlock()
 		return
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
 	select {
-	case <-c.idle:
-	case <-timer.C:
+	case <-idle:
+	case <-ctx.Done():
 	}
 }

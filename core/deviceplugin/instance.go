@@ -55,7 +55,7 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 	}
 	in := &instance{
 		advert: a, kind: kind, path: path, kubelet: kubelet, options: options,
-		calls: &calls{idle: make(chan struct{}), answered: a.answered}, idleSince: time.Now(),
+		calls: &calls{answered: a.answered}, idleSince: time.Now(),
 		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
 	}
 	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls))
@@ -113,7 +113,9 @@ func (in *instance) close() {
 	if err := os.Remove(in.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		in.advert.log.Warn("cannot remove the socket", "socket", in.path, "error", err)
 	}
-	in.calls.drain(in.advert.timing.Shutdown / 2)
+	limit, cancel := context.WithTimeout(context.Background(), in.advert.timing.Shutdown/2)
+	in.calls.drain(limit)
+	cancel()
 	close(in.stop)
 	// What is written must leave the process: a graceful end, but not for long.
 	hurry := time.AfterFunc(in.advert.timing.Shutdown/4, in.server.Stop)

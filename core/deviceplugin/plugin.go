@@ -108,6 +108,9 @@ type Plugin struct {
 	started atomic.Bool
 
 	wake chan struct{} // 1 slot: something was published
+	// yielded ends the registering, with its context.
+	yielded chan struct{}
+	yield   func()
 
 	mu      sync.Mutex
 	table   *resource.Table
@@ -132,10 +135,12 @@ func New(opts Options) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
+	yielded := make(chan struct{})
 	return &Plugin{
 		opts: opts, log: opts.Log, sockets: sockets,
 		watch:   newKubeletWatch(opts.Dir, opts.RegistryDir, opts.Timing.Poll, opts.Log),
 		wake:    make(chan struct{}, 1),
+		yielded: yielded, yield: sync.OnceFunc(func() { close(yielded) }),
 		adverts: map[string]*advert{},
 	}, nil
 }
@@ -185,6 +190,22 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
+// Yield leaves kubelet to another process: nothing is registered from now on, but
+// what is goes on being served, with its last list, until Run ends. It returns
+// when no Allocate and no PreStartContainer is in progress, or ctx ends.
+func (p *Plugin) Yield(ctx context.Context) {
+	p.yield()
+	p.mu.Lock()
+	var instances []*instance
+	for _, a := range p.adverts {
+		instances = append(instances, a.instances()...)
+	}
+	p.mu.Unlock()
+	for _, in := range instances {
+		in.calls.drain(ctx)
+	}
+}
+
 // apply gives every resource its view of what was published last.
 func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	p.mu.Lock()
@@ -205,7 +226,7 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 		}
 		if len(v.list) > 0 && !a.running {
 			a.running = true
-			wg.Go(func() { a.run(ctx) })
+			wg.Go(func() { a.run(ctx, p.yielded) })
 		}
 	}
 	for name, a := range p.adverts {

@@ -23,9 +23,9 @@ type Client struct {
 	http *http.Client
 }
 
-// NewClient makes a client for the agent whose state directory is stateDir.
-func NewClient(stateDir string) *Client {
-	path := filepath.Join(stateDir, SocketName)
+// NewClient makes a client for the agent whose run directory is runDir.
+func NewClient(runDir string) *Client {
+	path := filepath.Join(runDir, SocketName)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
@@ -70,7 +70,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no agent answers on %s: start one with `accelmux run`, or name its state directory with --state-dir", c.path)
+		return fmt.Errorf("no agent answers on %s: start one with `accelmux run`, or name its run directory with --run-dir", c.path)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("the agent's socket %s is for the user who runs the agent only (usually root)", c.path)
 	}

@@ -8,6 +8,8 @@ var Version = "dev"
 // Report is the agent's state at one moment, for `accelmux status`. New fields
 // may come; none is renamed or removed within v1.
 type Report struct {
+	// Role is what the process does among the agents of its state directory.
+	Role      Role       `json:"role"`
 	Node      string     `json:"node"`
 	Version   string     `json:"version"`
 	PID       int        `json:"pid"`
@@ -24,6 +26,18 @@ type Report struct {
 	// promises; empty if every backend has reported and kubelet has every resource.
 	NotReady []string `json:"notReady"`
 }
+
+// Role is one of several agents that take turns; see package handover.
+type Role string
+
+const (
+	// RoleActive serves the node.
+	RoleActive Role = "active"
+	// RoleSuccessor has started its backends, and is about to take over.
+	RoleSuccessor Role = "successor"
+	// RoleStandby takes over when the active one ends.
+	RoleStandby Role = "standby"
+)
 
 // Config is the configuration in force.
 type Config struct {

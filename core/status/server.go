@@ -20,7 +20,7 @@ type Source interface {
 	Devices() []Device
 }
 
-// SocketName is the admin socket's file name in the state directory.
+// SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
 // Server answers GET /v1/status and GET /v1/devices on a unix socket that only
@@ -31,13 +31,13 @@ type Server struct {
 	log    *slog.Logger
 }
 
-// NewServer makes a server for stateDir/admin.sock; Run opens it.
-func NewServer(stateDir string, source Source, log *slog.Logger) *Server {
-	return &Server{path: filepath.Join(stateDir, SocketName), source: source, log: log}
+// NewServer makes a server for runDir/admin.sock; Run opens it.
+func NewServer(runDir string, source Source, log *slog.Logger) *Server {
+	return &Server{path: filepath.Join(runDir, SocketName), source: source, log: log}
 }
 
 // Run serves until ctx ends, then removes the socket. A socket left by an
-// earlier run is replaced; the caller holds the lock of the state directory.
+// earlier run is replaced; the caller holds the lock of the run directory.
 func (s *Server) Run(ctx context.Context) error {
 	listener, err := s.listen(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	// sun_path of unix(7) holds 107 bytes and a NUL; and the socket is
 	// bound below a private directory first.
 	if longest := len(filepath.Dir(s.path)) + len("/.admin-0123456789/s"); longest > 107 {
-		return nil, fmt.Errorf("the path is too long for a unix socket: use a state directory of at most %d bytes", 107-len("/.admin-0123456789/s"))
+		return nil, fmt.Errorf("the path is too long for a unix socket: use a run directory of at most %d bytes", 107-len("/.admin-0123456789/s"))
 	}
 	private, err := os.MkdirTemp(filepath.Dir(s.path), ".admin-*")
 	if err != nil {

@@ -102,7 +102,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) *plug
 		// handshake comes over gRPC. It must be read, or the backend blocks.
 		SyncStdout:       log.writer(),
 		SyncStderr:       log.writer(),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.runDir},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			p, err := newProcess(program, append(minimalEnv(i.spec.Env), cmd.Env...), dir, log)
 			if err != nil {

@@ -167,7 +167,7 @@ type rig struct {
 	*recorder
 	t          *testing.T
 	backendDir string
-	stateDir   string
+	runDir     string
 	log        *buffer
 }
 
@@ -176,7 +176,7 @@ const program = "accelmux-backend-test"
 
 func newRig(t *testing.T, timing supervisor.Timing) *rig {
 	t.Helper()
-	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), stateDir: tempDir(t), log: &buffer{}}
+	r := &rig{recorder: newRecorder(), t: t, backendDir: tempDir(t), runDir: tempDir(t), log: &buffer{}}
 	r.install()
 	r.open(timing)
 	return r
@@ -225,7 +225,7 @@ func fast() supervisor.Timing {
 func (r *rig) open(timing supervisor.Timing) {
 	r.t.Helper()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: r.backendDir, StateDir: r.stateDir, Sink: r.recorder, Timing: timing,
+		BackendDir: r.backendDir, RunDir: r.runDir, Sink: r.recorder, Timing: timing,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *rig) open(timing supervisor.Timing) {
 		if r.overlap {
 			r.t.Error("the sink was called concurrently for one backend")
 		}
-		if left, _ := os.ReadDir(filepath.Join(r.stateDir, "run")); len(left) > 0 {
+		if left, _ := os.ReadDir(filepath.Join(r.runDir, "backends")); len(left) > 0 {
 			r.t.Errorf("left in the run directory: %v", left)
 		}
 		if r.t.Failed() {
@@ -363,7 +363,7 @@ func watchExit(t *testing.T, pid int) (ended func()) {
 func playHost() {
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: os.Getenv("TEST_BACKENDS"), StateDir: os.Getenv("TEST_STATE"), Sink: r, Timing: fast(),
+		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -388,7 +388,7 @@ func startHost(t *testing.T, r *rig) (host *exec.Cmd, backend, child int) {
 		t.Fatal(err)
 	}
 	host = exec.CommandContext(t.Context(), self)
-	host.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_STATE="+r.stateDir)
+	host.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_RUN="+r.runDir)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

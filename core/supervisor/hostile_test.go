@@ -372,7 +372,7 @@ func TestHostKilled(t *testing.T) {
 	}
 	_ = host.Wait()
 	backendEnded()
-	run := filepath.Join(r.stateDir, "run")
+	run := filepath.Join(r.runDir, "backends")
 	if left, err := os.ReadDir(run); err != nil || len(left) == 0 {
 		t.Fatalf("the killed host left nothing to sweep: %v %v", left, err)
 	}
@@ -384,12 +384,12 @@ func TestHostKilled(t *testing.T) {
 }
 
 // Sockets work below a state directory that is too deep for them.
-func TestDeepStateDir(t *testing.T) {
+func TestDeepRunDir(t *testing.T) {
 	r := newRig(t, fast())
-	r.stateDir = filepath.Join(r.stateDir, strings.Repeat("deep/", 20))
+	r.runDir = filepath.Join(r.runDir, strings.Repeat("deep/", 20))
 	r.open(fast())
 	r.run(spec("normal"))
-	if env := r.problem("b", "env"); strings.Contains(env, "PLUGIN_UNIX_SOCKET_DIR="+r.stateDir) {
+	if env := r.problem("b", "env"); strings.Contains(env, "PLUGIN_UNIX_SOCKET_DIR="+r.runDir) {
 		t.Errorf("sockets in the deep directory: %s", env)
 	}
 }

@@ -33,7 +33,7 @@ func TestOverrun(t *testing.T) {
 			timing := fast()
 			*test.limit(&timing), timing.Abandon = limit, grace
 			r := newRig(t, timing)
-			flag := filepath.Join(r.stateDir, "flag")
+			flag := filepath.Join(r.runDir, "flag")
 			r.run(spec("normal", flagEnv, flag))
 			pid := r.status().PID
 

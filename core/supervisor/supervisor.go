@@ -57,10 +57,10 @@ type Sink interface {
 type Options struct {
 	// BackendDir holds the programs. It may be missing at first.
 	BackendDir string
-	// StateDir is where the sockets go, in a directory "run" of mode 0700 (or
-	// below the temporary directory, if StateDir is too deep for sockets). The
+	// RunDir is where the sockets go, in a directory "backends" of mode 0700 (or
+	// below the temporary directory, if RunDir is too deep for sockets). The
 	// caller makes sure that it has only one supervisor at a time.
-	StateDir string
+	RunDir string
 	// Paths are the host's trees, for the backends; nil means the usual ones.
 	Paths *backendv1.HostPaths
 	Sink  Sink
@@ -72,7 +72,7 @@ type Options struct {
 // Supervisor runs backends. Its methods are safe for concurrent use.
 type Supervisor struct {
 	backendDir string
-	runDir     string
+	socketDir  string
 	paths      *backendv1.HostPaths
 	sink       Sink
 	log        *slog.Logger
@@ -92,11 +92,11 @@ func New(o Options) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the backend directory: %w", err)
 	}
-	stateDir, err := filepath.Abs(o.StateDir)
+	runDir, err := filepath.Abs(o.RunDir)
 	if err != nil {
-		return nil, fmt.Errorf("find the state directory: %w", err)
+		return nil, fmt.Errorf("find the run directory: %w", err)
 	}
-	runDir, err := openRunDir(stateDir)
+	socketDir, err := openSocketDir(runDir)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func New(o Options) (*Supervisor, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Supervisor{
-		backendDir: backendDir, runDir: runDir, paths: o.Paths, sink: o.Sink, log: o.Log,
+		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
 		timing: o.Timing.withDefaults(), units: map[string]*unit{},
 	}, nil
 }
@@ -211,7 +211,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		slices.Sort(left)
 		return fmt.Errorf("the processes of these backends are not gone: %s", strings.Join(left, ", "))
 	}
-	if err := os.RemoveAll(s.runDir); err != nil {
+	if err := os.RemoveAll(s.socketDir); err != nil {
 		return fmt.Errorf("remove the backends' sockets: %w", err)
 	}
 	return nil

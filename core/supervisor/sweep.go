@@ -17,22 +17,22 @@ const (
 	// unix(7) is 108 bytes with its final zero.
 	socketPath = 107
 	// socketRoom is what go-plugin's directory and a socket in it need below the
-	// run directory: "/plugin-dir" and "/plugin", each with up to ten digits, and
+	// socket directory: "/plugin-dir" and "/plugin", each with up to ten digits, and
 	// some more for backends that choose their own socket's name.
 	socketRoom = 21 + 25
 )
 
-// openRunDir makes the private directory for the backends' sockets, emptied of
-// what an earlier run left. It is below the state directory unless that is too
+// openSocketDir makes the private directory for the backends' sockets, emptied of
+// what an earlier run left. It is below the run directory unless that is too
 // deep for a socket's path.
-func openRunDir(stateDir string) (string, error) {
-	dir := filepath.Join(stateDir, "run")
+func openSocketDir(runDir string) (string, error) {
+	dir := filepath.Join(runDir, "backends")
 	if len(dir)+socketRoom > socketPath {
-		sum := sha256.Sum256([]byte(stateDir))
+		sum := sha256.Sum256([]byte(runDir))
 		dir = filepath.Join(os.TempDir(), "accelmux-"+hex.EncodeToString(sum[:6]))
 		if len(dir)+socketRoom > socketPath {
-			return "", fmt.Errorf("neither the state directory %s nor %s is short enough for sockets (%d bytes): choose a shorter state directory",
-				stateDir, os.TempDir(), socketPath-socketRoom)
+			return "", fmt.Errorf("neither the run directory %s nor %s is short enough for sockets (%d bytes): choose a shorter run directory",
+				runDir, os.TempDir(), socketPath-socketRoom)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

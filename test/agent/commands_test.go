@@ -44,25 +44,25 @@ func TestAdminCommands(t *testing.T) {
 	n.scenario(`devices: {mock-3: {fault: {code: xid-79, message: fell off the bus, recovery: reboot}}}`)
 	n.wantFault("mock-3", "xid-79")
 
-	table, _, code := accelmux(t, "devices", "--state-dir", n.path("state"))
+	table, _, code := accelmux(t, "devices", "--run-dir", n.path("run"))
 	if code != 0 || !strings.Contains(table, "unhealthy: xid-79 (reboot)") || strings.Count(table, "\n") != 5 {
 		t.Errorf("devices: exit %d, printed\n%s", code, table)
 	}
 	var devices []status.Device
-	text, _, _ := accelmux(t, "devices", "-o", "json", "--state-dir", n.path("state"))
+	text, _, _ := accelmux(t, "devices", "-o", "json", "--run-dir", n.path("run"))
 	if err := json.Unmarshal([]byte(text), &devices); err != nil || len(devices) != 4 || devices[3].Healthy {
 		t.Errorf("devices -o json: %v, %d devices from\n%s", err, len(devices), text)
 	}
 	var report status.Report
-	text, _, _ = accelmux(t, "status", "-o", "yaml", "--state-dir", n.path("state"))
+	text, _, _ = accelmux(t, "status", "-o", "yaml", "--run-dir", n.path("run"))
 	if err := yaml.UnmarshalStrict([]byte(text), &report); err != nil || report.Node != "node-1" || len(report.Backends) != 1 {
 		t.Errorf("status -o yaml: %v, from\n%s", err, text)
 	}
-	table, _, code = accelmux(t, "status", "--state-dir", n.path("state"))
+	table, _, code = accelmux(t, "status", "--run-dir", n.path("run"))
 	if code != 0 || !strings.Contains(table, "3 of 4") || !strings.Contains(table, "fell off the bus") {
 		t.Errorf("status: exit %d, printed\n%s", code, table)
 	}
-	info, err := os.Stat(n.path("state", status.SocketName))
+	info, err := os.Stat(n.path("run", status.SocketName))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the admin socket: %v %v, want mode 0600", info.Mode(), err)
 	}
@@ -75,13 +75,13 @@ func TestReady(t *testing.T) {
 	n.configure(oneBackend)
 	n.startAgent()
 	n.eventually("the backend has reported", func() bool { return n.backend("mock").Devices == 4 })
-	if _, errs, code := accelmux(t, "status", "--ready", "--state-dir", n.path("state")); code != 1 || !strings.Contains(errs, "kubelet has not taken resource example.com/gpu") {
+	if _, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 1 || !strings.Contains(errs, "kubelet has not taken resource example.com/gpu") {
 		t.Errorf("without kubelet: exit %d, %s", code, errs)
 	}
 	n.startKubelet()
 	n.wantCounts(gpu, 4, 4)
 	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
-	if out, errs, code := accelmux(t, "status", "--ready", "--state-dir", n.path("state")); code != 0 || out != "ready\n" {
+	if out, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 0 || out != "ready\n" {
 		t.Errorf("with kubelet: exit %d, %s%s", code, out, errs)
 	}
 }
@@ -97,7 +97,7 @@ func TestCommandMistakes(t *testing.T) {
 		"unknown command": {[]string{"devces"}, "devices"},
 		"unknown flag":    {[]string{"run", "--confg", "x"}, "--confg"},
 		"unknown format":  {[]string{"status", "-o", "xml"}, "table, json, yaml"},
-		"no agent":        {[]string{"status", "--state-dir", dir}, "accelmux run"},
+		"no agent":        {[]string{"status", "--run-dir", dir}, "accelmux run"},
 		"no file":         {[]string{"run", "--config", filepath.Join(dir, "node.yaml")}, "node.yaml"},
 		"no backend":      {[]string{"demo", "--backend-dir", dir}, "make build"},
 		"log level":       {[]string{"run", "--log-level", "loud"}, "debug, info, warn, error"},

@@ -183,7 +183,7 @@ func (n *node) boot(id string) {
 func (n *node) options() agent.Options {
 	return agent.Options{
 		ConfigPath: n.path("node.yaml"), NodeName: "node-1",
-		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"),
+		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"), RunDir: n.path("run"),
 		BackendDir: programs,
 		HostPaths:  agent.HostPaths{Procfs: n.path("proc")},
 		Log:        slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

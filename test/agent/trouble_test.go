@@ -170,7 +170,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 			n.startKubelet()
 			n.configure(oneBackend)
 			command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
-				"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"),
+				"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"), "--run-dir", n.path("run"),
 				"--backend-dir", programs, "--node-name", "node-1", "--profile", "default")
 			command.Stderr = &n.log
 			if err := command.Start(); err != nil {

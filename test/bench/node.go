@@ -65,7 +65,7 @@ func startNode(bin string, devices int) (_ *node, err error) {
 		return nil, err
 	}
 	n.agent, err = start(filepath.Join(bin, "accelmux"), "run", "--config", file, "--kubelet-dir", filepath.Join(dir, "kubelet"),
-		"--cdi-dir", filepath.Join(dir, "cdi"), "--state-dir", filepath.Join(dir, "state"), "--backend-dir", bin, "--log-level", "error")
+		"--cdi-dir", filepath.Join(dir, "cdi"), "--state-dir", filepath.Join(dir, "state"), "--run-dir", filepath.Join(dir, "run"), "--backend-dir", bin, "--log-level", "error")
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (n *node) stop() error {
 
 // printMemory compares resident memory: what is not shared with a file.
 func (n *node) printMemory() error {
-	report, err := status.NewClient(filepath.Join(n.dir, "state")).Report(context.Background())
+	report, err := status.NewClient(filepath.Join(n.dir, "run")).Report(context.Background())
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (a *Agent) Devices(ctx context.Context) (map[string]Device, error) {
 
 // ask runs a command of the CLI against the agent's admin socket.
 func (a *Agent) ask(ctx context.Context, command string, into any) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(a.bin, "accelmux"), command, "-o", "json", "--state-dir", a.StateDir())
+	cmd := exec.CommandContext(ctx, filepath.Join(a.bin, "accelmux"), command, "-o", "json", "--run-dir", a.RunDir())
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError

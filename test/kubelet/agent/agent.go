@@ -32,7 +32,7 @@ type Agent struct {
 // directory with a short name. bin holds the programs.
 func New(bin, root string) (*Agent, error) {
 	a := &Agent{bin: bin, root: root}
-	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.tempDir()} {
+	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.RunDir(), a.tempDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -45,6 +45,9 @@ func (a *Agent) KubeletDir() string { return filepath.Join(a.root, "k") }
 
 // CDIDir is where the agent writes CDI specs.
 func (a *Agent) CDIDir() string { return filepath.Join(a.root, "cdi") }
+
+// RunDir has the sockets of the running agent.
+func (a *Agent) RunDir() string { return filepath.Join(a.root, "r") }
 
 // StateDir is the agent's own.
 func (a *Agent) StateDir() string { return filepath.Join(a.root, "s") }
@@ -65,7 +68,7 @@ func (a *Agent) Start() error {
 		"--config", a.ConfigFile(),
 		"--kubelet-dir", a.KubeletDir(),
 		"--cdi-dir", a.CDIDir(),
-		"--state-dir", a.StateDir(),
+		"--state-dir", a.StateDir(), "--run-dir", a.RunDir(),
 		"--backend-dir", a.bin,
 		"--node-name", "node-1",
 		"--profile", ProfileName,

@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+const (
+	// warmLimit is how long a successor's backends may still start when the active
+	// agent is leaving.
+	warmLimit = 5 * time.Second
+	// leaveLimit is how long an agent that was told to stop waits for a successor
+	// that is there, but not ready.
+	leaveLimit = 15 * time.Second
+	// finishLimit is how long work on devices that is going on may hold up a
+	// successor: longer than kubelet waits for a container's preparation.
+	finishLimit = 40 * time.Second
+	// reliefLimit is how long the one before goes on serving for a successor that
+	// does not get through to kubelet.
+	reliefLimit = 30 * time.Second
+	// takeLimit is how long the lock of an agent that is gone may take to be free.
+	takeLimit = time.Second
+	// askAgain is how often a successor that was not let in asks again: what speaks
+	// against it may have changed on the other side.
+	askAgain = 2 * time.Second
+	// look is how often a successor looks whether kubelet has taken its resources.
+	look = 20 * time.Millisecond
+)
+
+var (
+	// errSucceeded is the end of an agent that another one has taken over from.
+	errSucceeded = errors.New("another agent has taken over")
+	// errAgain is the end of a successor that must begin anew.
+	errAgain = errors.New("what this agent waited with is out of date")
+)
+
+// warmUp starts the backends, and waits until this is the active agent. It
+// returns at once if it is.
+func (a *Agent) warmUp(ctx context.Context) error {
+	if a.post != nil {
+		return nil
+	}
+	a.log.Info("another agent is active: the backends are started, then this one takes over", "dir", a.opts.StateDir)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
+	a.onDuty.Go(func() { watcher.Run(ctx) })
+	a.supervisor.Apply(a.plans.specs())
+	if err := a.awaitPost(ctx, watcher.Events()); err != nil {
+		return err
+	}
+	if err := a.takePost(ctx); err != nil {
+		return err
+	}
+	return a.openState()
+}
+
+// takePost takes the post that was granted, or whose holder is gone: a process
+// that dies may hang up a moment before it lets go of its locks.
+func (a *Agent) takePost(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, takeLimit)
+	defer cancel()
+	for {
+		a.post, err = handover.Take(a.opts.StateDir)
+		switch {
+		case !errors.Is(err, handover.ErrHeld):
+			return err
+		case !sleep(ctx, look):
+			return errAgain // somebody was faster
+		}
+	}
+}
+
+// awaitPost returns nil when the post may be had.
+func (a *Agent) awaitPost(ctx context.Context, files <-chan config.Event) error {
+	leaving, hurry := a.place.Leaving(), (<-chan time.Time)(nil)
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	patient := true
+	for {
+		if waits, failing := a.warm(); waits == "" || !patient {
+			if err := a.place.Ask(failing); err != nil {
+				a.log.Debug("ask the active agent", "error", err) // Gone tells
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.place.Granted():
+			return nil
+		case <-a.place.Gone():
+			return nil
+		case <-files:
+			return errAgain
+		case <-leaving:
+			leaving, hurry = nil, time.After(warmLimit)
+		case <-hurry:
+			patient = false
+		case <-a.wake:
+		case <-again.C:
+		}
+	}
+}
+
+// warm says what a successor waits for before it asks, and which backends do not
+// work here.
+func (a *Agent) warm() (waits string, failing []string) {
+	statuses := a.statuses()
+	for _, b := range a.plans.inForce().profile.Backends {
+		switch s := statuses[b.Name]; {
+		case s.Settled:
+		case s.Failed:
+			failing = append(failing, b.Name)
+		default:
+			waits = "backend " + b.Name + " has not reported yet"
+		}
+	}
+	note := waits
+	if waits == "" {
+		note = "the active agent finishes what it is about"
+		if len(failing) > 0 {
+			note = "these backends work at the active agent, but not here: " + strings.Join(failing, ", ")
+		}
+	}
+	a.waits.Store(&note)
+	return waits, failing
+}
+
+// mayYield reports whether nothing is lost to a successor at which these backends
+// do not work. One that only takes on its settings here does work.
+func (a *Agent) mayYield(failing []string) bool {
+	for name, s := range a.statuses() {
+		if slices.Contains(failing, name) && (s.State == supervisor.Running || !s.Failed) {
+			a.log.Warn("another agent wants to take over, but one of its backends does not work: this one stays", "backend", name)
+			return false
+		}
+	}
+	return true
+}
+
+// leave is the successor for an agent that was told to stop, or nil.
+func (a *Agent) leave(parts context.Context) *handover.Successor {
+	timer := time.NewTimer(leaveLimit)
+	defer timer.Stop()
+	for a.post.Leave() {
+		if successor, _ := a.post.Ready(); successor != nil {
+			return successor
+		}
+		select {
+		case <-a.post.Changed():
+		case <-parts.Done():
+			return nil
+		case <-timer.C:
+			a.log.Warn("the agent that waits is not ready in time: there is a gap", "limit", leaveLimit)
+			return nil
+		}
+	}
+	return nil
+}
+
+// handOver ends this agent's duty, and returns when its successor serves kubelet.
+// Until then kubelet's calls are answered from what is in memory.
+func (a *Agent) handOver(endDuty func(), successor *handover.Successor) error {
+	a.log.Info("another agent takes over")
+	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
+	defer cancel()
+	a.gate.drain(ctx)
+	a.plugin.Yield(ctx)
+	endDuty()
+	a.onDuty.Wait()
+	if err := errors.Join(a.closeState(nil), a.post.Yield(successor)); err != nil {
+		a.log.Warn("hand over to another agent", "error", err)
+	}
+	timer := time.NewTimer(2 * reliefLimit)
+	defer timer.Stop()
+	select {
+	case <-successor.Over():
+	case <-timer.C:
+		a.log.Warn("the agent that took over does not say that it is through")
+	}
+	return errSucceeded
+}
+
+// relieve tells the one before that it may end, when kubelet has taken what this
+// agent has.
+func (a *Agent) relieve(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reliefLimit)
+	defer cancel()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for v := a.view.Load(); v == nil || len(a.unregistered(v)) > 0; v = a.view.Load() {
+		select {
+		case <-ticker.C:
+			continue
+		case <-ctx.Done():
+			a.log.Warn("the agent before this one ends, though not all is through to kubelet")
+		}
+		break
+	}
+	if err := a.place.Taken(); err != nil {
+		a.log.Debug("tell the agent before this one", "error", err) // it is gone already
+	}
+}
+
+// unregistered says which resources kubelet has not taken yet.
+func (a *Agent) unregistered(v *view) []string {
+	serving := map[string]bool{}
+	for _, s := range a.plugin.Status() {
+		serving[s.Resource] = s.State == deviceplugin.StateServing
+	}
+	var missing []string
+	for _, r := range v.table.Resources {
+		if len(r.Units) > 0 && !serving[r.Name] {
+			missing = append(missing, "kubelet has not taken resource "+r.Name+" yet")
+		}
+	}
+	return missing
+}

@@ -1,0 +1,239 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 10 * time.Second
+
+// place is one end of the other side, closed with the test.
+func place(t *testing.T, dir string) *Place {
+	t.Helper()
+	p, err := Queue(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func take(t *testing.T, dir string) *Post {
+	t.Helper()
+	p, err := Take(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// shortDir is a directory whose path leaves room for a socket.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func closed(t *testing.T, what string, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(patience):
+		t.Fatalf("%s: not within %v", what, patience)
+	}
+}
+
+// ready waits until a successor is ready.
+func ready(t *testing.T, p *Post) (*Successor, []string) {
+	t.Helper()
+	for {
+		if s, failing := p.Ready(); s != nil {
+			return s, failing
+		}
+		closed(t, "a successor is ready", p.Changed())
+	}
+}
+
+// The whole way of a hand-over: one asks, one lets go, the directory changes
+// hands, and the one before learns when it may end.
+func TestHandOver(t *testing.T) {
+	dir := shortDir(t)
+	first := take(t, dir)
+	if _, err := Take(dir); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("a second Take gives %v, want an ErrHeld that names the directory", err)
+	}
+	waiting := place(t, dir)
+	if s, _ := first.Ready(); s != nil {
+		t.Fatal("a successor is ready before it says so")
+	}
+	if err := waiting.Ask([]string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, failing := ready(t, first); !slices.Equal(failing, []string{"a"}) {
+		t.Errorf("failing backends are %v, want [a]", failing)
+	}
+	if err := waiting.Ask(nil); err != nil {
+		t.Fatal(err)
+	}
+	successor, failing := ready(t, first)
+	for ; len(failing) > 0; _, failing = first.Ready() {
+		closed(t, "the successor's news", first.Changed())
+	}
+	other := place(t, dir)
+	if err := first.Yield(successor); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "the successor is told", waiting.Granted())
+	closed(t, "the other is hung up on", other.Gone())
+	take(t, dir)
+	select {
+	case <-successor.Over():
+		t.Fatal("the first may end before the second has said so")
+	default:
+	}
+	if err := waiting.Taken(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "the first may end", successor.Over())
+	// A place at the second is at the socket in the directory now.
+	if err := place(t, dir).Ask(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A successor that dies after it was let in does not keep the first for ever.
+func TestSuccessorDies(t *testing.T) {
+	dir := shortDir(t)
+	first := take(t, dir)
+	waiting := place(t, dir)
+	if err := waiting.Ask(nil); err != nil {
+		t.Fatal(err)
+	}
+	successor, _ := ready(t, first)
+	if err := errors.Join(first.Yield(successor), waiting.Close()); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "the first notices", successor.Over())
+}
+
+// An agent that is about to end tells those who wait, also those who come later,
+// and knows when nobody waits.
+func TestLeave(t *testing.T) {
+	dir := shortDir(t)
+	post := take(t, dir)
+	if post.Leave() {
+		t.Error("somebody waits, though nobody came")
+	}
+	early := place(t, dir)
+	closed(t, "who comes later is told", early.Leaving())
+	if !post.Leave() {
+		t.Error("nobody waits, though somebody came")
+	}
+	if err := early.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for post.Leave() {
+		closed(t, "the end of the last place", post.Changed())
+	}
+}
+
+// An agent that ends without a word frees the directory, and its connections
+// tell.
+func TestActiveGone(t *testing.T) {
+	dir := shortDir(t)
+	post := take(t, dir)
+	waiting := place(t, dir)
+	if err := post.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "the end is noticed", waiting.Gone())
+	take(t, dir)
+}
+
+// The socket of an agent that was killed is in nobody's way: to queue at it fails
+// at once, and to take the directory replaces it.
+func TestDeadSocket(t *testing.T) {
+	dir := shortDir(t)
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, socketName), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Queue(t.Context(), dir); err == nil {
+		t.Fatal("there is a place at a dead socket")
+	}
+	take(t, dir)
+	place(t, dir)
+}
+
+// What makes no sense ends a connection, and not the agent; of too many that
+// wait, the last ones are turned away.
+func TestHostilePeers(t *testing.T) {
+	dir := shortDir(t)
+	post := take(t, dir)
+	for _, text := range []string{"no JSON\n", strings.Repeat("x", maxMessage+1), "[]\n", "\n"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", filepath.Join(dir, socketName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = conn.Write([]byte(text)) // it may be hung up already
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.10q: the agent answers (%d bytes, %v), want it to hang up", text, n, err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for post.Leave() {
+		closed(t, "the end of the last peer", post.Changed())
+	}
+	for range maxSuccessors {
+		closed(t, "a place", place(t, dir).Leaving())
+	}
+	closed(t, "one too many is turned away", place(t, dir).Gone())
+}
+
+// Queue does not outlive its context.
+func TestQueueEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := shortDir(t)
+	take(t, dir)
+	if _, err := Queue(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("Queue gives %v, want the context's end", err)
+	}
+}

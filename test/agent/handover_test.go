@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// turn is one of several agents that take turns on a node.
+type turn struct {
+	*node
+	client *status.Client
+	end    func()
+}
+
+// startTurn starts an agent that takes over, with a run directory of its own.
+func (n *node) startTurn(name string, edit ...func(*agent.Options)) *turn {
+	n.Helper()
+	options := n.options()
+	options.TakeOver, options.RunDir = true, n.path(name)
+	for _, e := range edit {
+		e(&options)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- agent.Run(ctx, options) }()
+	ended := false
+	end := func() {
+		cancel()
+		if ended {
+			return
+		}
+		ended = true
+		select {
+		case err := <-done:
+			if err != nil {
+				n.Errorf("agent %s ended with: %v", name, err)
+			}
+		case <-time.After(patience):
+			n.Errorf("agent %s did not end", name)
+		}
+	}
+	n.Cleanup(end)
+	return &turn{node: n, client: status.NewClient(options.RunDir), end: end}
+}
+
+// wantRole waits until the agent has a role, and is ready unless it is a successor.
+func (t *turn) wantRole(role status.Role) {
+	t.Helper()
+	t.eventually("the agent is "+string(role), func() bool {
+		report, err := t.client.Report(t.Context())
+		return err == nil && report.Role == role && (len(report.NotReady) == 0 || role == status.RoleSuccessor)
+	})
+}
+
+// A newer agent takes over from a running one: no healthy unit is missing at any
+// moment, a pod keeps its device, the newer one knows who holds it, and the older
+// one stands by until it is told to end.
+func TestTakeOver(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startTurn("older")
+	n.wantCounts(gpu, 4, 4)
+	older.wantRole(status.RoleActive)
+	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mark(gpu)
+
+	newer := n.startTurn("newer")
+	newer.wantRole(status.RoleActive)
+	older.wantRole(status.RoleStandby)
+	n.wantCounts(gpu, 4, 4)
+	n.wantHolder(newer, held.Devices[0], "pod")
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+		t.Errorf("the pod's container does not start again: %v", err)
+	}
+	older.end()
+	if _, err := n.kubelet.Allocate(t.Context(), "other", "main", gpu, 3); err != nil {
+		t.Errorf("the other devices are not to be had: %v", err)
+	}
+	n.wantNoDip(gpu, 4)
+}
+
+// wantHolder waits until the agent says that the pod holds the device.
+func (n *node) wantHolder(of *turn, id, pod string) {
+	n.Helper()
+	n.eventually("the agent knows that "+pod+" holds "+id, func() bool {
+		devices, err := of.client.Devices(n.Context())
+		if err != nil {
+			return false
+		}
+		for _, d := range devices {
+			if d.ID == id {
+				return len(d.Holders) == 1 && d.Holders[0].Pod == pod
+			}
+		}
+		return false
+	})
+}
+
+// The agent that stands by takes over again when the newer one is told to end, as
+// in an upgrade that is rolled back: again nothing is missing.
+func TestTakeOverAndBack(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startTurn("older")
+	n.wantCounts(gpu, 4, 4)
+	n.mark(gpu)
+	for range 3 {
+		newer := n.startTurn("newer")
+		newer.wantRole(status.RoleActive)
+		older.wantRole(status.RoleStandby)
+		newer.end()
+		older.wantRole(status.RoleActive)
+		n.wantCounts(gpu, 4, 4)
+	}
+	n.wantNoDip(gpu, 4)
+}
+
+// A successor whose backend does not work does not take over from an agent where
+// it does: it is not ready, says why, and goes without a trace.
+func TestBrokenSuccessorStaysOut(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startTurn("older")
+	n.wantCounts(gpu, 4, 4)
+	older.wantRole(status.RoleActive)
+	n.mark(gpu)
+
+	empty := n.path("no-programs")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	newer := n.startTurn("newer", func(o *agent.Options) { o.BackendDir = empty })
+	n.eventually("the older agent says why it stays", func() bool { return n.logged("this one stays") })
+	report, err := newer.client.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := strings.Join(report.NotReady, "; "); report.Role != status.RoleSuccessor || !strings.Contains(why, "mock") {
+		t.Errorf("the successor is %s and waits for %q, want a successor that names backend mock", report.Role, why)
+	}
+	older.wantRole(status.RoleActive)
+	newer.end()
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+	older.wantRole(status.RoleActive)
+}
+
+// A successor whose backend works as little as that of the active agent takes
+// over all the same: an upgrade must be able to mend it.
+func TestTakeOverWithTheSameTrouble(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(withNeighbour)
+	broken := func(o *agent.Options) { o.Timing.Supervisor.Start = time.Second }
+	older := n.startTurn("older", broken)
+	n.wantCounts(gpu, 2, 2)
+	n.mark(gpu)
+	n.startTurn("newer", broken)
+	older.wantRole(status.RoleStandby)
+	n.wantCounts(gpu, 2, 2)
+	n.wantNoDip(gpu, 2)
+}
+
+// A preparation that is going on holds the successor up, and is not cut off.
+func TestTakeOverWaitsForPrepare(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 1s}", 1))
+	older := n.startTurn("older")
+	n.wantCounts(gpu, 4, 4)
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	n.mark(gpu)
+	started := make(chan error, 1)
+	go func() {
+		_, err := n.kubelet.StartContainer(t.Context(), "pod", "main")
+		started <- err
+	}()
+	newer := n.startTurn("newer")
+	newer.wantRole(status.RoleActive)
+	older.wantRole(status.RoleStandby)
+	if err := <-started; err != nil {
+		t.Errorf("the container did not start: %v", err)
+	}
+	n.wantNoDip(gpu, 4)
+}
+
+// A change of the configuration while a successor warms up is not lost.
+func TestConfigurationChangesDuringTakeOver(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startTurn("older")
+	n.wantCounts(gpu, 4, 4)
+	empty := n.path("programs")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	newer := n.startTurn("newer", func(o *agent.Options) { o.BackendDir = empty })
+	newer.wantRole(status.RoleSuccessor)
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
+	n.wantCounts(gpu, 5, 5)
+	if err := os.Symlink(filepath.Join(programs, "accelmux-backend-mock"), filepath.Join(empty, "accelmux-backend-mock")); err != nil {
+		t.Fatal(err)
+	}
+	n.mark(gpu)
+	newer.wantRole(status.RoleActive)
+	older.wantRole(status.RoleStandby)
+	n.wantCounts(gpu, 5, 5)
+	n.wantNoDip(gpu, 5)
+}
