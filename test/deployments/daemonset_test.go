@@ -69,7 +69,7 @@ func TestMounts(t *testing.T) {
 				if !m.ReadOnly && v.HostPath != nil {
 					writable = append(writable, m.MountPath)
 				}
-				if !m.ReadOnly && v.HostPath == nil {
+				if !m.ReadOnly && v.HostPath == nil && v.EmptyDir == nil {
 					t.Errorf("%s is writable", m.MountPath)
 				}
 				if v.ConfigMap != nil && m.SubPath != "" {
@@ -89,7 +89,7 @@ func TestMounts(t *testing.T) {
 					value = path.Dir(value)
 				case "--kubelet-dir":
 					value = path.Join(value, "pod-resources")
-				case "--cdi-dir", "--state-dir", "--sysfs", "--devfs":
+				case "--cdi-dir", "--state-dir", "--run-dir", "--sysfs", "--devfs":
 				default:
 					continue
 				}
@@ -145,16 +145,25 @@ func TestThirdParty(t *testing.T) {
 	}
 }
 
-// TestUpdates verifies that an update never has two agents on a node.
+// TestUpdates verifies that the new agent comes before the old one goes, and that
+// its run directory, where the two must not meet, is the pod's own.
 func TestUpdates(t *testing.T) {
 	for want, args := range map[intstr.IntOrString][]string{
 		intstr.FromInt32(1):      nil,
-		intstr.FromString("20%"): {"--set", "maxUnavailable=20%"},
+		intstr.FromString("20%"): {"--set", "maxSurge=20%"},
 	} {
-		strategy := only[*appsv1.DaemonSet](t, render(t, with(args...)...)).Spec.UpdateStrategy
-		if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType || strategy.RollingUpdate.MaxSurge != nil ||
-			*strategy.RollingUpdate.MaxUnavailable != want {
-			t.Errorf("got %+v, want at most %s unavailable and no surge", strategy, &want)
+		daemonSet := only[*appsv1.DaemonSet](t, render(t, with(args...)...))
+		strategy := daemonSet.Spec.UpdateStrategy
+		if strategy.Type != appsv1.RollingUpdateDaemonSetStrategyType ||
+			*strategy.RollingUpdate.MaxSurge != want || *strategy.RollingUpdate.MaxUnavailable != intstr.FromInt32(0) {
+			t.Errorf("got %+v, want a surge of %s and none unavailable", strategy, &want)
+		}
+		pod := daemonSet.Spec.Template.Spec
+		if !slices.Contains(pod.Containers[0].Args, "--take-over") {
+			t.Error("the new agent does not take over")
+		}
+		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "run" && v.EmptyDir != nil }) {
+			t.Error("the run directory is not the pod's own")
 		}
 	}
 }

@@ -64,7 +64,7 @@ nodeSelector: {node.example/kind: big}
 affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: other}}}]}}
 tolerations: [{key: acme.example/npu, operator: Exists, effect: NoSchedule}]
 priorityClassName: mine
-maxUnavailable: 3
+maxSurge: 3
 podAnnotations: {example.com/note: "yes"}
 podLabels: {example.com/team: lab}
 fullnameOverride: devices
