@@ -179,14 +179,28 @@ func (a *Agent) handOver(endDuty func(), successor *handover.Successor) error {
 	if err := errors.Join(a.closeState(nil), a.post.Yield(successor)); err != nil {
 		a.log.Warn("hand over to another agent", "error", err)
 	}
-	timer := time.NewTimer(2 * reliefLimit)
-	defer timer.Stop()
-	select {
-	case <-successor.Over():
-	case <-timer.C:
-		a.log.Warn("the agent that took over does not say that it is through")
-	}
+	a.awaitRelief(successor)
 	return errSucceeded
+}
+
+// awaitRelief returns when nothing is lost if this agent ends: its successor is
+// through to kubelet, or gone, or kubelet does not listen to this one any more.
+func (a *Agent) awaitRelief(successor *handover.Successor) {
+	limit := time.NewTimer(2 * reliefLimit)
+	defer limit.Stop()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	serving := func(s deviceplugin.Status) bool { return s.State == deviceplugin.StateServing }
+	for slices.ContainsFunc(a.plugin.Status(), serving) {
+		select {
+		case <-successor.Over():
+			return
+		case <-limit.C:
+			a.log.Warn("the agent that took over does not say that it is through")
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // relieve tells the one before that it may end, when kubelet has taken what this

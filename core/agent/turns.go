@@ -32,31 +32,28 @@ func Run(ctx context.Context, opts Options) error {
 		return a.Run(ctx)
 	}
 	t := &turns{opts: opts.withDefaults(), startedAt: time.Now()}
-	for {
-		a, err := open(opts, func(dir string) (*handover.Post, *handover.Place, error) { return t.seat(ctx, dir) })
-		if err != nil {
-			return orNil(ctx, err)
-		}
-		err = a.Run(ctx)
-		switch {
+	for ctx.Err() == nil {
+		switch err := t.turn(ctx); {
 		case errors.Is(err, errAgain):
 		case errors.Is(err, errSucceeded):
-			if err := t.standBy(ctx); err != nil {
-				return orNil(ctx, err)
+			if err := t.standBy(ctx); err != nil && ctx.Err() == nil {
+				return err
 			}
 		default:
 			return err
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
-// orNil is the error, or nil if ctx ended: then it is only the end.
-func orNil(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+// turn runs one agent.
+func (t *turns) turn(ctx context.Context) error {
+	a, err := open(t.opts, func(dir string) (*handover.Post, *handover.Place, error) { return t.seat(ctx, dir) })
+	switch {
+	case err == nil:
+		return a.Run(ctx)
+	case errors.Is(err, ctx.Err()):
+		return nil // told to stop while it waited
 	}
 	return err
 }

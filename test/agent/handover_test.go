@@ -178,7 +178,7 @@ func TestTakeOverWithTheSameTrouble(t *testing.T) {
 func TestTakeOverWaitsForPrepare(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
-	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 1s}", 1))
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {delay: 3s}", 1))
 	older := n.startTurn("older")
 	n.wantCounts(gpu, 4, 4)
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {

@@ -11,8 +11,10 @@ import (
 
 // Status is what these tests read of `accelmux status -o json`.
 type Status struct {
-	PID    int `json:"pid"`
-	Config struct {
+	Role     string   `json:"role"`
+	NotReady []string `json:"notReady"`
+	PID      int      `json:"pid"`
+	Config   struct {
 		Refused string `json:"refused"`
 	} `json:"config"`
 	Backends []struct {

@@ -22,22 +22,32 @@ const StopLimit = 5 * time.Second
 type Agent struct {
 	bin  string
 	root string
-	log  log
-	cmd  *exec.Cmd
-	done chan struct{}
-	exit error
+	run  string // the run directory's name
+	// turns is whether it takes over, and stands by.
+	turns bool
+	log   log
+	cmd   *exec.Cmd
+	done  chan struct{}
+	exit  error
 }
 
 // New prepares an agent whose directories are all below root, an existing
 // directory with a short name. bin holds the programs.
 func New(bin, root string) (*Agent, error) {
-	a := &Agent{bin: bin, root: root}
+	a := &Agent{bin: bin, root: root, run: "r"}
 	for _, dir := range []string{a.KubeletDir(), a.CDIDir(), a.StateDir(), a.RunDir(), a.tempDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 	}
 	return a, nil
+}
+
+// Beside prepares another agent on the same node, which takes over from the one
+// that is active, and stands by when another one does.
+func (a *Agent) Beside(name string) (*Agent, error) {
+	b := &Agent{bin: a.bin, root: a.root, run: name, turns: true}
+	return b, os.MkdirAll(b.RunDir(), 0o700)
 }
 
 // KubeletDir is kubelet's root, short for its sockets' sake.
@@ -47,7 +57,7 @@ func (a *Agent) KubeletDir() string { return filepath.Join(a.root, "k") }
 func (a *Agent) CDIDir() string { return filepath.Join(a.root, "cdi") }
 
 // RunDir has the sockets of the running agent.
-func (a *Agent) RunDir() string { return filepath.Join(a.root, "r") }
+func (a *Agent) RunDir() string { return filepath.Join(a.root, a.run) }
 
 // StateDir is the agent's own.
 func (a *Agent) StateDir() string { return filepath.Join(a.root, "s") }
@@ -63,8 +73,7 @@ func (a *Agent) Start() error {
 	if a.Running() {
 		return errors.New("the agent is running already")
 	}
-	// No context: the process ends with Stop or Kill, or with the test's own.
-	cmd := exec.CommandContext(context.Background(), filepath.Join(a.bin, "accelmux"), "run",
+	args := []string{"run",
 		"--config", a.ConfigFile(),
 		"--kubelet-dir", a.KubeletDir(),
 		"--cdi-dir", a.CDIDir(),
@@ -73,7 +82,12 @@ func (a *Agent) Start() error {
 		"--node-name", "node-1",
 		"--profile", ProfileName,
 		"--log-level", "debug",
-	)
+	}
+	if a.turns {
+		args = append(args, "--take-over")
+	}
+	// No context: the process ends with Stop or Kill, or with the test's own.
+	cmd := exec.CommandContext(context.Background(), filepath.Join(a.bin, "accelmux"), args...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+a.tempDir(), rootEnv+"="+a.root)
 	cmd.Stdout, cmd.Stderr = &a.log, &a.log
 	// A backend that outlives the agent may keep its output open.

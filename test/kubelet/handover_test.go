@@ -1,0 +1,144 @@
+package kubelet
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/test/kubelet/agent"
+)
+
+// beside prepares an agent that takes turns with the node's others. Its log is
+// shown if the test fails.
+func (n *node) beside(name string) *agent.Agent {
+	n.Helper()
+	a, err := n.agent.Beside(name)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(func() {
+		if a.Running() {
+			if _, err := a.Stop(); err != nil {
+				n.Errorf("agent %s: %v", name, err)
+			}
+		}
+		if n.Failed() {
+			n.Logf("the log of agent %s:\n%s", name, a.Log())
+		}
+	})
+	return a
+}
+
+// wantRole waits until the agent has a role, and returns how long it took.
+func (n *node) wantRole(a *agent.Agent, role string) time.Duration {
+	n.Helper()
+	return n.eventually("the agent is "+role, func() bool {
+		status, err := a.Status(n.Context())
+		return err == nil && status.Role == role && len(status.NotReady) == 0
+	})
+}
+
+// startTurns is a node with an agent that takes turns, with four units.
+func startTurns(t *testing.T) *node {
+	t.Helper()
+	n := start(t, mock{Count: 4}, 4)
+	first := n.beside("first")
+	if _, err := n.agent.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n.agent = first
+	n.startAgent()
+	n.wantCounts(gpu, 4, 4)
+	return n
+}
+
+// TestTakeOver verifies that an agent's newer version takes over, and the older
+// one takes over back when the newer one is told to end, again and again, and
+// kubelet never misses a unit; a pod keeps its devices, and nobody else gets them.
+func TestTakeOver(t *testing.T) {
+	n := startTurns(t)
+	n.specsHeld = true
+	pod := n.admit("pod", gpu, 2)
+	n.startContainer(pod)
+	before := n.held(pod, gpu)
+	record := n.kubelet.Record(gpu, 10*time.Millisecond)
+	var there, back []time.Duration
+	for range 5 {
+		second := n.beside("second")
+		if err := second.Start(); err != nil {
+			t.Fatal(err)
+		}
+		there = append(there, n.wantRole(second, "active"))
+		n.wantRole(n.agent, "standby")
+		if _, err := second.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		back = append(back, n.wantRole(n.agent, "active"))
+	}
+	other := n.held(n.admit("other", gpu, 2), gpu)
+	samples, changes := record.Stop()
+	if len(changes) != 1 {
+		t.Errorf("kubelet's counts changed: %v", changes)
+	}
+	if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(before, id) }) {
+		t.Errorf("two pods have %v and %v", before, other)
+	}
+	n.wantInjected(cdiNames(n.startContainer(pod)), before)
+	slices.Sort(there)
+	slices.Sort(back)
+	t.Logf("%d samples without a dip; taken over in %v, back in %v (medians of 5)", samples, there[2].Round(time.Millisecond), back[2].Round(time.Millisecond))
+}
+
+// TestActiveAgentDies verifies that the agent that stands by takes over from one
+// that was killed: the devices are away for a moment, and whose they are is not
+// forgotten.
+func TestActiveAgentDies(t *testing.T) {
+	n := startTurns(t)
+	n.specsHeld = true
+	before := n.held(n.admit("pod", gpu, 2), gpu)
+	second := n.beside("second")
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.wantRole(second, "active")
+	n.wantRole(n.agent, "standby")
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	took := n.wantRole(n.agent, "active")
+	// As kubelet does with the volume of a pod that is gone.
+	if err := os.RemoveAll(second.RunDir()); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(gpu, 4, 4)
+	t.Logf("the other one serves %v after the kill", took.Round(time.Millisecond))
+	other := n.held(n.admit("other", gpu, 2), gpu)
+	if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(before, id) }) {
+		t.Errorf("two pods have %v and %v", before, other)
+	}
+}
+
+// TestKubeletRestartsWhileOneStandsBy verifies that only the active agent
+// registers with a kubelet that was restarted.
+func TestKubeletRestartsWhileOneStandsBy(t *testing.T) {
+	n := startTurns(t)
+	n.specsHeld = true
+	n.startContainer(n.admit("pod", gpu, 1))
+	second := n.beside("second")
+	if err := second.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.wantRole(second, "active")
+	n.wantRole(n.agent, "standby")
+	for range 3 {
+		n.restartKubelet(gpu, 4)
+	}
+	status, err := n.agent.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.Role != "standby" || len(status.Resources) > 0 {
+		t.Errorf("the agent that stands by is %s and serves %v", status.Role, status.Resources)
+	}
+}
