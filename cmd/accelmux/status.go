@@ -48,6 +48,9 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	fmt.Fprintf(w, "accelmux %s on %s, pid %d, up %s\n", r.Version, r.Node, r.PID, age(r.StartedAt))
 	if r.Role != status.RoleActive {
 		fmt.Fprintf(w, "this agent is a %s: %s\n", r.Role, roleLine(r))
+		for _, p := range r.Problems {
+			fmt.Fprintln(w, "  "+problemLine(p))
+		}
 		return
 	}
 	fmt.Fprintf(w, "configuration %s, %s\n", r.Config.Path, profileLine(r.Config))

@@ -17,6 +17,9 @@ const (
 	// active agent that does not answer; it doubles.
 	seatRetry      = 50 * time.Millisecond
 	seatRetryLimit = 2 * time.Second
+	// longStandby is longer than any update takes.
+	longStandby     = 15 * time.Minute
+	longStandbyNote = "this agent stands by for long already, with nothing to do: if no update is going on, two of them are installed on this node"
 )
 
 // Run runs an agent until ctx ends. Without Options.TakeOver that is Open and
@@ -64,6 +67,8 @@ type turns struct {
 	startedAt time.Time
 	// place is where this process waits for the next turn; nil if it does not.
 	place *handover.Place
+	// since is when it last began to stand by.
+	since time.Time
 }
 
 // seat takes the post, or a place to wait for it.
@@ -100,6 +105,7 @@ func (t *turns) standBy(ctx context.Context) error {
 		return nil
 	}
 	t.opts.Log.Info("another agent has taken over, this one stands by")
+	t.since = time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	served := make(chan error, 1)
@@ -108,26 +114,43 @@ func (t *turns) standBy(ctx context.Context) error {
 	if err == nil && post != nil {
 		err = post.Close() // the active agent is gone: a new turn takes it
 	}
-	if place != nil {
-		select {
-		case <-place.Leaving():
-			t.place = place
-		case <-place.Gone():
-			err = place.Close()
-		case <-ctx.Done():
-			err = place.Close()
-		}
+	if place != nil && t.wait(ctx, place) {
+		t.place = place
+	} else if place != nil {
+		err = place.Close()
 	}
 	cancel()
 	return errors.Join(err, <-served)
 }
 
+// wait waits at the place, and reports whether the active agent waits for this one.
+func (t *turns) wait(ctx context.Context, place *handover.Place) (leaving bool) {
+	long := time.NewTimer(longStandby)
+	defer long.Stop()
+	for {
+		select {
+		case <-place.Leaving():
+			return true
+		case <-place.Gone():
+			return false
+		case <-ctx.Done():
+			return false
+		case <-long.C:
+			t.opts.Log.Warn(longStandbyNote)
+		}
+	}
+}
+
 // Report implements status.Source.
 func (t *turns) Report() status.Report {
+	problems := []status.Problem{}
+	if time.Since(t.since) > longStandby {
+		problems = append(problems, status.Problem{Message: longStandbyNote})
+	}
 	return status.Report{
 		Role: status.RoleStandby, Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
 		Config:   status.Config{Path: t.opts.ConfigPath, Reason: "another agent has taken over; this one stands by"},
-		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{}, NotReady: []string{},
+		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: []string{},
 	}
 }
 
