@@ -1,7 +1,6 @@
 package deployments
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,16 +11,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// nodeConfig is the part of a node configuration that these tests look at.
+// nodeConfig is the part of a node configuration that these tests look at; that
+// the agent takes all of it, TestNodeConfigurationIsValid verifies.
 type nodeConfig struct {
 	Profiles []struct {
-		Name      string
-		Resources []struct{ Name string }
+		Name         string
+		NodeSelector struct{ MatchLabels map[string]string }
+		Resources    []struct{ Name string }
 	}
 }
 
 // TestKindCluster verifies that kind knows every field of its configuration, and
-// that each worker has a profile of its own that install.sh installs.
+// that the labels of each worker choose a profile of its own.
 func TestKindCluster(t *testing.T) {
 	var cluster v1alpha4.Cluster
 	if err := yaml.UnmarshalStrict(read(t, "deployments/kind/cluster.yaml"), &cluster); err != nil {
@@ -30,39 +31,39 @@ func TestKindCluster(t *testing.T) {
 	if cluster.APIVersion != "kind.x-k8s.io/v1alpha4" || cluster.Kind != "Cluster" {
 		t.Errorf("header: %+v", cluster.TypeMeta)
 	}
-	var workers []string
+	var workers, profiles []map[string]string
 	for _, node := range cluster.Nodes {
 		switch node.Role {
 		case v1alpha4.ControlPlaneRole:
 		case v1alpha4.WorkerRole:
-			workers = append(workers, node.Labels["accelmux.io/profile"])
+			workers = append(workers, node.Labels)
 		default:
 			t.Errorf("role %q", node.Role)
 		}
 	}
-	var profiles []string
 	for _, profile := range kindConfig(t).Profiles {
-		profiles = append(profiles, profile.Name)
+		profiles = append(profiles, profile.NodeSelector.MatchLabels)
 	}
 	if diff := cmp.Diff(profiles, workers); diff != "" {
-		t.Errorf("workers (-profiles +labels):\n%s", diff)
+		t.Errorf("labels (-profiles +workers):\n%s", diff)
 	}
+}
+
+// TestKindInstall verifies that install.sh installs the chart once, onto the
+// cluster that is there, with the image that the values name, and with no other
+// say on which nodes what applies than the labels.
+func TestKindInstall(t *testing.T) {
 	script := string(read(t, "deployments/kind/install.sh"))
-	loops := regexp.MustCompile(`for profile in (.*); do`).FindAllStringSubmatch(script, -1)
-	if len(loops) == 0 {
-		t.Error("install.sh installs no profile")
-	}
-	for _, loop := range loops {
-		if diff := cmp.Diff(profiles, strings.Fields(loop[1])); diff != "" {
-			t.Errorf("install.sh (-profiles +installed):\n%s", diff)
-		}
-	}
-	for _, want := range []string{"cluster=" + cluster.Name + "\n", "image=localhost/accelmux:dev\n"} {
-		if !strings.Contains(script, want) {
-			t.Errorf("install.sh has no %q", want)
+	for _, want := range []string{"cluster=accelmux\n", "image=localhost/accelmux:dev\n", "upgrade --install accelmux deployments/helm/accelmux "} {
+		if strings.Count(script, want) != 1 {
+			t.Errorf("install.sh has %q %d times, want once", want, strings.Count(script, want))
 		}
 	}
 	must(t, "bash", "-n", "deployments/kind/install.sh")
+	agent := agentContainer(t, render(t, valueSets(t)["kind"]...))
+	if agent.Image != "localhost/accelmux:dev" || slices.ContainsFunc(agent.Args, func(arg string) bool { return strings.HasPrefix(arg, "--profile") }) {
+		t.Errorf("image %s, arguments %q", agent.Image, agent.Args)
+	}
 }
 
 // TestKindPods verifies that each profile has a sample pod that is exact and can
@@ -78,12 +79,13 @@ func TestKindPods(t *testing.T) {
 			wanted = append(wanted, string(name))
 		}
 	}
-	for _, profile := range kindConfig(t).Profiles {
+	profiles := kindConfig(t).Profiles
+	for _, profile := range profiles {
 		if !slices.ContainsFunc(profile.Resources, func(r struct{ Name string }) bool { return slices.Contains(wanted, r.Name) }) {
 			t.Errorf("no pod asks for a device of profile %s", profile.Name)
 		}
 	}
-	if len(wanted) != len(kindConfig(t).Profiles) {
+	if len(wanted) != len(profiles) {
 		t.Errorf("pods ask for %v, which is not one resource for each profile", wanted)
 	}
 }

@@ -34,7 +34,7 @@ func valueSets(t *testing.T) map[string][]string {
 	}
 	sets := map[string][]string{
 		"manifests":       {"-f", chart + "/examples/mock.yaml", "-f", "deployments/manifests/values.yaml"},
-		"kind":            {"-f", "deployments/kind/values.yaml", "--set", "profile=gpu", "--set", `nodeSelector.accelmux\.io/profile=gpu`},
+		"kind":            {"-f", "deployments/kind/values.yaml"},
 		"service monitor": with("--set", "serviceMonitor.enabled=true"),
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
