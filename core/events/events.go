@@ -69,6 +69,9 @@ type Options struct {
 // Timing are the recorder's intervals and limits. The zero value is right for a
 // node.
 type Timing struct {
+	// Spread is how long the first Event may wait, so that the agents of a cluster
+	// do not write theirs all at once. It is random up to that. Default 10s.
+	Spread time.Duration
 	// Burst is how many Events of one reason may come at once, and Refill how long
 	// it takes until another one may. Defaults 10 and 1m.
 	Burst  int
@@ -84,6 +87,7 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
+	t.Spread = cmp.Or(t.Spread, 10*time.Second)
 	t.Burst = cmp.Or(t.Burst, 10)
 	t.Refill = cmp.Or(t.Refill, time.Minute)
 	t.Backoff = cmp.Or(t.Backoff, time.Second)

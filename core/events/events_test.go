@@ -54,18 +54,27 @@ func (s *sink) PatchEvent(_ context.Context, _, name string, patch []byte) error
 	return nil
 }
 
+func (s *sink) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.created)
+}
+
 func (s *sink) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
 }
 
+// atOnce lets the first Event wait for nothing.
+var atOnce = events.Timing{Spread: 1}
+
 // inBubble runs a recorder in a bubble of time, with what it logs.
 func inBubble(t *testing.T, test func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, log := &sink{}, &bytes.Buffer{}
-		r := events.New(events.Options{Sink: s, Node: "node-1", Log: slog.New(slog.NewTextHandler(log, nil))})
+		r := events.New(events.Options{Sink: s, Node: "node-1", Log: slog.New(slog.NewTextHandler(log, nil)), Timing: atOnce})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -77,11 +86,48 @@ func inBubble(t *testing.T, test func(t *testing.T, s *sink, r *events.Recorder,
 	})
 }
 
+// Verifies that the first Events of many agents that start at once are spread over
+// 10 s, and that what comes later is written at once.
+func TestSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const agents = 200
+		s := &sink{}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		var all []*events.Recorder
+		for range agents {
+			r := events.New(events.Options{Sink: s, Node: "node-1"})
+			r.Record(events.ProfileApplied, "first")
+			running.Go(func() { _ = r.Run(ctx) })
+			all = append(all, r)
+		}
+		before, most := 0, 0
+		for range 10 {
+			<-time.After(time.Second)
+			synctest.Wait()
+			now := s.count()
+			before, most = now, max(most, now-before)
+		}
+		if before != agents || most > agents/4 {
+			t.Errorf("%d Events of %d in 10 s, %d within a second", before, agents, most)
+		}
+		for _, r := range all {
+			r.Record(events.ProfileApplied, "second")
+		}
+		synctest.Wait()
+		if got := s.count(); got != 2*agents {
+			t.Errorf("%d Events, want the second of each at once", got-agents)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
 // Verifies what reaches an API server over a real connection: the object, the
 // reason, the type and the message, and that a repetition is counted up.
 func TestAgainstServer(t *testing.T) {
 	server := clustertest.New(t, "node-1", nil)
-	r := events.New(events.Options{Sink: server.Client(t), Node: "node-1"})
+	r := events.New(events.Options{Sink: server.Client(t), Node: "node-1", Timing: atOnce})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()

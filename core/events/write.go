@@ -20,6 +20,10 @@ const (
 
 // Run writes Events until ctx ends; those that wait then are dropped.
 func (r *Recorder) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(r.opts.Timing.Spread)):
+	}
 	for {
 		select {
 		case <-ctx.Done():

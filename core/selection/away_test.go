@@ -24,6 +24,8 @@ type nodes struct {
 	// mute makes it take requests and never answer; away refuses them; brief ends
 	// each watch at once.
 	mute, away, brief bool
+	// delay refuses them with too much to do, for so many seconds.
+	delay int
 	// expired makes it forget what followed any version.
 	expired    bool
 	calls      []time.Time
@@ -35,8 +37,11 @@ type nodes struct {
 func (n *nodes) call(ctx context.Context) error {
 	n.mu.Lock()
 	n.calls = append(n.calls, time.Now())
-	mute, away := n.mute, n.away
+	mute, away, delay := n.mute, n.away, n.delay
 	n.mu.Unlock()
+	if delay > 0 {
+		return apierrors.NewTooManyRequests("come again later", delay)
+	}
 	if mute {
 		<-ctx.Done()
 		return ctx.Err()
@@ -179,10 +184,16 @@ func TestAtRest(t *testing.T) {
 		if server.beginnings != 1 || len(server.lifetimes) < 24*6 || len(server.lifetimes) > 24*12+1 {
 			t.Errorf("%d watches from the beginning of %d in a day", server.beginnings, len(server.lifetimes))
 		}
+		// There is no moment without a watch after the first one began.
+		unwatched := 24 * time.Hour
 		for _, lifetime := range server.lifetimes {
+			unwatched -= lifetime
 			if lifetime < 5*time.Minute || lifetime > 10*time.Minute {
 				t.Errorf("a watch of %v", lifetime)
 			}
+		}
+		if unwatched > 0 {
+			t.Errorf("%v of a day without a watch", unwatched)
 		}
 		if len(w.Notes()) > 0 || len(w.Changed()) > 0 {
 			t.Errorf("notes %q, changed %v", w.Notes(), len(w.Changed()))

@@ -14,8 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// errBrief says that a watch ended at once, which no server means to do.
-var errBrief = errors.New("the API server, or something in between, ended the connection at once")
+var (
+	// errBrief says that a watch ended at once, which no server means to do.
+	errBrief = errors.New("the API server, or something in between, ended the connection at once")
+	// errLost says that a watch ended before its time: the server stops perhaps,
+	// and all agents have lost theirs.
+	errLost = errors.New("the API server, or something in between, ended the watch")
+)
 
 // Run watches until ctx ends:
 //
@@ -24,8 +29,9 @@ var errBrief = errors.New("the API server, or something in between, ended the co
 //	watch, from the beginning ─────────────────┤
 //	or from the version last seen              │
 //	   ▲                                       ▼
-//	   └──────── short, random pause ◄── ended in time; or expired:
-//	                                     next from the beginning
+//	   ├──────── random pause ◄──────────── lost
+//	   └──────── at once ◄───────────────── ended in time; or expired:
+//	                                        next from the beginning
 //
 // A watch from the beginning delivers the Node as it is first, so that nothing has
 // to be read or listed. (To read the Node and to watch from its version would not
@@ -35,7 +41,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var keeper sync.WaitGroup
 	keeper.Go(func() { w.keep(ctx) })
 	defer keeper.Wait()
-	pause(ctx, rand.N(w.opts.Timing.Spread))
+	first := w.opts.Timing.Start
+	if w.Labels() != nil {
+		first = w.opts.Timing.Spread
+	}
+	pause(ctx, rand.N(first))
 	retry := newBackoff(w.opts.Timing)
 	var at position
 	for ctx.Err() == nil {
@@ -46,18 +56,24 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			retry.reset()
+			continue
+		case errors.Is(err, errLost):
+			retry.reset()
 			pause(ctx, rand.N(w.opts.Timing.Spread))
 			continue
 		case at.version != "" && expired(err):
-			// The server is there, and what comes next is another request.
+			// The server is there, and only from a version can it expire again.
 			at.version = ""
-			pause(ctx, rand.N(w.opts.Timing.Spread))
 			continue
 		case time.Since(started) > w.opts.Timing.BackoffLimit:
 			retry.reset() // it went well for long
 		}
 		w.trouble(w.diagnose(err))
-		pause(ctx, retry.next())
+		wait := retry.next()
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			wait += min(time.Duration(seconds)*time.Second, w.opts.Timing.BackoffLimit)
+		}
+		pause(ctx, wait)
 	}
 	return nil
 }
@@ -70,8 +86,12 @@ type position struct {
 	absent bool
 }
 
-// follow takes in what a watch delivers until it ends; nil if the server ended it
-// without an error.
+// rounding is what a watch may end before its time, which the server counts in
+// whole seconds and from a moment before the answer arrives.
+const rounding = time.Second
+
+// follow takes in what a watch delivers until it ends; nil if that was in its
+// time.
 func (w *Watcher) follow(ctx context.Context, at *position) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,10 +121,15 @@ func (w *Watcher) follow(ctx context.Context, at *position) error {
 			switch {
 			case !ok && time.Since(began) < w.opts.Timing.Backoff:
 				return errBrief
+			case !ok && time.Since(began) < lifetime-rounding:
+				return errLost
 			case !ok:
 				return nil
 			}
-			if err := w.event(event, at); err != nil {
+			switch err := w.event(event, at); {
+			case err != nil && !expired(err) && time.Since(began) >= w.opts.Timing.Backoff:
+				return fmt.Errorf("%w: %w", errLost, err)
+			case err != nil:
 				return err
 			}
 			if event.Type != watch.Bookmark {
@@ -171,6 +196,8 @@ func (w *Watcher) diagnose(err error) trouble {
 		return trouble{"forbidden", at + "the API server forbids it; this agent's account needs the verb watch on nodes"}
 	case apierrors.IsUnauthorized(err):
 		return trouble{"unauthorized", at + "the API server does not accept this agent's credentials"}
+	case apierrors.IsTooManyRequests(err):
+		return trouble{"busy", at + "the API server has too much to do"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return trouble{"away", at + "the API server does not answer"}
 	}

@@ -22,7 +22,7 @@ const (
 
 // quick are intervals for tests against a server.
 var quick = selection.Timing{
-	Spread: time.Millisecond, Backoff: 5 * time.Millisecond, BackoffLimit: 50 * time.Millisecond,
+	Start: time.Millisecond, Spread: time.Millisecond, Backoff: 5 * time.Millisecond, BackoffLimit: 50 * time.Millisecond,
 	Lifetime: time.Minute, Deadline: 10 * time.Second, Silence: 20 * time.Millisecond,
 }
 

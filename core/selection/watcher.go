@@ -35,9 +35,13 @@ type Options struct {
 
 // Timing are the watcher's intervals. The zero value is right for a node.
 type Timing struct {
-	// Spread is how long the first request may wait, and the one after a watch
-	// that ended as it should, so that the agents of a cluster don't come all at
-	// once. It is random up to that. Default 1s.
+	// Start is how long the first request may wait where no labels are remembered,
+	// which keeps the node from its profile. It is random up to that. Default 1s.
+	Start time.Duration
+	// Spread is how long the first request may wait where labels are remembered,
+	// and the one after a watch that was lost, so that the agents of a cluster do
+	// not come all at once after an upgrade of theirs or a restart of the API
+	// server. It is random up to that. Default 10s.
 	Spread time.Duration
 	// Backoff is the pause after the first failure; it doubles up to
 	// BackoffLimit, and half of it is random. Defaults 1s and 1m.
@@ -53,7 +57,8 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	t.Spread = cmp.Or(t.Spread, time.Second)
+	t.Start = cmp.Or(t.Start, time.Second)
+	t.Spread = cmp.Or(t.Spread, 10*time.Second)
 	t.Backoff = cmp.Or(t.Backoff, time.Second)
 	t.BackoffLimit = cmp.Or(t.BackoffLimit, time.Minute)
 	t.Lifetime = cmp.Or(t.Lifetime, 5*time.Minute)

@@ -63,9 +63,9 @@ func (n *node) inCluster(server *clustertest.Server) agent.Options {
 	options := n.options()
 	options.Cluster = server.Client(n)
 	options.Timing.Selection = selection.Timing{
-		Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, Silence: 50 * time.Millisecond,
+		Start: time.Millisecond, Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, Silence: 50 * time.Millisecond,
 	}
-	options.Timing.Events = events.Timing{Backoff: time.Millisecond}
+	options.Timing.Events = events.Timing{Spread: time.Millisecond, Backoff: time.Millisecond}
 	return options
 }
 
