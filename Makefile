@@ -69,6 +69,10 @@ fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 bench: build ## Speed and memory as ratios to the floor of the same run
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
 
+.PHONY: bench-fleet
+bench-fleet: ## What 1,000 agents cost a real API server
+	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)
+
 .PHONY: lint
 lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is current
 	$(GO) vet ./...

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/selection"
+)
+
+// profiles are chosen between by the label that labels makes.
+var profiles = &config.NodeConfig{Profiles: []config.Profile{
+	{Name: "a", NodeSelector: &config.NodeSelector{MatchLabels: labels("a")}},
+	{Name: "b", NodeSelector: &config.NodeSelector{MatchLabels: labels("b")}},
+}}
+
+func labels(value string) map[string]string { return map[string]string{"accelmux.io/profile": value} }
+
+// fleet are the agents of a cluster, each with a connection, a token and a state
+// directory of its own.
+type fleet struct {
+	names   []string
+	clients []*cluster.Client
+	traffic traffic
+	dir     string
+
+	mu sync.Mutex
+	// applied is when each agent last applied a profile, and which.
+	applied map[string]application
+	// changes counts them.
+	changes int
+
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	errs    chan error
+}
+
+type application struct {
+	profile string
+	at      time.Time
+}
+
+func newFleet(plane *controlPlane, names, tokens []string, dir string) (*fleet, error) {
+	f := &fleet{names: names, dir: dir, applied: map[string]application{}, errs: make(chan error, 2*len(names))}
+	for i, name := range names {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return nil, err
+		}
+		config := plane.config(tokens[i])
+		config.Wrap(f.traffic.wrap)
+		// client-go shares the connections of clients that are equal, which agents on
+		// different nodes cannot. A dialer of its own makes a client another one.
+		config.Dial = (&net.Dialer{Timeout: 30 * time.Second}).DialContext
+		client, err := cluster.Connect(config)
+		if err != nil {
+			return nil, err
+		}
+		f.clients = append(f.clients, client)
+	}
+	return f, nil
+}
+
+// start starts every agent at once: bare ones only watch, by hand, and evenly.
+func (f *fleet) start(ctx context.Context, bare bool) {
+	ctx, f.cancel = context.WithCancel(ctx)
+	for i := range f.names {
+		f.running.Go(func() {
+			if bare {
+				f.errs <- f.watch(ctx, i)
+			} else {
+				f.errs <- f.run(ctx, i)
+			}
+		})
+	}
+}
+
+// stop ends them all, with their connections.
+func (f *fleet) stop() error {
+	if f.cancel == nil {
+		return nil
+	}
+	f.cancel()
+	f.cancel = nil
+	f.running.Wait()
+	for _, client := range f.clients {
+		client.Close()
+	}
+	var first error
+	for len(f.errs) > 0 {
+		if err := <-f.errs; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// watch is the floor: the one watch, and nothing that looks at what it delivers.
+func (f *fleet) watch(ctx context.Context, i int) error {
+	if pause(ctx, evenly*time.Duration(i)/time.Duration(len(f.names))) != nil {
+		return nil
+	}
+	events, err := f.clients[i].WatchNode(ctx, f.names[i], "", time.Hour)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case _, ok := <-events.ResultChan():
+			if !ok {
+				return errors.New("a bare watch ended")
+			}
+		}
+	}
+}
+
+// run is what core/agent does at the API server: it follows the node's labels and
+// tells which profile it applies.
+func (f *fleet) run(ctx context.Context, i int) error {
+	name := f.names[i]
+	watcher := selection.Open(selection.Options{Nodes: f.clients[i], Node: name, Path: filepath.Join(f.dir, name, "selection")})
+	recorder := events.New(events.Options{Sink: f.clients[i], Node: name})
+	parts := make(chan error, 2)
+	go func() { parts <- watcher.Run(ctx) }()
+	go func() { parts <- recorder.Run(ctx) }()
+	now := ""
+	choose := func() {
+		choice, err := selection.Choose(profiles, watcher.Labels())
+		if err != nil || choice.Profile.Name == now {
+			return // as long as the labels are unknown
+		}
+		now = choice.Profile.Name
+		f.apply(name, now)
+		watcher.Remember(now)
+		recorder.Record(events.ProfileApplied, "profile %s is applied: %s", now, choice.Reason)
+	}
+	choose()
+	for {
+		select {
+		case <-ctx.Done():
+			return errors.Join(<-parts, <-parts)
+		case <-watcher.Changed():
+			choose()
+		}
+	}
+}
+
+// apply notes that an agent applies a profile.
+func (f *fleet) apply(name, profile string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.applied[name] = application{profile, time.Now()}
+	f.changes++
+}
+
+// on is how many agents apply a profile, and how often any did so far.
+func (f *fleet) on(profile string) (count, changes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.applied {
+		if a.profile == profile {
+			count++
+		}
+	}
+	return count, f.changes
+}
