@@ -59,21 +59,9 @@ func (b *bench) row(name string, s summary, cpu, memory float64) {
 		s.turnedAway, s.peak, half, all, cpu, ratio, memory)
 }
 
-func (b *bench) atIdle(ctx context.Context) error {
-	before, err := b.admin.metrics(ctx)
-	if err != nil {
-		return err
-	}
-	if err := pause(ctx, window); err != nil {
-		return err
-	}
-	after, err := b.admin.metrics(ctx)
-	if err != nil {
-		return err
-	}
-	b.idle = (after.cpu() - before.cpu()) / window.Seconds()
-	fmt.Printf("%-38s %56.2f %17.0f\n", fmt.Sprintf("nobody, in %v", window), after.cpu()-before.cpu(), after.memory())
-	return nil
+func (b *bench) atIdle(ctx context.Context) (err error) {
+	b.idle, err = b.rest(ctx, "nobody", b.steady/2)
+	return err
 }
 
 // starting measures a start of all agents at once: the window, or longer if they
@@ -118,7 +106,7 @@ func (b *bench) bareWatches(ctx context.Context) error {
 		return err
 	}
 	b.floor = cpu
-	if err := b.rest(ctx, b.steady/2); err != nil {
+	if _, err := b.rest(ctx, "  at rest", b.steady/2); err != nil {
 		return err
 	}
 	return b.fleet.stop()
@@ -129,27 +117,32 @@ func (b *bench) firstStart(ctx context.Context) error {
 	return err
 }
 
-func (b *bench) atRest(ctx context.Context) error { return b.rest(ctx, b.steady) }
+func (b *bench) atRest(ctx context.Context) error {
+	_, err := b.rest(ctx, "  at rest", b.steady)
+	return err
+}
 
-// rest measures what running watches cost.
-func (b *bench) rest(ctx context.Context, d time.Duration) error {
+// rest measures what the server does while nothing happens, and returns its CPU
+// time per second.
+func (b *bench) rest(ctx context.Context, name string, d time.Duration) (float64, error) {
 	before, err := b.admin.metrics(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	start := time.Now()
 	if err := pause(ctx, d); err != nil {
-		return err
+		return 0, err
 	}
 	after, err := b.admin.metrics(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	cpu := (after.cpu() - before.cpu()) / d.Seconds()
 	s := b.fleet.traffic.since(start)
-	per := time.Minute.Seconds() / d.Seconds()
-	fmt.Printf("%-38s %7d %7d %40.2f %17.0f   %.0f watches, %.0f watch events\n", fmt.Sprintf("  at rest for %v, CPU per minute", d), s.answered[watchNode], s.answered[writeEvent],
-		(after.cpu()-before.cpu()-b.idle*d.Seconds())*per, after.memory(), after.watches(), after.watchEvents()-before.watchEvents())
-	return nil
+	fmt.Printf("%-38s %7d %7d %6d %34.2f %17.0f   %.0f watches, %.0f watch events\n", fmt.Sprintf("%s for %v, CPU a minute", name, d),
+		s.answered[watchNode], s.answered[writeEvent], s.turnedAway, cpu*time.Minute.Seconds(), after.memory(),
+		after.watches(), after.watchEvents()-before.watchEvents())
+	return cpu, nil
 }
 
 // labelChange labels every Node, and measures until its agent has chosen.
