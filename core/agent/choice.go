@@ -109,11 +109,13 @@ func (a *Agent) choiceNotes(current *plan) []string {
 	return append(notes, a.events.Notes()...)
 }
 
-// applied says that a plan is in force.
-func (a *Agent) applied(current *plan) {
+// applied says that a plan is in force, in an Event only if that is news.
+func (a *Agent) applied(current *plan, news bool) {
 	name := current.profile.Name
 	a.log.Info("configuration applied", "path", a.opts.ConfigPath, "profile", name, "reason", current.reason)
 	a.selection.Remember(name)
 	a.keeper.Keep(current.source)
-	a.events.Record(events.ProfileApplied, "profile %s is applied: %s", name, current.reason)
+	if news {
+		a.events.Record(events.ProfileApplied, "profile %s is applied: %s", name, current.reason)
+	}
 }

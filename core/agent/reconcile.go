@@ -84,7 +84,7 @@ func (a *Agent) advance() time.Time {
 		}
 		a.supervisor.Apply(a.plans.specs())
 		if current := a.plans.inForce(); current != before {
-			a.applied(current)
+			a.applied(current, true)
 			a.adopt()
 			a.poke()
 			return time.Time{}

@@ -81,7 +81,9 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 		onDuty("write Events", a.events.Run)
 	}
 	if first := a.plans.inForce(); !first.idle() {
-		a.applied(first)
+		// That it goes on with what ran last is no news: a whole cluster's agents may
+		// be restarted at once.
+		a.applied(first, a.selection.Last() != first.profile.Name)
 	}
 	a.supervisor.Apply(a.plans.specs())
 	a.onDuty.Go(func() { a.loop(duty) })

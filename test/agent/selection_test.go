@@ -281,3 +281,28 @@ func TestEventsOnTheNode(t *testing.T) {
 	}
 	n.wantEvent(server, events.BackendFailed, "backend mock failed")
 }
+
+// Verifies that a restart of the agent is no Event, and a profile that was chosen
+// after it is one.
+func TestRestartIsNoEvent(t *testing.T) {
+	server := clustertest.New(t, "node-1", vendor("red"))
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(byLabel)
+	n.startAgentWith(n.inCluster(server))
+	n.wantEvent(server, events.ProfileApplied, "profile red is applied")
+	n.stopAgent()
+	n.startAgentWith(n.inCluster(server))
+	n.wantCounts(gpu, 4, 4)
+	server.SetLabels(vendor("blue"))
+	n.wantEvent(server, events.ProfileApplied, "profile blue is applied")
+	count := 0
+	for _, e := range server.Events() {
+		if strings.Contains(e.Message, "profile red is applied") {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d Events say that profile red is applied, want that of the first start only", count)
+	}
+}
