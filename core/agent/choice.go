@@ -70,10 +70,13 @@ func (a *Agent) choose() {
 		a.refuseChoice(err)
 		return
 	}
-	a.unchosen.Store(nil)
+	again := a.unchosen.Swap(nil) != nil
 	a.switching.Lock()
 	defer a.switching.Unlock()
 	if a.plans.explain(next) {
+		if again {
+			a.tellApplied(next)
+		}
 		return
 	}
 	a.plans.propose(next, a.opts.Timing.SwitchLimit)
@@ -116,6 +119,21 @@ func (a *Agent) applied(current *plan, news bool) {
 	a.selection.Remember(name)
 	a.keeper.Keep(current.source)
 	if news {
-		a.events.Record(events.ProfileApplied, "profile %s is applied: %s", name, current.reason)
+		a.tellApplied(current)
 	}
+}
+
+func (a *Agent) tellApplied(current *plan) {
+	a.events.Record(events.ProfileApplied, "profile %s is applied: %s", current.profile.Name, current.reason)
+}
+
+// tellStuck says once of a switch that it can't go on, so that the plan that is in
+// force stays.
+func (a *Agent) tellStuck(current *plan) {
+	why := a.plans.stuckNow()
+	if why == "" {
+		return
+	}
+	a.log.Error("the switch to another configuration cannot go on, what runs stays", "profile", current.profile.Name, "reason", why)
+	a.events.Record(events.ProfileSwitchBlocked, "profile %s stays in force: %s", current.profile.Name, why)
 }

@@ -80,6 +80,7 @@ func (a *Agent) advance() time.Time {
 	for {
 		moved, retry := a.plans.advance(a.statuses(), time.Now())
 		if !moved {
+			a.tellStuck(before)
 			return retry
 		}
 		a.supervisor.Apply(a.plans.specs())

@@ -40,6 +40,9 @@ type plans struct {
 	deadline time.Time
 	// waits says what the switch waits for, for status.
 	waits string
+	// stuck says that only a backend that does not run can end the wait, and told
+	// that this was told of this switch.
+	stuck, told bool
 	// refused says why the newest configuration is not taken on, for status.
 	refused string
 	applied time.Time
@@ -80,6 +83,7 @@ func (p *plans) propose(next *plan, limit time.Duration) {
 // begin enters the first stage. The caller holds p.mu.
 func (p *plans) begin(next *plan, deadline time.Time) {
 	p.next, p.queued, p.stage, p.waits, p.deadline = next, nil, starting, "", deadline
+	p.stuck, p.told = false, false
 }
 
 // explain reports whether the profile that is in force, or is on its way to that,
@@ -129,7 +133,7 @@ func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (m
 	defer p.mu.Unlock()
 	switch p.stage {
 	case starting:
-		p.waits = p.startBlocked(statuses, now)
+		p.waits, p.stuck = p.startBlocked(statuses, now)
 		if p.waits == "" {
 			p.stage, p.deadline = reconfiguring, now.Add(reconfigureLimit)
 			return true, p.deadline
@@ -152,10 +156,22 @@ func (p *plans) advance(statuses map[string]supervisor.Status, now time.Time) (m
 	return false, time.Time{} // only a backend can end this
 }
 
-// startBlocked says what the first stage waits for; "" if for nothing.
-func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Time) string {
+// stuckNow says once of a switch why it can't go on; "" if it can, or that was said.
+func (p *plans) stuckNow() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.stuck || p.told {
+		return ""
+	}
+	p.told = true
+	return p.waits
+}
+
+// startBlocked says what the first stage waits for; "" if for nothing. It is stuck
+// if what it waits for does not work, or is overdue.
+func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Time) (waits string, stuck bool) {
 	if p.current.idle() {
-		return "" // nothing can be lost
+		return "", false // nothing can be lost
 	}
 	stops := p.stopped()
 	for _, b := range p.next.profile.Backends {
@@ -163,13 +179,13 @@ func (p *plans) startBlocked(statuses map[string]supervisor.Status, now time.Tim
 		switch {
 		case p.current.backend(b.Name) != nil, status.Settled:
 		case !status.Failed && now.Before(p.deadline):
-			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name)
+			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name), false
 		case stops != "":
 			return fmt.Sprintf("the switch to the new configuration would stop backend %s, but backend %s does not run: %s",
-				stops, b.Name, orUnknown(status.LastError))
+				stops, b.Name, orUnknown(status.LastError)), true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // reconfigureBlocked says what the second stage waits for; "" if for nothing.

@@ -23,6 +23,7 @@ type Reason string
 const (
 	ProfileApplied       Reason = "ProfileApplied"
 	ProfileRefused       Reason = "ProfileRefused"
+	ProfileSwitchBlocked Reason = "ProfileSwitchBlocked"
 	ConfigurationRefused Reason = "ConfigurationRefused"
 	BackendFailed        Reason = "BackendFailed"
 	BackendQuarantined   Reason = "BackendQuarantined"

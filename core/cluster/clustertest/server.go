@@ -195,6 +195,17 @@ func (s *Server) Events() []corev1.Event {
 	return events
 }
 
+// Count is how often something happened that Events have told of with that reason.
+func (s *Server) Count(reason string) int {
+	count := 0
+	for _, e := range s.Events() {
+		if e.Reason == reason {
+			count += int(e.Count)
+		}
+	}
+	return count
+}
+
 // serve counts a request and lets it through.
 func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
