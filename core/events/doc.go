@@ -5,7 +5,7 @@
 // queue with a bound takes it, one goroutine writes it, each reason is limited in
 // its rate, and an Event that was written before is counted up instead of written
 // again. While the API server is away or forbids it, Events are dropped with a
-// line in the log.
+// line in the log, but the newest is written when it may be again.
 //
 // The package does not decide what is worth an Event.
 package events

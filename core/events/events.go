@@ -80,6 +80,10 @@ type Timing struct {
 	// Backoff is the pause after the first failed write; it doubles, and half of it
 	// is random. After five tries an Event is dropped. Default 1s.
 	Backoff time.Duration
+	// Again is the pause before the newest Event that could not be written is tried
+	// again; it doubles up to AgainLimit, and half of it is random. Defaults 1m and
+	// 10m.
+	Again, AgainLimit time.Duration
 	// Deadline bounds one request. Default 10s.
 	Deadline time.Duration
 	// Memory is how long the same Event is counted up instead of written anew: the
@@ -92,6 +96,8 @@ func (t Timing) withDefaults() Timing {
 	t.Burst = cmp.Or(t.Burst, 10)
 	t.Refill = cmp.Or(t.Refill, time.Minute)
 	t.Backoff = cmp.Or(t.Backoff, time.Second)
+	t.Again = cmp.Or(t.Again, time.Minute)
+	t.AgainLimit = cmp.Or(t.AgainLimit, 10*time.Minute)
 	t.Deadline = cmp.Or(t.Deadline, 10*time.Second)
 	t.Memory = cmp.Or(t.Memory, 30*time.Minute)
 	return t

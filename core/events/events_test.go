@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,19 @@ func (s *sink) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.created)
+}
+
+// asked is how many calls there were.
+func (s *sink) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+func (s *sink) written() []corev1.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.created)
 }
 
 func (s *sink) fail(err error) {
@@ -176,10 +190,10 @@ func TestAway(t *testing.T) {
 		}
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if s.calls == 0 || s.calls > 66*5 {
+		if s.calls == 0 || s.calls > (66+15)*5 {
 			t.Errorf("%d tries for 65 Events", s.calls)
 		}
-		if text := log.String(); !strings.Contains(text, "Event dropped: too many wait") || !strings.Contains(text, `msg="Event dropped" reason=BackendFailed message="number 0"`) {
+		if text := log.String(); !strings.Contains(text, "Event dropped: too many wait") || !strings.Contains(text, `msg="Event not written" reason=BackendFailed message="number 0"`) {
 			t.Errorf("log:\n%s", text)
 		}
 		if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "Node node-1 cannot be written: connection refused") {
@@ -188,21 +202,44 @@ func TestAway(t *testing.T) {
 		s.fail(nil)
 		r.Record(events.ProfileApplied, "back")
 		synctest.Wait()
-		if len(s.created) != 1 || s.created[0].Message != "back" || len(r.Notes()) != 0 {
+		// With it the newest of those that could not be written.
+		if len(s.created) != 2 || s.created[0].Message != "back" || len(r.Notes()) != 0 {
 			t.Errorf("created %v, notes %q", s.created, r.Notes())
 		}
 	})
 }
 
-// Verifies that what cannot succeed is not tried again.
+// Verifies that a right which is missing is named in the notes with what to do,
+// that the newest Event is tried again, less and less often, and that Events come
+// again by themselves when the right is back.
 func TestForbidden(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
 		s.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights")))
 		r.Record(events.ProfileApplied, "one")
 		<-time.After(time.Minute)
 		synctest.Wait()
-		if s.calls != 1 || !strings.Contains(log.String(), "no rights") {
-			t.Errorf("%d tries, log %s", s.calls, log.String())
+		if s.asked() != 2 || !strings.Contains(log.String(), "no rights") {
+			t.Errorf("%d tries within a minute, log %s", s.asked(), log.String())
+		}
+		if notes := fmt.Sprint(r.Notes()); !strings.Contains(notes, "kubectl auth can-i create events --namespace=default") {
+			t.Errorf("notes %s", notes)
+		}
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		if s.asked() > 24*12+10 {
+			t.Errorf("%d tries within a day", s.asked())
+		}
+		s.fail(nil)
+		<-time.After(10 * time.Minute)
+		synctest.Wait()
+		if len(s.written()) != 1 || len(r.Notes()) != 0 {
+			t.Errorf("created %v, notes %q", s.written(), r.Notes())
+		}
+		before := s.asked()
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		if s.asked() != before {
+			t.Errorf("%d requests with nothing to say", s.asked()-before)
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/cluster"
 )
 
 const (
@@ -18,52 +20,95 @@ const (
 	maxWritten = 256
 )
 
-// Run writes Events until ctx ends; those that wait then are dropped.
+// owed is an Event that could not be written.
+type owed struct {
+	record
+	at time.Time
+}
+
+// Run writes Events until ctx ends; those that wait then are dropped. The newest of
+// those that could not be written is tried again from time to time: so it is seen
+// that the API server is back, or a right.
 func (r *Recorder) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-time.After(rand.N(r.opts.Timing.Spread)):
 	}
+	var due *owed
+	again := r.opts.Timing.Again
+	retry := time.NewTimer(again)
+	defer retry.Stop()
 	for {
+		rec := owed{at: time.Now()}
 		select {
 		case <-ctx.Done():
 			return nil
-		case rec := <-r.queue:
-			r.write(ctx, rec, time.Now())
+		case rec.record = <-r.queue:
+			rec.at = time.Now()
+		case <-retry.C:
+			if due == nil {
+				continue
+			}
+			rec = *due
+		}
+		mended, tryAgain := r.write(ctx, rec)
+		switch {
+		case mended && due != nil && *due != rec:
+			retry.Reset(0) // its turn, now that it can be written
+		case mended, !tryAgain && due != nil && *due == rec:
+			due, again = nil, r.opts.Timing.Again
+		case tryAgain:
+			due = &rec
+			retry.Reset(again/2 + rand.N(again/2+1))
+			again = min(2*again, r.opts.Timing.AgainLimit)
 		}
 	}
 }
 
-// write writes one Event, trying again while that may help.
-func (r *Recorder) write(ctx context.Context, rec record, now time.Time) {
-	pause, event := r.opts.Timing.Backoff, r.event(rec, now)
+// write writes one Event, trying again while that may help soon. again says that
+// it may help later.
+func (r *Recorder) write(ctx context.Context, rec owed) (written, again bool) {
+	pause, event := r.opts.Timing.Backoff, r.event(rec.record, rec.at)
 	for try := 1; ; try++ {
-		err := r.try(ctx, rec, event)
+		err := r.try(ctx, rec.record, event)
 		if ctx.Err() != nil {
-			return
+			return false, false
 		}
 		if err == nil {
 			r.note("")
-			return
+			return true, false
 		}
 		if try == tries || hopeless(err) {
-			r.note("Events about Node " + r.opts.Node + " cannot be written: " + err.Error())
-			r.log.Warn("Event dropped", "reason", string(rec.reason), "message", rec.message, "error", err)
-			return
+			r.refused(rec.record, err)
+			return false, !invalid(err)
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false, false
 		case <-time.After(pause/2 + rand.N(pause/2+1)):
 		}
 		pause *= 2
 	}
 }
 
-// hopeless reports whether another try would end the same way.
+// refused notes why an Event could not be written.
+func (r *Recorder) refused(rec record, err error) {
+	why := err.Error()
+	if text, ok := cluster.Forbidden(err, "create", "events", namespace); ok {
+		why = text
+	}
+	r.note("Events about Node " + r.opts.Node + " cannot be written: " + why)
+	r.log.Warn("Event not written", "reason", string(rec.reason), "message", rec.message, "error", err)
+}
+
+// hopeless reports whether another try would soon end the same way.
 func hopeless(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || invalid(err)
+}
+
+// invalid reports whether it is the Event that is wrong.
+func invalid(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)
 }
 
 func (r *Recorder) note(problem string) {

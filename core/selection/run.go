@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/accelmux/accelmux/core/cluster"
 )
 
 var (
@@ -189,11 +191,12 @@ type trouble struct {
 // diagnose says what an error means for the operator.
 func (w *Watcher) diagnose(err error) trouble {
 	at := "the labels of Node " + w.opts.Node + " can't be watched: "
+	forbidden, isForbidden := cluster.Forbidden(err, "watch", "nodes", "")
 	switch {
 	case apierrors.IsNotFound(err):
 		return trouble{"absent", "the cluster has no Node " + w.opts.Node + ": it was deleted, or the name (--node-name) is another"}
-	case apierrors.IsForbidden(err):
-		return trouble{"forbidden", at + "the API server forbids it; this agent's account needs the verb watch on nodes"}
+	case isForbidden:
+		return trouble{"forbidden", at + forbidden}
 	case apierrors.IsUnauthorized(err):
 		return trouble{"unauthorized", at + "the API server does not accept this agent's credentials"}
 	case apierrors.IsTooManyRequests(err):

@@ -136,7 +136,7 @@ func TestForbidden(t *testing.T) {
 	wantNoNote(t, w)
 	server.Forbid(true)
 	server.Cut()
-	wantNote(t, w, "the verb watch on nodes; the labels last seen still count")
+	wantNote(t, w, "; the labels last seen still count")
 	server.SetLabels(labels("fpga"))
 	if got := w.Labels(); !maps.Equal(got, labels("gpu")) {
 		t.Errorf("labels %v while forbidden, want those last seen", got)

@@ -195,7 +195,7 @@ func TestImage(t *testing.T) {
 func TestRightsAtTheAPIServer(t *testing.T) {
 	objects := render(t, mockValues...)
 	if diff := cmp.Diff([]rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"watch"}},
 	}, only[*rbacv1.ClusterRole](t, objects).Rules); diff != "" {
 		t.Errorf("cluster role (-want +got):\n%s", diff)
 	}

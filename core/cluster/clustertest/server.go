@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,7 +38,9 @@ type Server struct {
 	events          map[string]*corev1.Event
 	order           []string
 
-	away, forbidden bool
+	away bool
+	// forbidden are the verbs that are refused.
+	forbidden []string
 	// changed is closed and made anew when anything above changes; cut when the
 	// running watches have to end.
 	changed, cut chan struct{}
@@ -162,12 +165,24 @@ func (s *Server) Away(away bool) {
 	}
 }
 
+// Account is who the server takes its client for.
+const Account = "system:serviceaccount:accelmux-system:accelmux"
+
 // Forbid makes the server refuse every new request, as if the rights were gone.
 // As with the real one, running watches go on.
 func (s *Server) Forbid(forbidden bool) {
+	if forbidden {
+		s.ForbidVerbs("watch", "create", "patch")
+	} else {
+		s.ForbidVerbs()
+	}
+}
+
+// ForbidVerbs is Forbid for these verbs, and no others.
+func (s *Server) ForbidVerbs(verbs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forbidden = forbidden
+	s.forbidden = verbs
 }
 
 // Requests counts those of a verb since the start: watch, create, patch.
@@ -211,14 +226,18 @@ func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests[verb]++
-		away, forbidden := s.away, s.forbidden
+		away, forbidden := s.away, slices.Contains(s.forbidden, verb)
 		s.mu.Unlock()
 		switch {
 		case away:
 			hangUp(w)
 		case forbidden:
-			resource := schema.GroupResource{Resource: "nodes"}
-			fail(w, apierrors.NewForbidden(resource, s.name, fmt.Errorf("the account may not %s it", verb)))
+			resource, name, scope := "nodes", s.name, "at the cluster scope"
+			if namespace := r.PathValue("namespace"); namespace != "" {
+				resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
+			}
+			fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name,
+				fmt.Errorf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)))
 		default:
 			handle(w, r)
 		}
