@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -236,8 +237,8 @@ func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 			if namespace := r.PathValue("namespace"); namespace != "" {
 				resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
 			}
-			fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name,
-				fmt.Errorf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)))
+			why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
+			fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))
 		default:
 			handle(w, r)
 		}
