@@ -216,10 +216,10 @@ func TestForbidden(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
 		s.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights")))
 		r.Record(events.ProfileApplied, "one")
-		<-time.After(time.Minute)
+		<-time.After(2 * time.Minute)
 		synctest.Wait()
-		if s.asked() != 2 || !strings.Contains(log.String(), "no rights") {
-			t.Errorf("%d tries within a minute, log %s", s.asked(), log.String())
+		if s.asked() < 2 || s.asked() > 3 || !strings.Contains(log.String(), "no rights") {
+			t.Errorf("%d tries within two minutes, log %s", s.asked(), log.String())
 		}
 		if notes := fmt.Sprint(r.Notes()); !strings.Contains(notes, "kubectl auth can-i create events --namespace=default") {
 			t.Errorf("notes %s", notes)
