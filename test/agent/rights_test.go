@@ -24,7 +24,7 @@ func TestRightsTakenAway(t *testing.T) {
 			map[string]string{"accelmux_apiserver_watching 1": "accelmux_apiserver_watching 0"},
 		},
 		"Events": {
-			[]string{"create", "patch"}, []string{"Events about Node node-1 cannot be written", "kubectl auth can-i patch events --namespace=default" + as},
+			[]string{"create", "patch"}, []string{"Events about Node node-1 cannot be written", "`kubectl auth can-i", "events --namespace=default" + as},
 			map[string]string{"accelmux_apiserver_events_failing 0": "accelmux_apiserver_events_failing 1"},
 		},
 	} {
