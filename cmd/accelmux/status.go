@@ -54,6 +54,13 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 		return
 	}
 	fmt.Fprintf(w, "configuration %s, %s\n", r.Config.Path, profileLine(r.Config))
+	if f := r.Features; f != nil {
+		line := "not published yet"
+		if f.At != nil {
+			line = fmt.Sprintf("%d published", len(f.Published))
+		}
+		fmt.Fprintf(w, "features %s: %s\n", line, f.Target)
+	}
 	fmt.Fprintln(w)
 	row(w, "BACKEND", "STATE", "FOR", "PID", "RESTARTS", "DEVICES", "VERSION")
 	for _, b := range r.Backends {

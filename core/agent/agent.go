@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -51,6 +52,11 @@ type Options struct {
 	MetricsAddress string
 	// TakeOver is for [Run].
 	TakeOver bool
+	// FeaturesDir is where a feature file for Node Feature Discovery is kept; ""
+	// for none. NodeLabels keeps the same as labels of the Node instead, and needs
+	// Cluster. At most one of the two.
+	FeaturesDir string
+	NodeLabels  bool
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -78,6 +84,7 @@ type Timing struct {
 	UsagePoll  time.Duration
 	Selection  selection.Timing
 	Events     events.Timing
+	Features   features.Timing
 	Usage      usage.Timing
 	Supervisor supervisor.Timing
 	Plugin     deviceplugin.Timing
@@ -109,6 +116,9 @@ type Agent struct {
 	// wants them.
 	tally    *status.Tally
 	endpoint *status.Endpoint
+	// features publishes what the node has, found by finder; nil for nowhere.
+	features *features.Publisher
+	finder   features.Finder
 
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -161,6 +171,9 @@ func Open(opts Options) (*Agent, error) {
 // seat.
 func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Place, error)) (_ *Agent, err error) {
 	opts = opts.withDefaults()
+	if err := opts.checkFeatures(); err != nil {
+		return nil, err
+	}
 	a := &Agent{
 		opts:      opts,
 		log:       opts.Log,
@@ -202,6 +215,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 	}
 	a.resets = newResets(a)
 	a.openCluster()
+	a.openFeatures()
 	a.journal = journal{log: opts.Log, events: a.events}
 	first, err := a.firstPlan()
 	if err != nil {

@@ -67,6 +67,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	a.plugin.Publish(table, names)
 	next = earliest(next, judged.Next)
 	next = earliest(next, names.RetryAt())
+	next = earliest(next, a.publishFeatures(current, snapshot))
 	return earliest(next, a.resets.consider(ctx, v))
 }
 

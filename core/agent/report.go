@@ -34,6 +34,7 @@ func (a *Agent) Report() status.Report {
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
 	a.reportDevices(&report, v)
+	a.reportFeatures(&report)
 	report.NotReady = a.notReady(current, v)
 	return report
 }

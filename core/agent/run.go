@@ -80,6 +80,9 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)
 	}
+	if a.features != nil {
+		onDuty("publish features", a.features.Run)
+	}
 	if first := a.plans.inForce(); !first.idle() {
 		// That it goes on with what ran last is no news: a whole cluster's agents may
 		// be restarted at once.
@@ -139,6 +142,7 @@ func (a *Agent) follow(ctx context.Context, files <-chan config.Event) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.selection.Changed():
+			a.features.Seen(a.selection.Labels())
 			a.choose()
 		case event, ok := <-files:
 			if !ok {

@@ -18,6 +18,15 @@ const (
 	DefaultRegistration            = RegisterSocket
 )
 
+// DefaultFeatures are the attributes and capacities that say what a device is, by
+// the names that backends give to them.
+func DefaultFeatures() []string {
+	return []string{
+		"productName", "model", "family", "architecture", "memory", "driverVersion", "firmware",
+		"profile", "computePartition", "memoryPartition",
+	}
+}
+
 // fillDefaults completes a configuration: it sets every field that the file
 // gives no value for (given tells, by path) and that has a default. It is the
 // only place where a default is set, and runs once, before validation, so that
@@ -62,6 +71,9 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	}
 	if !given("allow.devices") {
 		b.Allow.Devices = []string{DefaultAllowDevices}
+	}
+	if !given("features") {
+		b.Features = DefaultFeatures()
 	}
 }
 

@@ -32,6 +32,10 @@ func TestDefaults(t *testing.T) {
 			Holdover:  Duration(5 * time.Minute),
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
 			Allow:     PathPolicy{Devices: []string{"/dev/**"}},
+			Features: []string{
+				"productName", "model", "family", "architecture", "memory", "driverVersion", "firmware",
+				"profile", "computePartition", "memoryPartition",
+			},
 		}},
 		Resources: []Resource{
 			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket},
@@ -65,6 +69,7 @@ func TestEveryField(t *testing.T) {
 				Mounts:  []string{"/usr/lib/lib*.so"},
 				Hooks:   []string{},
 			},
+			Features: []string{"model", "driverVersion"},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", Backend: "mock", Class: "gpu",

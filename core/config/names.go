@@ -26,7 +26,9 @@ const (
 var (
 	classSyntax   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	commandSyntax = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
-	envSyntax     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// attributeSyntax is that of the backend contract, a C identifier.
+	attributeSyntax = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+	envSyntax       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // checkProfileName wants a DNS label (RFC 1123).
@@ -84,6 +86,26 @@ func checkClass(class string) error {
 		return fmt.Errorf("must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is %s", show(class))
 	}
 	return nil
+}
+
+// checkAttribute wants the form that the backend contract gives to the names of
+// attributes and capacities.
+func checkAttribute(name string) error {
+	if !attributeSyntax.MatchString(name) {
+		return fmt.Errorf("must be the name of an attribute, letters, digits and underscores, not starting with a digit, at most 32, is %s", show(name))
+	}
+	return nil
+}
+
+// FeatureDomainSuffix ends the domain of every label that is a feature; the name
+// of its backend begins it.
+const FeatureDomainSuffix = ".accelmux.io"
+
+// IsFeature reports whether a label is one that accelmux itself sets, or has set,
+// to say what a node has.
+func IsFeature(label string) bool {
+	domain, _, ok := strings.Cut(label, "/")
+	return ok && strings.HasSuffix(domain, FeatureDomainSuffix)
 }
 
 // checkCommand wants a plain file name: the directory is the agent's choice.

@@ -76,6 +76,7 @@ func TestPlacementRefused(t *testing.T) {
 		return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends: [{name: b}]\n" + text
 	}
 	const value = "the value of a label is letters, digits, dashes, underscores and dots, with a letter or digit at both ends, at most 63, is "
+	const loop = " is a label that the backends of a profile lead to; it cannot choose the profile: use a label of your own, such as accelmux.io/profile"
 	for name, tc := range map[string]struct {
 		in   string
 		want []string
@@ -99,6 +100,10 @@ func TestPlacementRefused(t *testing.T) {
 			`node.yaml:10: ` + at + `.nodeSelector.matchExpressions[2].values: must not be given with the operator Exists`,
 			`node.yaml:11: ` + at + `.nodeSelector.matchExpressions[3].key: is required, the name of a label`,
 			`node.yaml:11: ` + at + `.nodeSelector.matchExpressions[3].operator: is required: In, NotIn, Exists or DoesNotExist`,
+		}},
+		"feature": {"  nodeSelector:\n    matchLabels: {mock.accelmux.io/gpu.count: \"8\", accelmux.io/profile: gpu}\n    matchExpressions:\n    - {key: mock.accelmux.io/gpu.model, operator: Exists}\n", []string{
+			`node.yaml:7: ` + at + `.nodeSelector.matchLabels["mock.accelmux.io/gpu.count"]: "mock.accelmux.io/gpu.count"` + loop,
+			`node.yaml:9: ` + at + `.nodeSelector.matchExpressions[0].key: "mock.accelmux.io/gpu.model"` + loop,
 		}},
 		"priority": {"  nodeSelector: {}\n  priority: 1000001\n", []string{
 			`node.yaml:7: ` + at + `.priority: must be between -1000000 and 1000000, is 1000001`,

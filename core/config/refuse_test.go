@@ -34,6 +34,8 @@ func TestRefused(t *testing.T) {
 		backend  = "profiles[0].backends[0]"
 		resource = "profiles[0].resources[0]"
 		header   = "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\n"
+
+		attribute = "must be the name of an attribute, letters, digits and underscores, not starting with a digit, at most 32, is "
 	)
 	tests := map[string]struct {
 		in   string
@@ -70,10 +72,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
@@ -119,6 +121,14 @@ func TestRefused(t *testing.T) {
 		}},
 		"env NUL":      {with(`env: {A: "\0"}`, ""), []string{`node.yaml:7: ` + backend + `.env.A: the value must not contain a NUL byte`}},
 		"env too long": {with("env: {A: "+strings.Repeat("x", 32769)+"}", ""), []string{`node.yaml:7: ` + backend + `.env.A: the value is too long: 32769 bytes, at most 32768`}},
+		"features": {with("features: [model, gpu.model, model, 4x]", ""), []string{
+			`node.yaml:7: ` + backend + `.features[1]: ` + attribute + `"gpu.model"`,
+			`node.yaml:7: ` + backend + `.features[2]: "model" is given twice`,
+			`node.yaml:7: ` + backend + `.features[3]: ` + attribute + `"4x"`,
+		}},
+		"too many features": {with("features: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]", ""), []string{
+			`node.yaml:7: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
+		}},
 		"patterns": {with("allow:\n  devices: [null]\n  mounts: [lib, /a/../b, \"/a/**/b\", \"/a[\"]\n  hooks: [\"/\\e\", /a/]", ""), []string{
 			`node.yaml:8: ` + backend + `.allow.devices[0]: must be a string, is empty`,
 			`node.yaml:9: ` + backend + `.allow.mounts[0]: must be an absolute path, is "lib"`,
@@ -202,7 +212,7 @@ profiles:
     selector: 1 +
 `,
 		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
 		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
 		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
 		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,

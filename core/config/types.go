@@ -97,6 +97,11 @@ type Backend struct {
 	Holdover Duration       `yaml:"holdover"`
 	Recovery RecoveryPolicy `yaml:"recovery"`
 	Allow    PathPolicy     `yaml:"allow"`
+	// Features are the names of the devices' attributes and capacities that become
+	// features of the node (package features), beside the counts; at most 16. Those
+	// that a device does not have are nothing. Default DefaultFeatures. A list that
+	// is given replaces it; an empty one leaves the counts.
+	Features []string `yaml:"features"`
 }
 
 // RecoveryPolicy says how faulted devices come back.

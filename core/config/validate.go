@@ -15,6 +15,7 @@ const (
 	maxRecoveryDelay = time.Hour
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
+	maxFeatures      = 16
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -140,6 +141,20 @@ func (v *validator) backend(b *Backend, at string) {
 	v.patterns(at+".allow.devices", b.Allow.Devices)
 	v.patterns(at+".allow.mounts", b.Allow.Mounts)
 	v.patterns(at+".allow.hooks", b.Allow.Hooks)
+	v.features(at+".features", b.Features)
+}
+
+// features checks the names of attributes.
+func (v *validator) features(path string, names []string) {
+	if len(names) > maxFeatures {
+		v.report(path, "at most %d attributes can be features, these are %d", maxFeatures, len(names))
+	}
+	for i, name := range names {
+		v.check(itemPath(path, i), checkAttribute(name))
+		if slices.Contains(names[:i], name) {
+			v.report(itemPath(path, i), "%s is given twice", show(name))
+		}
+	}
 }
 
 func (v *validator) resource(r *Resource, at string) {

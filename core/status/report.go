@@ -19,6 +19,8 @@ type Report struct {
 	Resources []Resource `json:"resources"`
 	// Cluster is how the agent stands with the API server; nil without one.
 	Cluster *Cluster `json:"cluster,omitempty"`
+	// Features are what is published about the node; nil if that is not wanted.
+	Features *Features `json:"features,omitempty"`
 	// Problems are sentences about what an operator should look at, in all parts
 	// of the agent; empty when all is well.
 	Problems []Problem `json:"problems"`
@@ -101,6 +103,16 @@ type Resource struct {
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
 	LastError string `json:"lastError,omitempty"`
+}
+
+// Features are what is published about the node, for schedulers.
+type Features struct {
+	// Target says where: "file /etc/...", "labels of Node ...".
+	Target string `json:"target"`
+	// At is when they were last written or found to be right; nil for never.
+	At *time.Time `json:"at,omitempty"`
+	// Published are the features by name.
+	Published map[string]string `json:"published,omitempty"`
 }
 
 // Problem is one sentence, and where it belongs.

@@ -36,8 +36,11 @@ type Server struct {
 	version, oldest int
 	history         []change
 	node            *metav1.PartialObjectMetadata // nil: there is none
-	events          map[string]*corev1.Event
-	order           []string
+	// applied are the labels that the agent set by an apply; all others are somebody
+	// else's.
+	applied map[string]bool
+	events  map[string]*corev1.Event
+	order   []string
 
 	away bool
 	// forbidden are the verbs that are refused.
@@ -69,6 +72,8 @@ func New(t testing.TB, name string, labels map[string]string) *Server {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/nodes", s.serve("watch", s.watch))
+	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.get))
+	mux.HandleFunc("PATCH /api/v1/nodes/{name}", s.serve("apply", s.apply))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -98,10 +103,16 @@ func (s *Server) Client(t testing.TB) *cluster.Client {
 // URL is where the server listens.
 func (s *Server) URL() string { return s.http.URL }
 
-// SetLabels changes the Node's labels, or makes the Node.
+// SetLabels makes these the Node's labels, or makes the Node.
 func (s *Server) SetLabels(labels map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.applied = nil
+	s.change(labels)
+}
+
+// change changes the Node's labels, with the lock held.
+func (s *Server) change(labels map[string]string) {
 	kind := "MODIFIED"
 	if s.node == nil {
 		kind = "ADDED"
@@ -173,7 +184,7 @@ const Account = "system:serviceaccount:accelmux-system:accelmux"
 // As with the real one, running watches go on.
 func (s *Server) Forbid(forbidden bool) {
 	if forbidden {
-		s.ForbidVerbs("watch", "create", "patch")
+		s.ForbidVerbs("watch", "get", "apply", "create", "patch")
 	} else {
 		s.ForbidVerbs()
 	}
@@ -186,7 +197,8 @@ func (s *Server) ForbidVerbs(verbs ...string) {
 	s.forbidden = verbs
 }
 
-// Requests counts those of a verb since the start: watch, create, patch.
+// Requests counts those of a verb since the start: watch, get and apply for the Node,
+// create and patch for Events.
 func (s *Server) Requests(verb string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,28 +212,6 @@ func (s *Server) Watching() int {
 	return s.watching
 }
 
-// Events are those that were written, in their order.
-func (s *Server) Events() []corev1.Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var events []corev1.Event
-	for _, name := range s.order {
-		events = append(events, *s.events[name])
-	}
-	return events
-}
-
-// Count is how often something happened that Events have told of with that reason.
-func (s *Server) Count(reason string) int {
-	count := 0
-	for _, e := range s.Events() {
-		if e.Reason == reason {
-			count += int(e.Count)
-		}
-	}
-	return count
-}
-
 // serve counts a request and lets it through.
 func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -233,16 +223,24 @@ func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 		case away:
 			hangUp(w)
 		case forbidden:
-			resource, name, scope := "nodes", s.name, "at the cluster scope"
-			if namespace := r.PathValue("namespace"); namespace != "" {
-				resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
-			}
-			why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
-			fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))
+			s.refuse(w, r, verb)
 		default:
 			handle(w, r)
 		}
 	}
+}
+
+// refuse answers that the account has no right, in the words of the real server.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
+	resource, name, scope := "nodes", s.name, "at the cluster scope"
+	if namespace := r.PathValue("namespace"); namespace != "" {
+		resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
+	}
+	if verb == "apply" {
+		verb = "patch"
+	}
+	why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
+	fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))
 }
 
 // hangUp closes the connection without an answer.
@@ -268,7 +266,7 @@ func answer(w http.ResponseWriter, code int, body any) {
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if query.Get("watch") == "" || !strings.HasPrefix(query.Get("fieldSelector"), "metadata.name=") {
-		fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", fmt.Errorf("only one Node may be watched, and none listed")))
+		fail(w, apierrors.NewForbidden(nodes, "", fmt.Errorf("only one Node may be watched, and none listed")))
 		return
 	}
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
@@ -359,47 +357,3 @@ func (s *stream) send(kind string, object any) {
 }
 
 func (s *stream) flush() { _ = s.out.Flush() }
-
-// create takes an Event, checked as the real server does.
-func (s *Server) create(w http.ResponseWriter, r *http.Request) {
-	event := &corev1.Event{}
-	if err := json.NewDecoder(r.Body).Decode(event); err != nil {
-		fail(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	resource := schema.GroupResource{Resource: "events"}
-	switch {
-	case event.Namespace != r.PathValue("namespace"), event.InvolvedObject.Namespace == "" && event.Namespace != metav1.NamespaceDefault:
-		fail(w, apierrors.NewBadRequest("the namespace of the event does not match"))
-	case event.Name == "", event.Reason == "", len(event.Message) > 1024:
-		fail(w, apierrors.NewBadRequest("the event lacks something, or is too long"))
-	case s.events[event.Name] != nil:
-		fail(w, apierrors.NewAlreadyExists(resource, event.Name))
-	default:
-		s.events[event.Name] = event
-		s.order = append(s.order, event.Name)
-		answer(w, http.StatusCreated, event)
-	}
-}
-
-func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	event := s.events[r.PathValue("name")]
-	if event == nil {
-		fail(w, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, r.PathValue("name")))
-		return
-	}
-	if got := r.Header.Get("Content-Type"); got != string(types.MergePatchType) {
-		fail(w, apierrors.NewBadRequest("a patch of the type "+got))
-		return
-	}
-	// For top-level fields, decoding over the object is what a merge patch does.
-	if err := json.NewDecoder(r.Body).Decode(event); err != nil {
-		fail(w, apierrors.NewBadRequest(err.Error()))
-		return
-	}
-	answer(w, http.StatusOK, event)
-}

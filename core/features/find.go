@@ -1,0 +1,256 @@
+package features
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// The bounds of a Set.
+const (
+	// MaxFeatures is how many features a node has at most. As lines of a file they
+	// stay below the 64 KiB that Node Feature Discovery reads.
+	MaxFeatures = 256
+	// maxOfBackend is how many of them one backend may have.
+	maxOfBackend = 64
+	// maxValues is how many values of one attribute are counted.
+	maxValues = 16
+	// leastWait is how long the features of a backend that has yet to report are
+	// waited for, even if it has no holdover.
+	leastWait = time.Minute
+)
+
+// Set is all features of a node at one moment. It never changes.
+type Set struct {
+	// Values are the features, by name.
+	Values map[string]string
+	// Pending are domains of which nothing is known yet: their backends start.
+	// What was published of them before still counts.
+	Pending []string
+	// Problems are what an operator must know, in a fixed order.
+	Problems []Problem
+}
+
+// Problem is a sentence about features that had to be cut or left out.
+type Problem struct {
+	Backend string
+	Message string
+}
+
+// Finder makes features of snapshots. It is not safe for concurrent use. The zero
+// value is ready.
+type Finder struct {
+	// waiting is since when a backend that has never reported is waited for.
+	waiting map[string]time.Time
+	// found are the features of each backend's latest inventory.
+	found map[string]*found
+}
+
+// found is what was made of one backend's inventory, which never changes.
+type found struct {
+	backend    *inventory.Backend
+	attributes []string
+	values     map[string]string
+	problems   []Problem
+}
+
+// Find makes the features of the profile's backends. It returns, too, when to look
+// again though nothing changes, because a holdover ends; zero means never.
+func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, now time.Time) (*Set, time.Time) {
+	known := map[string]*inventory.Backend{}
+	for _, backend := range snapshot.Backends {
+		known[backend.Name] = backend
+	}
+	set, next := &Set{Values: map[string]string{}}, time.Time{}
+	waiting, made := map[string]time.Time{}, map[string]*found{}
+	byName := func(a, b config.Backend) int { return cmp.Compare(a.Name, b.Name) }
+	for _, b := range slices.SortedFunc(slices.Values(profile.Backends), byName) {
+		backend := known[b.Name]
+		since, limit := now, time.Duration(b.Holdover)
+		switch {
+		case backend == nil:
+			if before, ok := f.waiting[b.Name]; ok {
+				since = before
+			}
+			waiting[b.Name] = since
+			limit = max(limit, leastWait)
+		case !backend.LostAt.IsZero():
+			since = backend.LostAt
+		}
+		if backend == nil || !backend.LostAt.IsZero() {
+			end := since.Add(limit)
+			if !end.After(now) {
+				continue
+			}
+			if next.IsZero() || end.Before(next) {
+				next = end
+			}
+		}
+		if backend == nil {
+			set.Pending = append(set.Pending, domain(b.Name))
+			continue
+		}
+		made[b.Name] = f.find(backend, b.Features)
+		set.add(made[b.Name])
+	}
+	f.waiting, f.found = waiting, made
+	return set, next
+}
+
+// find is what was found before, if the inventory is the same.
+func (f *Finder) find(backend *inventory.Backend, attributes []string) *found {
+	if before := f.found[backend.Name]; before != nil && before.backend == backend && slices.Equal(before.attributes, attributes) {
+		return before
+	}
+	n := &found{backend: backend, attributes: attributes, values: map[string]string{}}
+	n.find()
+	return n
+}
+
+// add takes in the features of one backend.
+func (s *Set) add(n *found) {
+	s.Problems = append(s.Problems, n.problems...)
+	left := 0
+	for _, name := range slices.Sorted(maps.Keys(n.values)) {
+		if len(s.Values) == MaxFeatures {
+			left++
+			continue
+		}
+		s.Values[name] = n.values[name]
+	}
+	if left > 0 {
+		s.Problems = append(s.Problems, Problem{n.backend.Name, fmt.Sprintf(
+			"%d features are left out: the node has %d of other backends already; choose fewer with the setting features", left, MaxFeatures)})
+	}
+}
+
+func (n *found) problem(format string, args ...any) {
+	n.problems = append(n.problems, Problem{n.backend.Name, fmt.Sprintf(format, args...)})
+}
+
+// find counts the devices of each class, and then, as far as there is room, what
+// their attributes are.
+func (n *found) find() {
+	classes := map[string][]*inventory.Device{}
+	listed := map[string]bool{}
+	for _, device := range n.backend.Devices {
+		classes[device.Class] = append(classes[device.Class], device)
+		listed[device.ID] = true
+	}
+	names := slices.Sorted(maps.Keys(classes))
+	full := false
+	put := func(value string, parts ...string) { full = !n.put(value, parts...) || full }
+	for _, class := range names {
+		whole, partitions := count(classes[class], listed)
+		if whole > 0 {
+			put(strconv.Itoa(whole), class, "count")
+		}
+		if partitions > 0 {
+			put(strconv.Itoa(partitions), class, "partitions")
+		}
+	}
+	for _, attribute := range n.attributes {
+		for _, class := range names {
+			n.describe(class, attribute, classes[class], put)
+		}
+	}
+	if full {
+		n.problem("more than %d features: the rest is left out; choose fewer with the setting features", maxOfBackend)
+	}
+}
+
+// count counts whole devices and partitions. A device of which only partitions are
+// listed counts, too.
+func count(devices []*inventory.Device, listed map[string]bool) (whole, partitions int) {
+	unlisted := map[string]bool{}
+	for _, device := range devices {
+		switch {
+		case device.Parent == "":
+			whole++
+			continue
+		case !listed[device.Parent]:
+			unlisted[device.Parent] = true
+		}
+		partitions++
+	}
+	return whole + len(unlisted), partitions
+}
+
+// describe says what an attribute of the devices of a class is.
+func (n *found) describe(class, attribute string, devices []*inventory.Device, put func(value string, parts ...string)) {
+	counts, raws := map[string]int{}, map[string]string{}
+	told := map[string]bool{}
+	for _, device := range devices {
+		raw, ok := value(device, attribute)
+		if !ok {
+			continue
+		}
+		label, problem := labelValue(raw)
+		if before, ok := raws[label]; ok && before != raw && problem == "" {
+			problem = fmt.Sprintf("is the same label as %q", before)
+		}
+		if problem != "" && len(told) < maxValues && !told[raw] {
+			told[raw] = true
+			n.problem("%s %q of class %s %s", attribute, raw, class, problem)
+		}
+		if label == "" {
+			continue
+		}
+		counts[label]++
+		if _, ok := raws[label]; !ok {
+			raws[label] = raw
+		}
+	}
+	switch labels := slices.Sorted(maps.Keys(counts)); {
+	case len(labels) == 1 && counts[labels[0]] == len(devices):
+		put(labels[0], class, attribute)
+	case len(labels) > maxValues:
+		n.problem("%s is left out: the devices of class %s have %d different values, and at most %d are counted", attribute, class, len(labels), maxValues)
+	default:
+		for _, label := range labels {
+			put(strconv.Itoa(counts[label]), class, attribute, label)
+		}
+	}
+}
+
+// put adds a feature; false if there is no room for it.
+func (n *found) put(value string, parts ...string) bool {
+	name, cut := labelName(n.backend.Name, parts)
+	if before, ok := n.values[name]; ok {
+		n.problem("%s = %s is left out: there is a feature of that name, %s", name, value, before)
+		return true
+	}
+	if len(n.values) == maxOfBackend {
+		return false
+	}
+	if cut {
+		n.problem("a feature's name is too long and was cut: %s", name)
+	}
+	n.values[name] = value
+	return true
+}
+
+// value is an attribute or a capacity of a device as text.
+func value(d *inventory.Device, name string) (string, bool) {
+	attribute, ok := d.Attributes[name]
+	switch {
+	case !ok:
+		capacity, ok := d.Capacities[name]
+		return strconv.FormatInt(capacity, 10), ok
+	case attribute.String != nil:
+		return *attribute.String, *attribute.String != ""
+	case attribute.Int != nil:
+		return strconv.FormatInt(*attribute.Int, 10), true
+	case attribute.Bool != nil:
+		return strconv.FormatBool(*attribute.Bool), true
+	case attribute.Version != nil:
+		return *attribute.Version, true
+	}
+	return "", false
+}

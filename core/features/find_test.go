@@ -1,0 +1,300 @@
+package features_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+func profile(backends ...config.Backend) *config.Profile {
+	for i := range backends {
+		if backends[i].Features == nil {
+			backends[i].Features = config.DefaultFeatures()
+		}
+		if backends[i].Holdover == 0 {
+			backends[i].Holdover = config.Duration(config.DefaultHoldover)
+		}
+	}
+	return &config.Profile{Name: "default", Backends: backends}
+}
+
+func snapshot(backends ...*inventory.Backend) *inventory.Snapshot {
+	return &inventory.Snapshot{Generation: 1, Backends: backends}
+}
+
+func backend(name string, devices ...*inventory.Device) *inventory.Backend {
+	for i, d := range devices {
+		d.Backend = name
+		if d.ID == "" {
+			d.ID = fmt.Sprintf("d-%d", i)
+		}
+	}
+	return &inventory.Backend{Name: name, Devices: devices}
+}
+
+// device is one with string attributes, by pairs.
+func device(class string, pairs ...string) *inventory.Device {
+	d := &inventory.Device{Class: class, Attributes: map[string]inventory.Attribute{}}
+	for i := 0; i < len(pairs); i += 2 {
+		d.Attributes[pairs[i]] = inventory.Attribute{String: &pairs[i+1]}
+	}
+	return d
+}
+
+func part(parent string, d *inventory.Device) *inventory.Device {
+	d.Parent = parent
+	return d
+}
+
+func named(id string, d *inventory.Device) *inventory.Device {
+	d.ID = id
+	return d
+}
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func find(t *testing.T, p *config.Profile, s *inventory.Snapshot) *features.Set {
+	t.Helper()
+	set, _ := new(features.Finder).Find(p, s, start)
+	return set
+}
+
+// Verifies what devices become, and what is said when something does not fit.
+func TestFind(t *testing.T) {
+	number, flag, version, negative := int64(3), true, "535.104.5+build", int64(-1)
+	typed := device("gpu")
+	typed.Attributes = map[string]inventory.Attribute{"level": {Int: &number}, "fast": {Bool: &flag}, "driverVersion": {Version: &version}, "low": {Int: &negative}}
+	typed.Capacities = map[string]int64{"memory": 16 << 30}
+	long := strings.Repeat("x", 64)
+	unhealthy := device("gpu", "model", "M1")
+	unhealthy.Health = inventory.Health{State: inventory.StateUnhealthy}
+	for name, tc := range map[string]struct {
+		devices  []*inventory.Device
+		features []string
+		want     map[string]string
+		problems []string
+	}{
+		"nothing": {want: map[string]string{}},
+		"all the same, one of them unhealthy": {
+			devices: []*inventory.Device{device("gpu", "model", "M1"), unhealthy},
+			want:    map[string]string{"gpu.count": "2", "gpu.model": "M1"},
+		},
+		"different models": {
+			devices: []*inventory.Device{device("gpu", "model", "M1"), device("gpu", "model", "M2"), device("gpu", "model", "M2")},
+			want:    map[string]string{"gpu.count": "3", "gpu.model.M1": "1", "gpu.model.M2": "2"},
+		},
+		"one without the attribute": {
+			devices: []*inventory.Device{device("gpu", "model", "M1"), device("gpu")},
+			want:    map[string]string{"gpu.count": "2", "gpu.model.M1": "1"},
+		},
+		"two classes": {
+			devices: []*inventory.Device{device("gpu", "model", "M1"), device("fpga", "model", "U250")},
+			want:    map[string]string{"gpu.count": "1", "gpu.model": "M1", "fpga.count": "1", "fpga.model": "U250"},
+		},
+		"types": {
+			devices:  []*inventory.Device{typed},
+			features: []string{"level", "fast", "driverVersion", "memory", "low", "missing"},
+			want:     map[string]string{"gpu.count": "1", "gpu.level": "3", "gpu.fast": "true", "gpu.driverVersion": "535.104.5.build", "gpu.memory": "17179869184"},
+			problems: []string{`low "-1" of class gpu is left out: a label cannot be negative`},
+		},
+		"partitions whose device is not listed, in two modes": {
+			devices: []*inventory.Device{
+				part("g-0", device("gpu", "profile", "1g.10gb")), part("g-0", device("gpu", "profile", "1g.10gb+me")), part("g-1", device("gpu", "profile", "1g.10gb")),
+			},
+			want: map[string]string{"gpu.count": "2", "gpu.partitions": "3", "gpu.profile.1g.10gb": "2", "gpu.profile.1g.10gb.me": "1"},
+		},
+		"partitions of another class than their listed device": {
+			devices: []*inventory.Device{named("g-0", device("gpu")), part("g-0", device("slice")), part("g-0", device("slice"))},
+			want:    map[string]string{"gpu.count": "1", "slice.partitions": "2"},
+		},
+		"counts only": {
+			devices: []*inventory.Device{device("gpu", "model", "M1")}, features: []string{},
+			want: map[string]string{"gpu.count": "1"},
+		},
+		"characters that a label may not have": {
+			devices: []*inventory.Device{device("gpu", "model", " Mock (40 GB)™ ")},
+			want:    map[string]string{"gpu.count": "1", "gpu.model": "Mock-40-GB"},
+		},
+		"nothing that a label may have": {
+			devices:  []*inventory.Device{device("gpu", "model", "™")},
+			want:     map[string]string{"gpu.count": "1"},
+			problems: []string{`model "™" of class gpu is left out: a label cannot have any of it`},
+		},
+		"too long": {
+			devices:  []*inventory.Device{device("gpu", "model", long), device("gpu", "model", long)},
+			want:     map[string]string{"gpu.count": "2", "gpu.model": long[:63]},
+			problems: []string{`model "` + long + `" of class gpu was cut: a label has at most 63 characters`},
+		},
+		"two values that become one": {
+			devices:  []*inventory.Device{device("gpu", "model", "A 1"), device("gpu", "model", "A-1"), device("gpu", "model", "A-1")},
+			want:     map[string]string{"gpu.count": "3", "gpu.model": "A-1"},
+			problems: []string{`model "A-1" of class gpu is the same label as "A 1"`},
+		},
+		"a name that is taken": {
+			devices: []*inventory.Device{device("gpu", "count", "many")}, features: []string{"count"},
+			want:     map[string]string{"gpu.count": "1"},
+			problems: []string{"mock.accelmux.io/gpu.count = many is left out: there is a feature of that name, 1"},
+		},
+		"a name that is too long": {
+			devices: []*inventory.Device{device(strings.Repeat("c", 60), "model", "M1")},
+			want: map[string]string{
+				strings.Repeat("c", 54) + "-5aa7d411": "1", strings.Repeat("c", 54) + "-f6e5180c": "M1",
+			},
+			problems: []string{"a feature's name is too long and was cut: mock.accelmux.io/" + strings.Repeat("c", 54)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := find(t, profile(config.Backend{Name: "mock", Features: tc.features}), snapshot(backend("mock", tc.devices...)))
+			got := map[string]string{}
+			for name, value := range set.Values {
+				got[strings.TrimPrefix(name, "mock.accelmux.io/")] = value
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("features (-want +got):\n%s", diff)
+			}
+			for _, want := range tc.problems {
+				if !slices.ContainsFunc(set.Problems, func(p features.Problem) bool { return p.Backend == "mock" && strings.HasPrefix(p.Message, want) }) {
+					t.Errorf("no problem %q among %q", want, set.Problems)
+				}
+			}
+			if len(tc.problems) == 0 && len(set.Problems) > 0 {
+				t.Errorf("problems %q", set.Problems)
+			}
+		})
+	}
+}
+
+// Verifies that an attribute with a value of its own for each device does not make
+// a feature of each, and that counts stay when attributes have no room.
+func TestBounds(t *testing.T) {
+	var devices []*inventory.Device
+	for i := range 100 {
+		devices = append(devices, device("gpu", "uuid", fmt.Sprint(i), "model", fmt.Sprint(i%16)))
+	}
+	for i := range 60 {
+		devices = append(devices, device(fmt.Sprintf("z%d", i)))
+	}
+	set := find(t, profile(config.Backend{Name: "mock", Features: []string{"uuid", "model"}}), snapshot(backend("mock", devices...)))
+	if len(set.Values) != 64 || set.Values["mock.accelmux.io/z59.count"] != "1" {
+		t.Errorf("%d features: %v", len(set.Values), set.Values)
+	}
+	text := fmt.Sprint(set.Problems)
+	for _, want := range []string{"uuid is left out: the devices of class gpu have 100 different values, and at most 16 are counted", "more than 64 features"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no problem %q in %s", want, text)
+		}
+	}
+}
+
+// Verifies for any devices that names and values are labels, that there are not too
+// many, that the same devices give the same features in any order, and that the domain
+// says whose they are.
+func TestAlwaysLabels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"model", "memory", "_x_", "count"}
+		count := rapid.IntRange(0, 80).Draw(t, "devices")
+		var devices []*inventory.Device
+		for i := range count {
+			d := device(rapid.StringMatching(`[a-z][a-z0-9-]{0,62}`).Draw(t, "class"))
+			if i%2 == 0 {
+				d.Class = "gpu"
+			}
+			d.Parent = rapid.SampledFrom([]string{"", "", "p-1", "d-1"}).Draw(t, "parent")
+			for _, name := range names {
+				text := rapid.OneOf(rapid.StringN(0, 64, 64), rapid.SampledFrom([]string{"M1", "M 1", "M-1", "-"})).Draw(t, name)
+				number := rapid.Int64().Draw(t, "number")
+				d.Attributes[name] = rapid.SampledFrom([]inventory.Attribute{{String: &text}, {Int: &number}}).Draw(t, "attribute")
+			}
+			devices = append(devices, d)
+		}
+		p := profile()
+		for _, name := range []string{"a", "b", "c", "d", strings.Repeat("e", 63)} {
+			p.Backends = append(p.Backends, config.Backend{Name: name, Features: names})
+		}
+		var s, reversed inventory.Snapshot
+		for _, b := range p.Backends {
+			s.Backends = append(s.Backends, backend(b.Name, clone(devices)...))
+			other := backend(b.Name, clone(devices)...)
+			slices.Reverse(other.Devices)
+			reversed.Backends = append(reversed.Backends, other)
+		}
+		var f features.Finder
+		set, _ := f.Find(p, &s, start)
+		if len(set.Values) > features.MaxFeatures {
+			t.Fatalf("%d features", len(set.Values))
+		}
+		for name, value := range set.Values {
+			if problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...); len(problems) > 0 || value == "" {
+				t.Fatalf("%s=%s: %v", name, value, problems)
+			}
+			if !config.IsFeature(name) {
+				t.Fatalf("%s is in a domain that is not ours", name)
+			}
+		}
+		slices.Reverse(p.Backends)
+		again, _ := new(features.Finder).Find(p, &reversed, start)
+		cached, _ := f.Find(p, &s, start)
+		if !maps.Equal(set.Values, again.Values) || !maps.Equal(set.Values, cached.Values) {
+			t.Fatalf("not the same again:\n%v\n%v", set.Values, again.Values)
+		}
+	})
+}
+
+func clone(devices []*inventory.Device) []*inventory.Device {
+	var out []*inventory.Device
+	for _, d := range devices {
+		c := *d
+		out = append(out, &c)
+	}
+	return out
+}
+
+// Verifies over a backend's life when its features count: not yet while it starts,
+// through its holdover when it is lost, no longer after that or once the profile
+// has it no more.
+func TestLife(t *testing.T) {
+	var f features.Finder
+	p := profile(config.Backend{Name: "b"}, config.Backend{Name: "a"})
+	a := backend("a", device("gpu"))
+	check := func(at time.Duration, s *inventory.Snapshot, values, pending string, next time.Duration) {
+		t.Helper()
+		set, due := f.Find(p, s, start.Add(at))
+		var names []string
+		for name := range set.Values {
+			domain, _, _ := strings.Cut(name, ".")
+			names = append(names, domain)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != values {
+			t.Errorf("after %v: features of %q, want %q", at, got, values)
+		}
+		if got := strings.Join(set.Pending, " "); got != pending {
+			t.Errorf("after %v: pending %q, want %q", at, got, pending)
+		}
+		if want := start.Add(next); next == 0 && !due.IsZero() || next > 0 && !due.Equal(want) {
+			t.Errorf("after %v: next at %v, want %v", at, due, want)
+		}
+	}
+	check(0, snapshot(), "", "a.accelmux.io b.accelmux.io", 5*time.Minute)
+	check(time.Minute, snapshot(a), "a", "b.accelmux.io", 5*time.Minute)
+	check(5*time.Minute, snapshot(a), "a", "", 0)
+	check(6*time.Minute, snapshot(a, backend("b", device("gpu"))), "a b", "", 0)
+	lost := *a
+	lost.LostAt = start.Add(7 * time.Minute)
+	check(8*time.Minute, snapshot(&lost), "a", "b.accelmux.io", 12*time.Minute)
+	check(12*time.Minute, snapshot(&lost), "", "b.accelmux.io", 13*time.Minute)
+	check(12*time.Minute, snapshot(a), "a", "b.accelmux.io", 13*time.Minute)
+	p = profile(config.Backend{Name: "b"})
+	check(12*time.Minute, snapshot(a), "", "b.accelmux.io", 13*time.Minute)
+}

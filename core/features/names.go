@@ -1,0 +1,74 @@
+package features
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// edges may not begin or end a label.
+const edges = "-_."
+
+// domain is where the features of a backend are.
+func domain(backend string) string { return backend + config.FeatureDomainSuffix }
+
+// within reports whether a feature is in one of the domains.
+func within(name string, domains []string) bool {
+	in, _, _ := strings.Cut(name, "/")
+	for _, d := range domains {
+		if in == d {
+			return true
+		}
+	}
+	return false
+}
+
+// labelName joins the parts of a feature's name, of which the first begins with a
+// letter. One that is too long ends in a hash of the whole, so that it stays one
+// of a kind.
+func labelName(backend string, parts []string) (name string, cut bool) {
+	name = strings.TrimRight(strings.Join(parts, "."), edges)
+	if len(name) > validation.LabelValueMaxLength {
+		sum := sha256.Sum256([]byte(name))
+		tail := "-" + hex.EncodeToString(sum[:4])
+		name, cut = name[:validation.LabelValueMaxLength-len(tail)]+tail, true
+	}
+	return domain(backend) + "/" + name, cut
+}
+
+// labelValue makes a text fit for a label: "+" becomes ".", as in the names of MIG
+// resources, and every other run of characters that a label may not have "-". A
+// problem is a clause about what that cost; without a label nothing is left.
+func labelValue(raw string) (label, problem string) {
+	if strings.HasPrefix(raw, "-") && strings.Trim(raw[1:], "0123456789") == "" {
+		return "", "is left out: a label cannot be negative"
+	}
+	var b strings.Builder
+	replaced := false
+	for _, r := range raw {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(edges, r):
+			b.WriteRune(r)
+			replaced = false
+		case r == '+':
+			b.WriteByte('.')
+			replaced = false
+		case !replaced:
+			b.WriteByte('-')
+			replaced = true
+		}
+	}
+	label = strings.Trim(b.String(), edges)
+	if label == "" {
+		return "", "is left out: a label cannot have any of it"
+	}
+	if len(label) > validation.LabelValueMaxLength {
+		label = strings.TrimRight(label[:validation.LabelValueMaxLength], edges)
+		problem = "was cut: a label has at most 63 characters"
+	}
+	return label, problem
+}
