@@ -41,7 +41,7 @@ type Options struct {
 // Timing are the publisher's intervals. The zero value is right for a node.
 type Timing struct {
 	// Spread is how long the first look may wait, so that the agents of a cluster
-	// don't come all at once. It is random up to that. Default 1s.
+	// don't come all at once. It is random up to that. Default 10s.
 	Spread time.Duration
 	// Gap is the least time between two writes, half of it more at random. Default
 	// 10s.
@@ -54,7 +54,7 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	t.Spread = cmp.Or(t.Spread, time.Second)
+	t.Spread = cmp.Or(t.Spread, 10*time.Second)
 	t.Gap = cmp.Or(t.Gap, 10*time.Second)
 	t.Backoff = cmp.Or(t.Backoff, time.Second)
 	t.BackoffLimit = cmp.Or(t.BackoffLimit, 5*time.Minute)
@@ -167,24 +167,19 @@ func (p *Publisher) poke() {
 func (p *Publisher) Run(ctx context.Context) error {
 	pause(ctx, rand.N(p.opts.Timing.Spread))
 	retry := p.backoff()
-	for {
-		if !p.await(ctx) {
-			return nil
-		}
+	for p.await(ctx) {
 		wrote, err := p.publish(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil {
 			pause(ctx, retry.Step())
 			p.poke()
-		default:
-			retry = p.backoff()
-			if wrote {
-				pause(ctx, wait.Jitter(p.opts.Timing.Gap, jitter))
-			}
+			continue
+		}
+		retry = p.backoff()
+		if wrote {
+			pause(ctx, wait.Jitter(p.opts.Timing.Gap, jitter))
 		}
 	}
+	return nil
 }
 
 func (p *Publisher) backoff() wait.Backoff {
@@ -206,7 +201,7 @@ func (p *Publisher) await(ctx context.Context) bool {
 	case <-p.dirty:
 	case <-again:
 	}
-	return true
+	return ctx.Err() == nil
 }
 
 // publish makes the target as the newest features are, and says whether it had to
@@ -218,26 +213,29 @@ func (p *Publisher) publish(ctx context.Context) (wrote bool, err error) {
 	if set == nil {
 		return false, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.opts.Timing.Deadline)
+	limited, cancel := context.WithTimeout(ctx, p.opts.Timing.Deadline)
 	defer cancel()
-	current, fresh, err := p.opts.Target.Current(ctx)
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			p.failed(cmp.Or(limited.Err(), err))
+		}
+	}()
+	current, fresh, err := p.opts.Target.Current(limited)
 	if err != nil {
-		p.failed(ctx, err)
 		return false, err
 	}
 	want := maps.Clone(set.Values)
-	for name, value := range current {
+	for _, name := range slices.Sorted(maps.Keys(current)) {
 		if within(name, set.Pending) && len(want) < MaxFeatures {
-			want[name] = value
+			want[name] = current[name]
 		}
 	}
 	if fresh && maps.Equal(current, want) {
 		p.succeeded(want, want, nil)
 		return false, nil
 	}
-	published, problems, err := p.opts.Target.Put(ctx, want)
+	published, problems, err := p.opts.Target.Put(limited, want)
 	if err != nil {
-		p.failed(ctx, err)
 		return true, err
 	}
 	p.succeeded(want, published, problems)
@@ -256,11 +254,7 @@ func (p *Publisher) succeeded(want, published map[string]string, problems []stri
 	p.tell(before, problems)
 }
 
-func (p *Publisher) failed(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		// What ended is our own deadline, or the agent.
-		err = ctx.Err()
-	}
+func (p *Publisher) failed(err error) {
 	problems := []string{p.opts.Target.Explain(err)}
 	p.mu.Lock()
 	before := p.state.Problems

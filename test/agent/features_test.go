@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/features"
@@ -68,9 +70,20 @@ func TestFeatureFile(t *testing.T) {
 	want := allOf()
 	n.wantFile(want)
 
+	before, err := os.Stat(n.path("features.d", "accelmux"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.scenario("devices: {mock-0: {fault: {code: broken}}}")
 	n.wantCounts(gpu, 6, 5)
-	n.wantFile(want)
+	if err := unix.Kill(n.backend("other").PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the backend is back", func() bool { b := n.backend("other"); return b.Restarts > 0 && b.State == "running" })
+	after, err := os.Stat(n.path("features.d", "accelmux"))
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was written anew: %v", err)
+	}
 
 	n.scenario(`devices: {mock-1: {unplugged: true}, mock-2: {attributes: {model: M2}}}`)
 	delete(want, "mock.accelmux.io/gpu.model")

@@ -44,7 +44,7 @@ func TestObjectsAreExact(t *testing.T) {
 				kind := object.GetObjectKind().GroupVersionKind().Kind
 				want := namespace
 				switch kind {
-				case "ClusterRole", "ClusterRoleBinding":
+				case "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding":
 					want = ""
 				case "Role", "RoleBinding": // Events about Nodes are kept there
 					want = "default"
@@ -124,6 +124,8 @@ func TestValuesAreStrict(t *testing.T) {
 		"vendor as number":         {"nodeFeatureDiscovery: {pciVendors: [1002]}", []string{"/nodeFeatureDiscovery/pciVendors/0"}},
 		"unavailable":              {"maxUnavailable: 1", []string{"maxUnavailable"}},
 		"nothing may be updated":   {"maxSurge: 0", []string{"/maxSurge"}},
+		"features' target":         {"nodeFeatures: {publish: both}", []string{"/nodeFeatures/publish"}},
+		"labels without rights":    {"{nodeFeatures: {publish: labels}, rbac: {create: false}}", []string{"needs rbac.create"}},
 		"program with path":        {"extraBackends: [{program: ../sh, image: x}]", []string{"/extraBackends/0/program"}},
 		"program without image":    {"extraBackends: [{program: accelmux-backend-acme}]", []string{"/extraBackends/0", "image"}},
 		"toleration":               {"tolerations: [{operator: Exist}]", []string{"/tolerations/0/operator"}},

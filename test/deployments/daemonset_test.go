@@ -77,9 +77,11 @@ func TestMounts(t *testing.T) {
 				}
 				mounted = append(mounted, m.MountPath)
 			}
-			if diff := cmp.Diff([]string{
-				"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/var/lib/accelmux",
-			}, writable); diff != "" {
+			want := []string{"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
+			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
+				want = append(want, featuresDir)
+			}
+			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)
 			}
 			for _, arg := range container.Args {
@@ -89,7 +91,7 @@ func TestMounts(t *testing.T) {
 					value = path.Dir(value)
 				case "--kubelet-dir":
 					value = path.Join(value, "pod-resources")
-				case "--cdi-dir", "--state-dir", "--run-dir", "--sysfs", "--devfs":
+				case "--cdi-dir", "--state-dir", "--run-dir", "--features-dir", "--sysfs", "--devfs":
 				default:
 					continue
 				}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -39,6 +40,7 @@ func valueSets(t *testing.T) map[string][]string {
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
+		"node labels": with("--set", "nodeFeatures.publish=labels"),
 	}
 	for _, path := range examples {
 		sets["example "+filepath.Base(path)] = []string{"-f", path, "--set", "image.repository=registry.example.com/accelmux"}
@@ -55,7 +57,8 @@ image:
 imagePullSecrets: [{name: registry}]
 privileged: false
 seLinuxOptions: {type: spc_t}
-hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi}
+hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi, features: /opt/nfd/features.d}
+nodeFeatures: {publish: nfd}
 extraVolumes: [{name: driver, hostPath: {path: /usr/lib/acme}}]
 extraVolumeMounts: [{name: driver, mountPath: /usr/lib/acme, readOnly: true}]
 serviceAccount: {create: false, name: mine}
@@ -100,7 +103,8 @@ func decode(t *testing.T, data []byte) []runtime.Object {
 
 func decodeStrict(data []byte) ([]runtime.Object, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
+		admissionv1.AddToScheme(scheme), monitoringv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
