@@ -227,11 +227,16 @@ type node struct {
 	mu           sync.Mutex
 	labels       map[string]string
 	err          error
+	hangs        bool // GetNode answers no more
 	gets, writes int
 	at           []time.Time
 }
 
 func (n *node) GetNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
+	if n.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.gets++
@@ -323,4 +328,29 @@ func TestLabelsTrouble(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Verifies that a request which is never answered ends at its deadline and is told,
+// and that one which the end of the agent cuts short is not.
+func TestHangingServer(t *testing.T) {
+	n := &node{hangs: true}
+	var log *bytes.Buffer
+	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, l *bytes.Buffer) {
+		log = l
+		p.Publish(set(countOf, "8"))
+		after(10 * time.Second)
+		if state, _ := p.State(); len(state.Problems) > 0 {
+			t.Errorf("problems %q before the deadline", state.Problems)
+		}
+	})
+	if strings.Contains(log.String(), "WARN") {
+		t.Errorf("log:\n%s", log)
+	}
+	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
+		p.Publish(set(countOf, "8"))
+		after(20 * time.Second)
+		if state, _ := p.State(); len(state.Problems) != 1 || !strings.Contains(state.Problems[0], "the API server does not answer") {
+			t.Errorf("problems %q", state.Problems)
+		}
+	})
 }
