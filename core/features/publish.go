@@ -74,6 +74,10 @@ type Publisher struct {
 
 	mu  sync.Mutex
 	set *Set // the newest; nil before the first
+	// settled is the set that was published last; nil if that failed since.
+	settled *Set
+	// seen are the labels of the Node as last seen; nil if nobody watches them.
+	seen map[string]string
 	// state is what is known of the target.
 	state State
 	// wanted are the names that were to be published last.
@@ -109,11 +113,12 @@ func (p *Publisher) Publish(set *Set) {
 	}
 	p.mu.Lock()
 	before := p.set
-	p.set = set
-	p.mu.Unlock()
 	if before != nil && maps.Equal(before.Values, set.Values) && slices.Equal(before.Pending, set.Pending) && slices.Equal(before.Problems, set.Problems) {
+		p.mu.Unlock()
 		return
 	}
+	p.set = set
+	p.mu.Unlock()
 	for _, problem := range set.Problems {
 		if before == nil || !slices.Contains(before.Problems, problem) {
 			p.log.Warn("problem with a feature", "backend", problem.Backend, "message", problem.Message)
@@ -123,21 +128,30 @@ func (p *Publisher) Publish(set *Set) {
 }
 
 // Seen takes the labels of the Node as they are now, so that features which
-// somebody else changed or took away come back.
+// somebody else changed or took away come back. They must not be changed after.
 func (p *Publisher) Seen(labels map[string]string) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.seen = labels
+	if p.undone() {
+		p.poke()
+	}
+}
+
+// undone reports whether the labels last seen are not those published last, with
+// the lock held. That may be because they were seen before.
+func (p *Publisher) undone() bool {
 	for name := range p.wanted {
-		is, there := labels[name]
+		is, there := p.seen[name]
 		was, expected := p.state.Published[name]
 		if is != was || there != expected {
-			p.poke()
-			return
+			return p.seen != nil
 		}
 	}
+	return false
 }
 
 // State is what was published, and what is wrong; with the problems of the newest
@@ -209,8 +223,10 @@ func (p *Publisher) await(ctx context.Context) bool {
 func (p *Publisher) publish(ctx context.Context) (wrote bool, err error) {
 	p.mu.Lock()
 	set := p.set
+	// What was seen before our own write may have been seen again since.
+	done := set == p.settled && p.opts.Target.Interval() == 0 && !p.undone()
 	p.mu.Unlock()
-	if set == nil {
+	if set == nil || done {
 		return false, nil
 	}
 	limited, cancel := context.WithTimeout(ctx, p.opts.Timing.Deadline)
@@ -231,22 +247,23 @@ func (p *Publisher) publish(ctx context.Context) (wrote bool, err error) {
 		}
 	}
 	if fresh && maps.Equal(current, want) {
-		p.succeeded(want, want, nil)
+		p.succeeded(set, want, want, nil)
 		return false, nil
 	}
 	published, problems, err := p.opts.Target.Put(limited, want)
 	if err != nil {
 		return true, err
 	}
-	p.succeeded(want, published, problems)
+	p.succeeded(set, want, published, problems)
 	if !maps.Equal(current, want) {
 		p.log.Info("features published", "where", p.opts.Target.String(), "count", len(published))
 	}
 	return true, nil
 }
 
-func (p *Publisher) succeeded(want, published map[string]string, problems []string) {
+func (p *Publisher) succeeded(set *Set, want, published map[string]string, problems []string) {
 	p.mu.Lock()
+	p.settled = set
 	before := p.state.Problems
 	p.wanted = want
 	p.state.Published, p.state.At, p.state.Problems = published, time.Now(), problems
@@ -257,6 +274,7 @@ func (p *Publisher) succeeded(want, published map[string]string, problems []stri
 func (p *Publisher) failed(err error) {
 	problems := []string{p.opts.Target.Explain(err)}
 	p.mu.Lock()
+	p.settled = nil
 	before := p.state.Problems
 	p.state.Problems = problems
 	p.mu.Unlock()

@@ -279,12 +279,22 @@ func TestLabelsCostLittle(t *testing.T) {
 		if n.gets != 1 {
 			t.Error("a request though nothing changed")
 		}
+		// News from before the write, and then of the write: nothing to look at.
+		p.Publish(set(countOf, "9"))
+		after(0)
+		p.Seen(map[string]string{countOf: "8"})
+		after(time.Second)
+		p.Seen(map[string]string{countOf: "9"})
+		after(time.Minute)
+		if n.gets != 2 || n.writes != 2 {
+			t.Errorf("%d looks and %d writes, want two each", n.gets, n.writes)
+		}
 		for i := range 100 {
 			p.Publish(set(countOf, []string{"6", "7"}[i%2]))
 			after(time.Second)
 		}
 		after(time.Minute)
-		if got := n.writes - 1; got < 2 || got > 11 || n.labels[countOf] != "7" {
+		if got := n.writes - 2; got < 2 || got > 11 || n.labels[countOf] != "7" {
 			t.Errorf("%d writes, at last %v", got, n.labels)
 		}
 		for i := 1; i < len(n.at); i++ {

