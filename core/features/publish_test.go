@@ -348,7 +348,7 @@ func TestHangingServer(t *testing.T) {
 	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, l *bytes.Buffer) {
 		log = l
 		p.Publish(set(countOf, "8"))
-		after(10 * time.Second)
+		after(12 * time.Second)
 		if state, _ := p.State(); len(state.Problems) > 0 {
 			t.Errorf("problems %q before the deadline", state.Problems)
 		}
@@ -358,7 +358,7 @@ func TestHangingServer(t *testing.T) {
 	}
 	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
 		p.Publish(set(countOf, "8"))
-		after(20 * time.Second)
+		after(26 * time.Second)
 		if state, _ := p.State(); len(state.Problems) != 1 || !strings.Contains(state.Problems[0], "the API server does not answer") {
 			t.Errorf("problems %q", state.Problems)
 		}

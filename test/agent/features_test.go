@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // described has two backends whose devices differ.
@@ -174,4 +175,36 @@ func TestFeaturesRefused(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+}
+
+// Verifies that an upgrade changes nothing: the agent that takes over finds the same
+// features, leaves the file alone, and follows the devices from then on.
+func TestFeaturesOverTakeOver(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(described)
+	inDir := func(options *agent.Options) {
+		options.FeaturesDir = n.path("features.d")
+		quickFeatures(options)
+	}
+	n.startTurn("first", inDir)
+	n.wantFile(allOf())
+	before, err := os.Stat(n.path("features.d", "accelmux"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := n.startTurn("second", inDir)
+	second.wantRole(status.RoleActive)
+	n.eventually("the new agent has looked at the file", func() bool {
+		report, err := second.client.Report(t.Context())
+		return err == nil && report.Features != nil && maps.Equal(report.Features.Published, allOf())
+	})
+	after, err := os.Stat(n.path("features.d", "accelmux"))
+	if err != nil || !os.SameFile(before, after) {
+		t.Errorf("the file was written anew: %v", err)
+	}
+	n.scenario("devices: {mock-0: {unplugged: true}}")
+	want := allOf()
+	want["mock.accelmux.io/gpu.count"] = "3"
+	n.wantFile(want)
 }
