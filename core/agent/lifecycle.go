@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -50,6 +51,17 @@ func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
 		}
 	}
 	return nil
+}
+
+// kubeletTrouble says that kubelet is not there, or with "" that it is.
+func (a *Agent) kubeletTrouble(text string) {
+	if text == "" {
+		a.log.Info("kubelet is there")
+		a.events.Record(events.KubeletFound, "kubelet is there, its socket exists")
+		return
+	}
+	a.log.Error("no resource can be registered", "error", text)
+	a.events.Record(events.KubeletMissing, "no resource can be registered: %s", text)
 }
 
 // answered counts a call of kubelet's that is over.

@@ -29,6 +29,7 @@ func (a *Agent) Report() status.Report {
 	if !a.active.Load() {
 		return a.reportSuccessor(report)
 	}
+	report.KubeletMissing = a.plugin.Trouble()
 	a.reportNode(&report, waits, refused, a.choiceNotes(current))
 	v := a.view.Load()
 	a.reportBackends(&report)
@@ -91,8 +92,10 @@ func (a *Agent) reportNode(report *status.Report, waits, refused string, choice 
 		})
 	}
 	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.keeper.Notes(), a.endpoint.Notes())
-	if waits != "" {
-		notes = append(notes, waits)
+	for _, note := range []string{waits, report.KubeletMissing} {
+		if note != "" {
+			notes = append(notes, note)
+		}
 	}
 	for _, note := range notes {
 		report.Problems = append(report.Problems, status.Problem{Message: note})

@@ -50,6 +50,9 @@ type instance struct {
 
 func newInstance(a *advert, kind config.Registration, path string, kubelet fileID, options *pluginapi.DevicePluginOptions) (*instance, error) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil && identify(filepath.Dir(path)) == (fileID{}) {
+		return nil, errors.New(noDirectory(filepath.Dir(path)))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("serve the resource on a socket; it is tried again: %w", err)
 	}

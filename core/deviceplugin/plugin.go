@@ -48,6 +48,8 @@ type Options struct {
 	// Answered, if set, is called after each call that a pod depends on, with how
 	// long it took until its answer was written, and its error. It must not block.
 	Answered func(call Call, resource string, took time.Duration, err error)
+	// Trouble, if set, is told when Plugin.Trouble changes. It must not block.
+	Trouble func(string)
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -68,6 +70,9 @@ type Timing struct {
 	// Backoff is the pause after the first failure in a row; it doubles up to
 	// MaxBackoff, with jitter. Defaults 100ms and 10s.
 	Backoff, MaxBackoff time.Duration
+	// Patience is how long kubelet may be absent before that is trouble. Default
+	// 30s: a kubelet that starts takes less.
+	Patience time.Duration
 	// Poll is how often the directories are looked at without an event.
 	// Default 1s.
 	Poll time.Duration
@@ -88,6 +93,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.Grace, time.Second},
 		{&t.Backoff, 100 * time.Millisecond},
 		{&t.MaxBackoff, 10 * time.Second},
+		{&t.Patience, 30 * time.Second},
 		{&t.Poll, time.Second},
 		{&t.MinInterval, 50 * time.Millisecond},
 		{&t.Shutdown, 2 * time.Second},
@@ -138,7 +144,7 @@ func New(opts Options) (*Plugin, error) {
 	yielded := make(chan struct{})
 	return &Plugin{
 		opts: opts, log: opts.Log, sockets: sockets,
-		watch:   newKubeletWatch(opts.Dir, opts.RegistryDir, opts.Timing.Poll, opts.Log),
+		watch:   newKubeletWatch(opts),
 		wake:    make(chan struct{}, 1),
 		yielded: yielded, yield: sync.OnceFunc(func() { close(yielded) }),
 		adverts: map[string]*advert{},
@@ -247,6 +253,14 @@ func poke(c chan<- struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// Trouble says why kubelet is not there, and what to look at; "" if it is, or has
+// not been away for Timing.Patience.
+func (p *Plugin) Trouble() string {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	return p.watch.trouble
 }
 
 // Status is how every resource stands, sorted by name.

@@ -22,19 +22,29 @@ type kubeletWatch struct {
 	dirs   []string
 	socket string
 	poll   time.Duration
-	log    *slog.Logger
+	// patience is how long kubelet may be absent before that is trouble, which tell
+	// is told of.
+	patience time.Duration
+	tell     func(trouble string)
+	log      *slog.Logger
 
 	mu      sync.Mutex
 	kubelet fileID
-	since   time.Time     // when kubelet got this value
+	since   time.Time // when kubelet got this value
+	trouble string
 	changed chan struct{} // closed and replaced at every event and poll
 }
 
-func newKubeletWatch(dir, registry string, poll time.Duration, log *slog.Logger) *kubeletWatch {
-	return &kubeletWatch{
-		dirs: []string{dir, registry}, socket: filepath.Join(dir, "kubelet.sock"),
-		poll: poll, log: log, changed: make(chan struct{}),
+func newKubeletWatch(opts Options) *kubeletWatch {
+	w := &kubeletWatch{
+		dirs: []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
+		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble,
+		log: opts.Log, changed: make(chan struct{}),
 	}
+	if w.tell == nil {
+		w.tell = func(string) {}
+	}
+	return w
 }
 
 // current is which kubelet.sock there is (zero: none), since when, and a channel
@@ -46,6 +56,9 @@ func (w *kubeletWatch) current() (kubelet fileID, since time.Time, changed <-cha
 }
 
 func (w *kubeletWatch) run(ctx context.Context) {
+	w.mu.Lock()
+	w.since = time.Now() // patience begins
+	w.mu.Unlock()
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.log.Warn("no file events, kubelet's restarts are noticed by looking", "every", w.poll, "error", err)
@@ -104,12 +117,29 @@ func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, tick
 func (w *kubeletWatch) look() {
 	id := identify(w.socket)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	if id != w.kubelet {
 		w.kubelet, w.since = id, time.Now()
 	}
+	before := w.trouble
+	w.trouble = ""
+	if id == (fileID{}) && time.Since(w.since) >= w.patience {
+		w.trouble = w.diagnose()
+	}
+	now := w.trouble
 	close(w.changed)
 	w.changed = make(chan struct{})
+	w.mu.Unlock()
+	if now != before {
+		w.tell(now)
+	}
+}
+
+// diagnose says what may be wrong where there is no kubelet.
+func (w *kubeletWatch) diagnose() string {
+	if identify(w.dirs[0]) == (fileID{}) {
+		return noDirectory(w.dirs[0])
+	}
+	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?"
 }
 
 // absence logs that kubelet is missing: once, and rarely again.
@@ -123,4 +153,9 @@ func (a *absence) note(log *slog.Logger, socket string, absent bool) {
 		a.logged = time.Now()
 		log.Info("waiting for kubelet: its registration socket does not exist", "socket", socket)
 	}
+}
+
+// noDirectory says that one of kubelet's directories is missing.
+func noDirectory(dir string) string {
+	return "kubelet's directory " + dir + " does not exist: is it mounted here, and is --kubelet-dir right?"
 }

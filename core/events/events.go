@@ -18,13 +18,15 @@ import (
 // Reason is what an Event is about, in the form that Kubernetes gives to reasons.
 type Reason string
 
-// The reasons. The first one is Normal, DeviceRecovered too; the others are
-// Warnings.
+// The reasons. ProfileApplied, KubeletFound and DeviceRecovered are Normal, the
+// others Warnings.
 const (
 	ProfileApplied       Reason = "ProfileApplied"
 	ProfileRefused       Reason = "ProfileRefused"
 	ProfileSwitchBlocked Reason = "ProfileSwitchBlocked"
 	ConfigurationRefused Reason = "ConfigurationRefused"
+	KubeletMissing       Reason = "KubeletMissing"
+	KubeletFound         Reason = "KubeletFound"
 	BackendFailed        Reason = "BackendFailed"
 	BackendQuarantined   Reason = "BackendQuarantined"
 	DeviceUnhealthy      Reason = "DeviceUnhealthy"
@@ -33,7 +35,8 @@ const (
 
 // kind is what Kubernetes calls the type of an Event.
 func (r Reason) kind() string {
-	if r == ProfileApplied || r == DeviceRecovered {
+	switch r {
+	case ProfileApplied, KubeletFound, DeviceRecovered:
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -50,6 +50,8 @@ var (
 	configRefused   = gauge("config_refused", "1 if the configuration file is refused or missing; the last good one stays in force.")
 	configApplied   = gauge("config_applied_timestamp_seconds", "When the configuration in force was applied, in seconds since 1970.")
 
+	kubeletMissing = gauge("kubelet_missing", "1 if kubelet's directory or socket has not been there for half a minute.")
+
 	clusterWatching = gauge("apiserver_watching", "1 if the node's labels are watched now; not there if they don't count.")
 	clusterEvents   = gauge("apiserver_events_failing", "1 if the last Event could not be written; not there without an API server.")
 

@@ -71,6 +71,7 @@ func collectAgent(give gives, report Report) {
 	give(profileWaiting, truth(report.Config.Waits != ""))
 	give(configRefused, truth(report.Config.Refused != ""))
 	give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
+	give(kubeletMissing, truth(report.KubeletMissing != ""))
 	if report.Cluster != nil {
 		if watching := report.Cluster.Watching; watching != nil {
 			give(clusterWatching, truth(*watching))

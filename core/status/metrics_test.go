@@ -33,7 +33,8 @@ func (trouble) Report() Report {
 			Profile: "gpu", AppliedAt: time.UnixMilli(1_700_000_000_500),
 			Refused: "line 3", Unchosen: "two match", Waits: "for backend b",
 		},
-		Cluster: &Cluster{Watching: &watching, EventsFailing: true},
+		KubeletMissing: "its directory does not exist",
+		Cluster:        &Cluster{Watching: &watching, EventsFailing: true},
 		Backends: []Backend{
 			{Name: "nvidia", Vendor: "NVIDIA", Version: "570.1", State: "running", Restarts: 2, Devices: 2},
 			{Name: "bad", State: "quarantined"},

@@ -17,6 +17,8 @@ type Report struct {
 	Config    Config     `json:"config"`
 	Backends  []Backend  `json:"backends"`
 	Resources []Resource `json:"resources"`
+	// KubeletMissing says why kubelet is not there, where that lasts; "" if it is.
+	KubeletMissing string `json:"kubeletMissing,omitempty"`
 	// Cluster is how the agent stands with the API server; nil without one.
 	Cluster *Cluster `json:"cluster,omitempty"`
 	// Features are what is published about the node; nil if that is not wanted.

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/events"
 )
 
 // withNeighbour is a backend that may be in any trouble beside a sound one.
@@ -124,6 +126,28 @@ func TestKubeletAbsentAtStart(t *testing.T) {
 	n.eventually("the backend runs", func() bool { return n.backend("mock").Devices == 4 })
 	n.startKubelet()
 	n.wantCounts(gpu, 4, 4)
+}
+
+// A kubelet that is absent for long is a sentence in status, an Event on the Node
+// and a metric, which say whether the directory or the socket is missing; and all
+// three say when it came.
+func TestKubeletMissing(t *testing.T) {
+	server := clustertest.New(t, "node-1", map[string]string{})
+	n := newNode(t)
+	n.configure(oneBackend)
+	options := n.inCluster(server)
+	withMetrics(&options)
+	options.Timing.Plugin.Patience = 100 * time.Millisecond
+	options.Timing.Plugin.Poll = 50 * time.Millisecond
+	n.startAgentWith(options)
+	const says = "device-plugins does not exist: is it mounted here, and is --kubelet-dir right?"
+	n.wantProblem(says)
+	n.wantEvent(server, events.KubeletMissing, says)
+	n.wantMetrics("accelmux_kubelet_missing 1", "accelmux_ready 0")
+	n.startKubelet()
+	n.wantCounts(gpu, 4, 4)
+	n.wantEvent(server, events.KubeletFound, "kubelet is there")
+	n.wantMetrics("accelmux_kubelet_missing 0", "accelmux_ready 1", "accelmux_problems 0")
 }
 
 // A second agent with the same state directory is refused with a sentence, and
