@@ -29,6 +29,7 @@ import (
 type Server struct {
 	name string
 	http *httptest.Server
+	dial dialer
 
 	mu sync.Mutex
 	// version is that of the last change; history is what led there, and oldest
@@ -62,6 +63,12 @@ type change struct {
 // New starts a server that has a Node of that name, with these labels; nil ones
 // for no Node.
 func New(t testing.TB, name string, labels map[string]string) *Server {
+	return start(t, name, labels, func(handler http.Handler) (*httptest.Server, dialer) {
+		return httptest.NewServer(handler), nil
+	})
+}
+
+func start(t testing.TB, name string, labels map[string]string, serve func(http.Handler) (*httptest.Server, dialer)) *Server {
 	t.Helper()
 	s := &Server{
 		name: name, version: 100, oldest: 100, events: map[string]*corev1.Event{},
@@ -80,7 +87,7 @@ func New(t testing.TB, name string, labels map[string]string) *Server {
 		t.Errorf("the API server was asked for %s %s, which nobody needs", r.Method, r.URL)
 		http.NotFound(w, r)
 	})
-	s.http = httptest.NewServer(mux)
+	s.http, s.dial = serve(mux)
 	t.Cleanup(func() {
 		s.Cut()
 		s.http.CloseClientConnections()
@@ -92,7 +99,7 @@ func New(t testing.TB, name string, labels map[string]string) *Server {
 // Client is a client of the server; it ends with the test.
 func (s *Server) Client(t testing.TB) *cluster.Client {
 	t.Helper()
-	client, err := cluster.Connect(&rest.Config{Host: s.http.URL})
+	client, err := cluster.Connect(&rest.Config{Host: s.http.URL, Dial: s.dial})
 	if err != nil {
 		t.Fatal(err)
 	}
