@@ -138,8 +138,12 @@ func (f *fleet) run(ctx context.Context, i int) error {
 		if err != nil || choice.Profile.Name == now {
 			return // as long as the labels are unknown
 		}
+		news := choice.Profile.Name != watcher.Last()
 		now = choice.Profile.Name
 		f.apply(name, now)
+		if !news {
+			return // it ran before this agent was restarted
+		}
 		watcher.Remember(now)
 		recorder.Record(events.ProfileApplied, "profile %s is applied: %s", now, choice.Reason)
 	}
