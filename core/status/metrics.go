@@ -50,7 +50,7 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, d := range m.source.Devices() {
 		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
-		if !d.Healthy && len(d.Faults) > 0 {
+		if len(d.Faults) > 0 {
 			give(deviceFault, 1, d.Backend, d.ID, d.Faults[0].Code)
 		}
 	}
