@@ -3,32 +3,35 @@ package node
 import (
 	"context"
 	"slices"
+	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 // dialPodResources makes a client of kubelet's pod-resources API. It connects
-// again by itself when kubelet was restarted.
-func (n *node) dialPodResources() podresources.PodResourcesListerClient {
-	n.Helper()
+// again by itself, and soon, when kubelet was restarted.
+func dialPodResources(t *testing.T) podresources.PodResourcesListerClient {
+	t.Helper()
+	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1, MaxDelay: 5 * time.Millisecond}}
 	conn, err := grpc.NewClient("unix://"+podResources, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
+		grpc.WithConnectParams(soon), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
 	if err != nil {
-		n.Fatal(err)
+		t.Fatal(err)
 	}
-	n.Cleanup(func() { _ = conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	return podresources.NewPodResourcesListerClient(conn)
 }
 
 // held lists the IDs of the units that kubelet says the pod's containers have.
 func (n *node) held(pod, resource string) []string {
 	n.Helper()
-	kubelet := n.dialPodResources()
 	var ids []string
 	n.eventually("kubelet lists who holds what", func() bool {
-		answer, err := kubelet.List(context.Background(), &podresources.ListPodResourcesRequest{})
+		answer, err := n.kubelet.List(context.Background(), &podresources.ListPodResourcesRequest{})
 		if err != nil {
 			return false
 		}
@@ -49,4 +52,19 @@ func (n *node) held(pod, resource string) []string {
 	})
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+// wantHeld waits until kubelet says that the pod has these units.
+func (n *node) wantHeld(pod, resource string, units []string) {
+	n.Helper()
+	var now []string
+	defer func() {
+		if n.Failed() {
+			n.Logf("pod %s had %v and now has %v", pod, units, now)
+		}
+	}()
+	n.eventually("pod "+pod+" has the units that it had", func() bool {
+		now = n.held(pod, resource)
+		return slices.Equal(now, units)
+	})
 }

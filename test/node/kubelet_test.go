@@ -1,4 +1,119 @@
 package node
 
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// dropIn is the part of kubelet's configuration that tests write.
+func dropIn() string { return filepath.Join(state, "kubelet.conf.d/test.conf") }
+
+// configure adds to kubelet's configuration and restarts it.
+func (n *node) configure(config string) {
+	n.Helper()
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + config
+	if err := os.WriteFile(dropIn(), []byte(text), 0o600); err != nil {
+		n.Fatal(err)
+	}
+	n.restartKubelet("stop")
+}
+
 // settle makes sure that kubelet runs as conf/kubelet.yaml says.
-func (n *node) settle() {}
+func (n *node) settle() {
+	n.Helper()
+	err := os.Remove(dropIn())
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.restartKubelet("stop")
+}
+
+// restartKubelet ends kubelet with "stop" or "kill", starts it and waits until it
+// answers.
+func (n *node) restartKubelet(how string) {
+	n.Helper()
+	n.service(how, "kubelet")
+	n.service("start", "kubelet")
+	n.waitKubelet()
+}
+
+// waitKubelet waits until a kubelet that was started answers.
+func (n *node) waitKubelet() {
+	n.Helper()
+	n.eventually("kubelet answers", func() bool {
+		_, err := healthyUnits(context.Background(), n.kubelet)
+		return err == nil
+	})
+}
+
+// wantRegistered waits until kubelet's device manager has that many healthy units,
+// and returns how long it took.
+func (n *node) wantRegistered(resource string, units int) time.Duration {
+	n.Helper()
+	return n.eventually("kubelet has the units of "+resource, func() bool {
+		have, err := healthyUnits(context.Background(), n.kubelet)
+		return err == nil && have[resource] == int64(units)
+	})
+}
+
+// containers are what tells whether a pod's containers were left alone.
+func containers(pod *v1.Pod) map[string]int32 {
+	ids := map[string]int32{}
+	for _, c := range pod.Status.ContainerStatuses {
+		ids[c.ContainerID] = c.RestartCount
+	}
+	return ids
+}
+
+// Kubelet is restarted 20 times, every other time it is killed: the agent
+// registers again, pods that run are left alone and keep their devices, and a new
+// pod gets those that are free and no other.
+func TestKubeletRestarts(t *testing.T) {
+	n := begin(t)
+	n.install(eightGPUs)
+	n.wantCounts(gpu, 8, 8)
+	names := []string{"one", "two", "three"}
+	before := map[string]*v1.Pod{}
+	holds := map[string][]string{}
+	for _, name := range names {
+		before[name] = n.start(name, gpu, 2)
+		holds[name] = n.held(name, gpu)
+	}
+	agent := n.agentPod()
+
+	var slowest time.Duration
+	for i := range 20 {
+		n.restartKubelet([]string{"stop", "kill"}[i%2])
+		slowest = max(slowest, n.wantRegistered(gpu, 8))
+		// Kubelet would refuse a pod among the first that it hears of: it frees the
+		// devices of pods that are gone only after that.
+		var got []string
+		for _, name := range names {
+			n.wantHeld(name, gpu, holds[name])
+			got = append(got, holds[name]...)
+		}
+		n.start("new", gpu, 2)
+		got = append(got, n.held("new", gpu)...)
+		if slices.Sort(got); len(slices.Compact(got)) != 8 {
+			t.Errorf("restart %d: devices were given twice: %v and the new pod has %v", i, holds, n.held("new", gpu))
+		}
+		n.delete("new")
+	}
+	t.Logf("registered again within %v of kubelet's first answer", slowest.Round(time.Millisecond))
+	for _, name := range names {
+		n.wantUntouched(before[name])
+	}
+	n.wantUntouched(agent)
+	n.wantCounts(gpu, 8, 8)
+}

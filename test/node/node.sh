@@ -101,7 +101,7 @@ down() {
 inside() {
     alive || fail "no node is up: node.sh up"
     exec nsenter --target "$(cat "$NODE_STATE/process")" --mount --uts --ipc --net --pid --wdns="$PWD" \
-        env PATH="$here:$(cat "$NODE_STATE/path")" "$@"
+        env PATH="$here:$(cat "$NODE_STATE/path")" "$@" 9>&- # what it starts may outlive the lock
 }
 
 # test: everything that needs a compiler or a network is done before the node is

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -39,6 +40,8 @@ const (
 type node struct {
 	*testing.T
 	agent *status.Client
+	// kubelet answers what its device manager knows.
+	kubelet podresources.PodResourcesListerClient
 	// installed says that the chart is.
 	installed bool
 }
@@ -47,7 +50,7 @@ type node struct {
 // node is as new; what helps to understand a failure is shown.
 func begin(t *testing.T) *node {
 	t.Helper()
-	n := &node{T: t, agent: status.NewClient(stateDir)}
+	n := &node{T: t, agent: status.NewClient(stateDir), kubelet: dialPodResources(t)}
 	start := time.Now()
 	t.Cleanup(func() {
 		took = append(took, fmt.Sprintf("%6.1fs %s", time.Since(start).Seconds(), t.Name()))

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -129,4 +130,30 @@ func (n *node) inside(pod string) inside {
 	slices.Sort(sees.env)
 	slices.Sort(sees.nodes)
 	return sees
+}
+
+// wantUntouched checks that the containers of a pod were not restarted since.
+func (n *node) wantUntouched(before *v1.Pod) {
+	n.Helper()
+	now, err := client.CoreV1().Pods(before.Namespace).Get(n.soon(), before.Name, metav1.GetOptions{})
+	if err != nil {
+		n.Error(err)
+		return
+	}
+	if was, is := containers(before), containers(now); now.UID != before.UID || !maps.Equal(was, is) {
+		n.Errorf("pod %s was touched: its containers were %v and are %v", before.Name, was, is)
+	}
+}
+
+// restartContainer kills the process of a pod's container and waits until kubelet
+// has started the container again.
+func (n *node) restartContainer(name string) *v1.Pod {
+	n.Helper()
+	before := n.wantReady(name).Status.ContainerStatuses[0]
+	_, id, _ := strings.Cut(before.ContainerID, "://")
+	n.must("ctr", "--namespace=k8s.io", "tasks", "kill", "--signal=SIGKILL", id)
+	return n.untilPod(name, "restarted", func(pod *v1.Pod) bool {
+		now := pod.Status.ContainerStatuses
+		return len(now) == 1 && now[0].RestartCount > before.RestartCount && ready(pod)
+	})
 }

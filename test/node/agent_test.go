@@ -1,0 +1,120 @@
+package node
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// dipLimit is how long a dip may last that nothing can be done about: the time in
+// which kubelet and the DaemonSet's controller bring a new agent up.
+const dipLimit = 15 * time.Second
+
+// A backend is killed three times: capacity never dips, in no view.
+func TestBackendKilled(t *testing.T) {
+	n := begin(t)
+	n.install(eightGPUs)
+	n.wantCounts(gpu, 8, 8)
+	pod := n.start("one", gpu, 2)
+	w := n.watch(gpu)
+	for range 3 {
+		before := n.backend("mock")
+		n.kill("accelmux-backend-mock")
+		n.eventually("the backend runs again", func() bool {
+			now := n.backend("mock")
+			return now.PID != before.PID && now.State == "running" && now.Devices == 8
+		})
+	}
+	w.wantNoDip()
+	n.wantUntouched(pod)
+}
+
+// The agent is killed, and its pod is deleted. Kubelet then has no healthy devices
+// until the next agent has registered, which is all the time for which allocatable
+// may dip; capacity never does. Running pods are left alone, and restarts of their
+// containers find their devices.
+func TestAgentKilled(t *testing.T) {
+	n := begin(t)
+	n.install(eightGPUs)
+	n.wantCounts(gpu, 8, 8)
+	pod := n.start("one", gpu, 2)
+	held := n.held("one", gpu)
+	for _, way := range []struct {
+		name string
+		end  func()
+	}{
+		{"killed", func() { n.kill("accelmux") }},
+		{"deleted", func() {
+			err := client.CoreV1().Pods(namespace).Delete(n.soon(), n.agentPod().Name, metav1.DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		started := n.report().StartedAt
+		w := n.watch(gpu)
+		way.end()
+		n.eventually("another agent answers", func() bool { return n.report().StartedAt != started })
+		w.wantBack()
+		t.Logf("the agent was %s:", way.name)
+		for _, d := range w.end() {
+			if d.view == viewCapacity || !d.mended || d.took > dipLimit {
+				t.Errorf("the agent was %s: %v", way.name, d)
+			}
+		}
+	}
+	n.wantUntouched(pod)
+	n.restartContainer("one")
+	if sees := n.inside("one"); !slices.Equal(sees.nodes, held) {
+		t.Errorf("after the restart of its container the pod sees %v, and has %v", sees, held)
+	}
+}
+
+// backend is the agent's status of one of its backends.
+func (n *node) backend(name string) status.Backend {
+	n.Helper()
+	for _, b := range n.report().Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	n.Fatalf("the agent has no backend %s", name)
+	return status.Backend{}
+}
+
+// kill ends all processes of a program at once.
+func (n *node) kill(program string) {
+	n.Helper()
+	killed := 0
+	names, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		n.Fatal(err)
+	}
+	for _, name := range names {
+		line, _ := os.ReadFile(name) // the process may have ended
+		first, rest, _ := bytes.Cut(line, []byte{0})
+		if filepath.Base(string(first)) != program || bytes.HasPrefix(rest, []byte("status")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err != nil {
+			n.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			n.Fatalf("kill %s: %v", program, err)
+		}
+		killed++
+	}
+	if killed == 0 {
+		n.Fatalf("no process of %s", program)
+	}
+}
