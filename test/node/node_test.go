@@ -42,6 +42,8 @@ type node struct {
 	agent *status.Client
 	// kubelet answers what its device manager knows.
 	kubelet podresources.PodResourcesListerClient
+	// began is when the test did, in whole seconds as in Events.
+	began time.Time
 	// installed says that the chart is.
 	installed bool
 }
@@ -52,6 +54,7 @@ func begin(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, agent: status.NewClient(stateDir), kubelet: dialPodResources(t)}
 	start := time.Now()
+	n.began = start.Truncate(time.Second)
 	t.Cleanup(func() {
 		took = append(took, fmt.Sprintf("%6.1fs %s", time.Since(start).Seconds(), t.Name()))
 	})

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Devices that ask for Prepare before a container starts.
+const preparedGPUs = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 4, hooks: [prepare], scenarioFile: /run/accelmux/scenario.yaml}
+    resources:
+      - name: example.com/gpu
+`
+
+// The start of a pod waits while its device is made ready.
+func TestStartWaitsForPrepare(t *testing.T) {
+	const slow = 4 * time.Second
+	n := begin(t)
+	n.play(`{devices: {"mock-*": {prepare: {delay: ` + slow.String() + `}}}}`)
+	n.install(preparedGPUs)
+	n.wantCounts(gpu, 4, 4)
+	pod := n.start("one", gpu, 1)
+	waited := pod.Status.ContainerStatuses[0].State.Running.StartedAt.Sub(pod.Status.StartTime.Time)
+	t.Logf("the container started %v after kubelet had taken the pod", waited)
+	if waited < slow-time.Second { // both times are whole seconds
+		t.Errorf("the container started %v after kubelet had taken the pod; making its device ready takes %v", waited, slow)
+	}
+}
+
+// A device that cannot be made ready keeps a pod from starting, with the reason in
+// the pod's status and Events; when it can be, the pod starts by itself.
+func TestStartFailsWithReasonAndIsRetried(t *testing.T) {
+	const reason = "the card does not answer to a reset"
+	n := begin(t)
+	n.play(`{devices: {"mock-*": {prepare: {error: ` + reason + `}}}}`)
+	n.install(preparedGPUs)
+	n.wantCounts(gpu, 4, 4)
+	n.create(newPod("one", gpu, 1))
+	n.wantPodEvent("one", "Failed", reason)
+	n.untilPod("one", "waiting with the reason", func(pod *v1.Pod) bool {
+		for _, c := range pod.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil && strings.Contains(w.Message, reason) {
+				t.Logf("waiting: %s: %s", w.Reason, w.Message)
+				return true
+			}
+		}
+		return false
+	})
+	n.play(`{}`)
+	n.wantReady("one")
+}
