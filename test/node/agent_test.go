@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -53,17 +51,14 @@ func TestAgentKilled(t *testing.T) {
 		end  func()
 	}{
 		{"killed", func() { n.kill("accelmux") }},
-		{"deleted", func() {
-			err := client.CoreV1().Pods(namespace).Delete(n.soon(), n.agentPod().Name, metav1.DeleteOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{"deleted", func() { n.deletePod(n.agentPod()) }},
 	} {
-		started := n.report().StartedAt
+		before := n.report()
 		w := n.watch(gpu)
 		way.end()
-		n.eventually("another agent answers", func() bool { return n.report().StartedAt != started })
+		n.wantReport("another agent serves", func(now status.Report) bool {
+			return !now.StartedAt.Equal(before.StartedAt) && len(now.NotReady) == 0
+		})
 		w.wantBack()
 		t.Logf("the agent was %s:", way.name)
 		for _, d := range w.end() {
@@ -77,18 +72,6 @@ func TestAgentKilled(t *testing.T) {
 	if sees := n.inside("one"); !slices.Equal(sees.nodes, held) {
 		t.Errorf("after the restart of its container the pod sees %v, and has %v", sees, held)
 	}
-}
-
-// backend is the agent's status of one of its backends.
-func (n *node) backend(name string) status.Backend {
-	n.Helper()
-	for _, b := range n.report().Backends {
-		if b.Name == name {
-			return b
-		}
-	}
-	n.Fatalf("the agent has no backend %s", name)
-	return status.Backend{}
 }
 
 // kill ends all processes of a program at once.

@@ -15,14 +15,14 @@ profiles:
   - name: default
     backends:
       - name: mock
-        allow: {mounts: [/run/accelmux/**]}
+        allow: {mounts: [/run/play/**]}
         settings:
           count: 8
           numaNodes: 2
           edits:
             env: {"ACCELMUX_MOCK_{{.EnvName}}": "{{.ID}}"}
             deviceNodes: [{path: "/dev/accelmux-mock/{{.ID}}", hostPath: /dev/null, permissions: rw}]
-            mounts: [{hostPath: "/run/accelmux/{{.ID}}", containerPath: "/mnt/{{.ID}}", create: true}]
+            mounts: [{hostPath: "/run/play/{{.ID}}", containerPath: "/mnt/{{.ID}}", create: true}]
     resources:
       - name: example.com/big
         selector: device.attributes["mock"].index < 2

@@ -21,8 +21,10 @@ func (n *node) dump() {
 	show("pods", "kubectl", "get", "pods", "--all-namespaces", "--output=wide")
 	show("events", "kubectl", "get", "events", "--all-namespaces", "--sort-by=.lastTimestamp")
 	if n.installed {
-		show("accelmux status", filepath.Join(bin, "accelmux"), "status")
-		show("accelmux devices", filepath.Join(bin, "accelmux"), "devices")
+		for _, dir := range runDirs() {
+			show("accelmux status", filepath.Join(bin, "accelmux"), "status", "--run-dir="+dir)
+			show("accelmux devices", filepath.Join(bin, "accelmux"), "devices", "--run-dir="+dir)
+		}
 		logs := []string{"--namespace=" + namespace, "logs", "--selector=app.kubernetes.io/name=accelmux", "--prefix", "--tail=200"}
 		show("the agents' logs", "kubectl", logs...)
 		show("the logs of the containers before them", "kubectl", append(logs, "--previous")...)

@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
-
-	"github.com/accelmux/accelmux/core/status"
 )
 
 const (
@@ -33,13 +31,12 @@ const (
 	cdiDir          = "/var/run/cdi"
 	stateDir        = "/var/lib/accelmux"
 	// playDir is mounted into the agent's pod: the mock's scenario is in it.
-	playDir = "/run/accelmux"
+	playDir = "/run/play"
 )
 
 // node is the node in the hands of one test.
 type node struct {
 	*testing.T
-	agent *status.Client
 	// kubelet answers what its device manager knows.
 	kubelet podresources.PodResourcesListerClient
 	// began is when the test did, in whole seconds as in Events.
@@ -52,7 +49,7 @@ type node struct {
 // node is as new; what helps to understand a failure is shown.
 func begin(t *testing.T) *node {
 	t.Helper()
-	n := &node{T: t, agent: status.NewClient(stateDir), kubelet: dialPodResources(t)}
+	n := &node{T: t, kubelet: dialPodResources(t)}
 	start := time.Now()
 	n.began = start.Truncate(time.Second)
 	t.Cleanup(func() {

@@ -79,15 +79,21 @@ func ready(pod *v1.Pod) bool {
 	})
 }
 
-// delete deletes a pod and waits until it has gone.
+// delete deletes a pod of the tests and waits until it has gone.
 func (n *node) delete(name string) {
 	n.Helper()
-	if err := client.CoreV1().Pods(pods).Delete(n.soon(), name, metav1.DeleteOptions{}); err != nil {
-		n.Fatalf("delete the pod %s: %v", name, err)
+	n.deletePod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pods, Name: name}})
+}
+
+// deletePod deletes a pod and waits until it has gone.
+func (n *node) deletePod(pod *v1.Pod) {
+	n.Helper()
+	if err := client.CoreV1().Pods(pod.Namespace).Delete(n.soon(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		n.Fatalf("delete the pod %s: %v", pod.Name, err)
 	}
-	n.eventually("the pod "+name+" is gone", func() bool {
-		list, err := client.CoreV1().Pods(pods).List(context.Background(), metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(),
+	n.eventually("the pod "+pod.Name+" is gone", func() bool {
+		list, err := client.CoreV1().Pods(pod.Namespace).List(context.Background(), metav1.ListOptions{
+			FieldSelector: fields.OneTermEqualSelector("metadata.name", pod.Name).String(),
 		})
 		return err == nil && len(list.Items) == 0
 	})

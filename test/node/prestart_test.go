@@ -16,7 +16,7 @@ profiles:
   - name: default
     backends:
       - name: mock
-        settings: {count: 4, hooks: [prepare], scenarioFile: /run/accelmux/scenario.yaml}
+        settings: {count: 4, hooks: [prepare], scenarioFile: /run/play/scenario.yaml}
     resources:
       - name: example.com/gpu
 `

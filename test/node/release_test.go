@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +36,7 @@ profiles:
   - name: default
     backends:
       - name: mock
-        settings: {count: 8, numaNodes: 2, scenarioFile: /run/accelmux/scenario.yaml}
+        settings: {count: 8, numaNodes: 2, scenarioFile: /run/play/scenario.yaml}
     resources:
       - name: example.com/gpu
 `
@@ -96,8 +95,8 @@ func (n *node) values(config string, more ...values) string {
 // it believes to be held. It believes that for a while after a pod's end.
 func (n *node) uninstall() {
 	n.Helper()
-	devices, err := n.agent.Devices(context.Background())
-	held := err != nil || slices.ContainsFunc(devices, func(d status.Device) bool { return len(d.Holders) > 0 })
+	known, err := devices(n.soon())
+	held := err != nil || slices.ContainsFunc(known, func(d status.Device) bool { return len(d.Holders) > 0 })
 	n.must(helm, "uninstall", release, "--namespace="+namespace, "--ignore-not-found")
 	n.eventually("the agent's pod is gone", func() bool {
 		pods, err := client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
@@ -159,28 +158,4 @@ func (n *node) agentPod() *v1.Pod {
 		n.Fatalf("no agent's pod is ready: %v", err)
 	}
 	return pod
-}
-
-// report is the agent's status, once it answers.
-func (n *node) report() status.Report {
-	n.Helper()
-	var report status.Report
-	n.eventually("the agent answers", func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		var err error
-		report, err = n.agent.Report(ctx)
-		return err == nil
-	})
-	return report
-}
-
-// devices are those that the agent knows.
-func (n *node) devices() []status.Device {
-	n.Helper()
-	devices, err := n.agent.Devices(n.soon())
-	if err != nil {
-		n.Fatal(err)
-	}
-	return devices
 }

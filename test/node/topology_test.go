@@ -15,7 +15,11 @@ func TestDevicesOfOneNUMANode(t *testing.T) {
 	n.install(eightGPUs)
 	n.wantCounts(gpu, 8, 8)
 	of := map[string]int{}
-	for _, d := range n.devices() {
+	known, err := devices(n.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range known {
 		of[d.ID] = d.NUMANodes[0]
 	}
 	// 1 and 3 fill one node only if the second pod looks at what is left there.
