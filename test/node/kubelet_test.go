@@ -26,17 +26,17 @@ func (n *node) configure(config string) {
 	n.restartKubelet("stop")
 }
 
-// settle makes sure that kubelet runs as conf/kubelet.yaml says.
+// settle makes sure that kubelet runs, and as conf/kubelet.yaml says.
 func (n *node) settle() {
 	n.Helper()
 	err := os.Remove(dropIn())
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.Fatal(err)
 	}
-	n.restartKubelet("stop")
+	_, silent := healthyUnits(context.Background(), n.kubelet)
+	if err == nil || silent != nil {
+		n.restartKubelet("stop")
+	}
 }
 
 // restartKubelet ends kubelet with "stop" or "kill", starts it and waits until it

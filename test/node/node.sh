@@ -104,6 +104,21 @@ inside() {
         env PATH="$here:$(cat "$NODE_STATE/path")" "$@" 9>&- # what it starts may outlive the lock
 }
 
+# import_images BIN: localhost/accelmux:dev, and :broken, an agent like it whose
+# backends do not work.
+import_images() {
+    local bin=$1 images=$NODE_STATE/images
+    mkdir -p "$images/broken"
+    cp "$bin/accelmux" "$images/broken/accelmux"
+    cp "$bin/accelmux" "$images/broken/accelmux-backend-mock"
+    "$root/deployments/docker/archive.sh" "$bin" "$images/dev.tar"
+    IMAGE=localhost/accelmux:broken "$root/deployments/docker/archive.sh" "$images/broken" "$images/broken.tar"
+    for tar in "$images"/*.tar; do
+        (inside ctr --namespace k8s.io images import --local "$tar") >"$NODE_STATE/log/import.log" 2>&1 ||
+            fail "import $tar: $(cat "$NODE_STATE/log/import.log")"
+    done
+}
+
 # test: everything that needs a compiler or a network is done before the node is
 # entered. The node dies with this script, however that ends.
 run_tests() {
@@ -118,11 +133,9 @@ run_tests() {
         trap 'exit 130' INT TERM HUP
         up setpriv --pdeathsig KILL
     fi
-    "$root/deployments/docker/archive.sh" "$bin" "$NODE_STATE/accelmux.tar"
+    import_images "$bin"
     (cd "$here" && CGO_ENABLED=0 $GO test -c -o "$NODE_STATE/node.test" .)
     cd "$here"
-    (inside ctr --namespace k8s.io images import --local "$NODE_STATE/accelmux.tar") >"$NODE_STATE/log/import.log" 2>&1 ||
-        fail "import the image: $(cat "$NODE_STATE/log/import.log")"
     (inside env NODE_SCRIPTS="$here" CHART="$root/deployments/helm/accelmux" BIN="$bin" HELM="$helm" \
         "$NODE_STATE/node.test" -test.timeout=20m "${@/#-/-test.}") &
     wait $! || status=$?

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,25 +46,41 @@ profiles:
 // waits until the agent is ready. What is in more replaces usual values.
 func (n *node) install(config string, more ...values) {
 	n.Helper()
+	n.prepareNamespace()
+	n.helm("install", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+}
+
+// prepareNamespace makes the namespace, where privileged pods are allowed, if it
+// is not there.
+func (n *node) prepareNamespace() {
+	n.Helper()
 	_, err := client.CoreV1().Namespaces().Create(n.soon(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"},
 	}}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		n.Fatal(err)
 	}
-	n.installed = true
-	n.helm("install", config, more...)
 }
 
 // upgrade changes the release, and waits until the DaemonSet is rolled out.
 func (n *node) upgrade(config string, more ...values) {
 	n.Helper()
-	n.helm("upgrade", config, more...)
+	n.helm("upgrade", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
 }
 
-func (n *node) helm(verb, config string, more ...values) {
+// helm does something with the release.
+func (n *node) helm(verb string, flags ...string) {
 	n.Helper()
-	n.must(helm, verb, release, chart, "--namespace="+namespace, "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+	args := []string{verb, release}
+	if verb != "rollback" {
+		args = append(args, chart)
+	}
+	n.installed = true
+	ctx, cancel := context.WithTimeout(context.Background(), 70*time.Second)
+	defer cancel()
+	if _, err := run(ctx, helm, append(append(args, "--namespace="+namespace), flags...)...); err != nil {
+		n.Fatal(err)
+	}
 }
 
 // values writes the chart's values to a file.

@@ -36,6 +36,20 @@ func activeAgent(ctx context.Context) (*status.Client, status.Report, error) {
 	return nil, status.Report{}, fmt.Errorf("no agent is active: %w", errors.Join(errs...))
 }
 
+// reports are those of all agents that answer.
+func reports(ctx context.Context) []status.Report {
+	var all []status.Report
+	for _, dir := range runDirs() {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		report, err := status.NewClient(dir).Report(ctx)
+		cancel()
+		if err == nil {
+			all = append(all, report)
+		}
+	}
+	return all
+}
+
 // report is the active agent's status, once there is one.
 func (n *node) report() status.Report {
 	n.Helper()
