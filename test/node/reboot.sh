@@ -1,7 +1,8 @@
 #!/bin/bash
-# reboot.sh BOOT-ID: what a reboot does to the node, from inside it: containers,
-# mounts and /run are gone, the boot ID is another one, kubelet and the container
-# runtime start anew. The control plane goes on, as if it were on other machines.
+# reboot.sh BOOT-ID: what a reboot does to the node, from inside it: containers are
+# gone, and their cgroups, their mounts and what they have in /run; the boot ID is
+# another one; kubelet and the container runtime start anew. The control plane goes
+# on, as if it were on other machines.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 : "${NODE_STATE:?is set by node.sh}"
@@ -13,8 +14,9 @@ for comm in /proc/[0-9]*/comm; do
     [[ $(cat "$comm" 2>/dev/null) != containerd-shim* ]] || kill -KILL "$(basename "$(dirname "$comm")")"
 done
 find /sys/fs/cgroup -path '*/accelmux-node/*' -name cgroup.procs -exec cat {} + | sort -u | xargs --no-run-if-empty kill -KILL 2>/dev/null
+# Cgroups that stay would keep kubelet's cadvisor busy for half a minute.
 for ((i = 0; i < 200; i++)); do
-    [[ -n $(find /sys/fs/cgroup -path '*/accelmux-node/*' -name cgroup.procs -exec cat {} +) ]] || break
+    find /sys/fs/cgroup -depth -path '*/accelmux-node/*' -type d -exec rmdir {} + 2>/dev/null && break
     sleep 0.05
 done
 awk '$2 ~ "^(/run/containerd/|/run/netns/|/var/lib/kubelet/pods/)" {print $2}' /proc/mounts | sort -r | xargs --no-run-if-empty umount --lazy
