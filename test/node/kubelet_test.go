@@ -92,10 +92,10 @@ func TestKubeletRestarts(t *testing.T) {
 	}
 	agent := n.agentPod()
 
-	var slowest time.Duration
+	w := n.watch(gpu)
 	for i := range 20 {
 		n.restartKubelet([]string{"stop", "kill"}[i%2])
-		slowest = max(slowest, n.wantRegistered(gpu, 8))
+		n.wantRegistered(gpu, 8)
 		// Kubelet would refuse a pod among the first that it hears of: it frees the
 		// devices of pods that are gone only after that.
 		var got []string
@@ -110,7 +110,12 @@ func TestKubeletRestarts(t *testing.T) {
 		}
 		n.delete("new")
 	}
-	t.Logf("registered again within %v of kubelet's first answer", slowest.Round(time.Millisecond))
+	w.wantBack()
+	for _, d := range w.end() {
+		if d.view == viewCapacity || !d.mended || d.took > dipLimit {
+			t.Errorf("kubelet's restarts: %v", d)
+		}
+	}
 	for _, name := range names {
 		n.wantUntouched(before[name])
 	}

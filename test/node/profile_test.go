@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Two profiles by the node's label. In both are example.com/gpu, of the same
-// backend, and example.com/nic, of another backend in each; the rest is in one of
-// them only.
+// Two profiles by the node's label. In both are example.com/gpu, of one backend with
+// different settings, and example.com/nic, of another backend in each; the rest is
+// in one of them only.
 const twoProfiles = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -30,7 +30,7 @@ profiles:
     nodeSelector: {matchLabels: {example.com/accelerator: blue}}
     backends:
       - name: mock
-        settings: {count: 4}
+        settings: {count: 4, model: M2}
       - name: blue
         command: accelmux-backend-mock
         settings:
