@@ -21,8 +21,8 @@ import (
 const (
 	// nodeName is what node.sh calls the node.
 	nodeName = "node"
-	// patience bounds every wait of a test: a third of it is long for a node.
-	patience = 30 * time.Second
+	// patience bounds every wait of a test: a sixth of it is long for a node.
+	patience = time.Minute
 	// statusPeriod is how often kubelet writes node.status, see conf/kubelet.yaml.
 	statusPeriod = 2 * time.Second
 
