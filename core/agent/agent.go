@@ -77,6 +77,10 @@ type Timing struct {
 	// ResetBackoff is the pause after the first reset that did not help; it
 	// doubles up to 64 times that. Default 10s.
 	ResetBackoff time.Duration
+	// SuccessorWait is how long an agent that takes turns, when it is told to stop,
+	// waits for one that has yet to come: a DaemonSet replaces a pod that is deleted
+	// at once. Default 3s.
+	SuccessorWait time.Duration
 	// ReleaseBackoff is the pause after the first release of a device that failed;
 	// it doubles up to 64 times that. Default 1s.
 	ReleaseBackoff time.Duration
@@ -248,6 +252,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timing.ResetBackoff == 0 {
 		o.Timing.ResetBackoff = 10 * time.Second
+	}
+	if o.Timing.SuccessorWait == 0 {
+		o.Timing.SuccessorWait = 3 * time.Second
 	}
 	if o.Timing.ReleaseBackoff == 0 {
 		o.Timing.ReleaseBackoff = time.Second

@@ -148,22 +148,30 @@ func (a *Agent) mayYield(failing []string) bool {
 
 // leave is the successor for an agent that was told to stop, or nil.
 func (a *Agent) leave(parts context.Context) *handover.Successor {
-	timer := time.NewTimer(leaveLimit)
-	defer timer.Stop()
-	for a.post.Leave() {
+	limit := time.NewTimer(leaveLimit)
+	defer limit.Stop()
+	come := time.NewTimer(a.opts.Timing.SuccessorWait)
+	defer come.Stop()
+	patient := a.opts.TakeOver
+	for {
+		waiting := a.post.Leave()
 		if successor, _ := a.post.Ready(); successor != nil {
 			return successor
 		}
+		if !waiting && !patient {
+			return nil
+		}
 		select {
 		case <-a.post.Changed():
+		case <-come.C:
+			patient = false
 		case <-parts.Done():
 			return nil
-		case <-timer.C:
+		case <-limit.C:
 			a.log.Warn("the agent that waits is not ready in time: there is a gap", "limit", leaveLimit)
 			return nil
 		}
 	}
-	return nil
 }
 
 // handOver ends this agent's duty, and returns when its successor serves kubelet.

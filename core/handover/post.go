@@ -97,6 +97,7 @@ func (p *Post) admit(s *Successor) bool {
 		return false
 	}
 	p.successors = append(p.successors, s)
+	p.poke()
 	return true
 }
 
@@ -128,7 +129,7 @@ func (p *Post) poke() {
 	}
 }
 
-// Changed tells that a successor is ready, or hung up. The channel holds one
+// Changed tells that a successor came, is ready, or hung up. The channel holds one
 // signal.
 func (p *Post) Changed() <-chan struct{} { return p.changed }
 

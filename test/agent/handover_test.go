@@ -24,6 +24,7 @@ func (n *node) startTurn(name string, edit ...func(*agent.Options)) *turn {
 	n.Helper()
 	options := n.options()
 	options.TakeOver, options.RunDir = true, n.path(name)
+	options.Timing.SuccessorWait = time.Millisecond
 	for _, e := range edit {
 		e(&options)
 	}
@@ -222,4 +223,27 @@ func TestConfigurationChangesDuringTakeOver(t *testing.T) {
 	older.wantRole(status.RoleStandby)
 	n.wantCounts(gpu, 5, 5)
 	n.wantNoDip(gpu, 5)
+}
+
+// An agent that is told to stop waits a moment for one that has yet to come, as
+// when the pod of a DaemonSet is deleted: then nothing is missing either.
+func TestSuccessorComesAfterTheEndWasAskedFor(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startTurn("older", func(o *agent.Options) { o.Timing.SuccessorWait = patience / 2 })
+	n.wantCounts(gpu, 4, 4)
+	older.wantRole(status.RoleActive)
+	n.mark(gpu)
+	ended := make(chan struct{})
+	go func() {
+		older.end()
+		close(ended)
+	}()
+	n.eventually("the older agent was told", func() bool { return n.logged("accelmux stops") })
+	newer := n.startTurn("newer")
+	<-ended
+	newer.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
 }
