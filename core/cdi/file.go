@@ -322,6 +322,7 @@ func loadSpec(path string) (*specFile, error) {
 	f.side, f.sideKnown = payload, sideErr == nil || errors.Is(sideErr, fs.ErrNotExist)
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
+		device.ContainerEdits.Hooks = slices.Concat(spec.ContainerEdits.Hooks, device.ContainerEdits.Hooks)
 		text, err := encode(&device.ContainerEdits)
 		if err != nil {
 			return nil, err

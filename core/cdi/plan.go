@@ -1,8 +1,10 @@
 package cdi
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -152,10 +154,40 @@ func (d definitions) spec(k kind) (*specs.Spec, error) {
 		}
 		spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: *edits})
 	}
+	shareHooks(spec)
 	version, err := specs.MinimumRequiredVersion(spec)
 	if err != nil {
 		return nil, fmt.Errorf("determine the CDI version of %s: %w", k, err)
 	}
 	spec.Version = strings.TrimPrefix(version, "v")
 	return spec, nil
+}
+
+// shareHooks makes the hooks with which all devices begin the spec's own: those
+// run once in a container, however many of the devices it gets. Everything else is
+// merged by the runtime; hooks are not.
+func shareHooks(spec *specs.Spec) {
+	if len(spec.Devices) < 2 {
+		return
+	}
+	shared := spec.Devices[0].ContainerEdits.Hooks
+	for _, d := range spec.Devices[1:] {
+		n := 0
+		for n < min(len(shared), len(d.ContainerEdits.Hooks)) && reflect.DeepEqual(shared[n], d.ContainerEdits.Hooks[n]) {
+			n++
+		}
+		shared = shared[:n]
+	}
+	for i := range spec.Devices {
+		rest := spec.Devices[i].ContainerEdits
+		rest.Hooks = rest.Hooks[len(shared):]
+		if errors.Is(checkEdits(&rest), errNoEdits) {
+			return // a device without any edits would be invalid
+		}
+	}
+	spec.ContainerEdits.Hooks = shared
+	for i := range spec.Devices {
+		edits := &spec.Devices[i].ContainerEdits
+		edits.Hooks = edits.Hooks[len(shared):]
+	}
 }
