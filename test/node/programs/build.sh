@@ -7,6 +7,10 @@ cd "$(dirname "$0")"
 export CGO_ENABLED=0
 cache=${ACCELMUX_NODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/accelmux-node}
 path=
+# One build at a time: the second one then finds what it needs.
+mkdir -p "$cache"
+exec 8>"$cache/lock"
+flock 8
 
 # cached MODULE BUILD: runs the function BUILD in MODULE's directory with $out as
 # the directory to build into, if the cache has no result of it.
@@ -16,6 +20,7 @@ cached() {
     out=$cache/$1-$key
     if [[ ! -d $out ]]; then
         echo "building $1 (minutes, the first time)" >&2
+        rm -rf "$out.part" # of a build that was stopped
         mkdir -p "$out.part"
         (cd "$1" && out=$out.part && $2)
         mv "$out.part" "$out"
