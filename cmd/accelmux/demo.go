@@ -124,7 +124,7 @@ func (d *demo) startAgent(ctx context.Context, backendDir string, log *slog.Logg
 		// A node waits longer before it believes that a pod is gone.
 		Timing: agent.Timing{
 			UsagePoll: 100 * time.Millisecond,
-			Usage:     usage.Timing{Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
+			Usage:     usage.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
 		},
 	})
 	if err != nil {

@@ -51,6 +51,9 @@ type Timing struct {
 	// Settle is how long kubelet must have been up before its list may end an
 	// allocation; ten times that if it lists no pod at all. Default 30 s.
 	Settle time.Duration
+	// Quiet is how long a kubelet that has just started is not asked: a List at that
+	// moment can make it forget who holds what. Default 10 s.
+	Quiet time.Duration
 	// Timeout is the deadline of one List call. Default 5 s.
 	Timeout time.Duration
 	// Look is how long after an allocation kubelet is asked who it was for, so that
@@ -68,6 +71,7 @@ func (t Timing) withDefaults() Timing {
 	t.Grace = cmp.Or(t.Grace, 30*time.Second)
 	t.Unseen = max(cmp.Or(t.Unseen, 30*time.Minute), t.Grace)
 	t.Settle = cmp.Or(t.Settle, 30*time.Second)
+	t.Quiet = cmp.Or(t.Quiet, 10*time.Second)
 	t.Timeout = cmp.Or(t.Timeout, 5*time.Second)
 	t.Look = cmp.Or(t.Look, time.Second)
 	t.Spacing = cmp.Or(t.Spacing, 200*time.Millisecond)
@@ -159,7 +163,7 @@ func Open(opts Options) (*Book, error) {
 		refresh: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 		dirty: make(chan struct{}, 1), ended: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		released: make(chan []inventory.Key),
-		lister:   &podResources{socket: opts.Socket},
+		lister:   &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
 		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
 	}

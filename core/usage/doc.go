@@ -15,6 +15,9 @@
 // every allocation stays held until the node reboots or kubelet gives the unit to
 // somebody else.
 //
+// A kubelet that has just started is not asked at all: the question itself can make
+// it forget what pods hold that it has yet to hear of (kubelet.go).
+//
 // The book survives our restart in a small file, and starts empty after a reboot.
 //
 // The package does not act on a release; it tells of it.

@@ -27,10 +27,25 @@ type lister interface {
 // podResources asks the pod-resources API, version 1.
 type podResources struct {
 	socket string
+	// quiet is how long a kubelet that has just started is not asked.
+	quiet time.Duration
 	// server is the kubelet process that we know, by its socket, and upSince when
 	// it began to serve.
 	server  identity
 	upSince time.Time
+}
+
+// startingError says that kubelet started so recently that it must not be asked.
+//
+// A List has kubelet free the devices of all pods that it does not know, and at its
+// start it gets to know them one after another (UpdateAllocatedDevices in
+// pkg/kubelet/cm/devicemanager, which List calls, and HandlePodAdditions in
+// pkg/kubelet): a List between them makes it forget what running pods hold, and
+// give it away again.
+type startingError struct{ left time.Duration }
+
+func (e *startingError) Error() string {
+	return fmt.Sprintf("kubelet has just started, it is asked in %v", e.left.Round(time.Millisecond))
 }
 
 // identity tells one kubelet process from the next: each makes its own socket.
@@ -45,6 +60,9 @@ func (p *podResources) list(ctx context.Context, now func() time.Time) (listing,
 	l := listing{began: now()}
 	if err := p.look(l.began); err != nil {
 		return listing{}, err
+	}
+	if left := p.quiet - l.began.Sub(p.upSince); left > 0 {
+		return listing{}, &startingError{left}
 	}
 	before := p.server
 	conn, err := grpc.NewClient("passthrough:///kubelet",

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -32,8 +33,11 @@ func (b *Book) follow(ctx context.Context) {
 	failures := 0
 	for {
 		pause := b.opts.Interval
+		var starting *startingError
 		if err := b.poll(ctx); err == nil {
 			failures = 0
+		} else if errors.As(err, &starting) {
+			pause = starting.left
 		} else if ctx.Err() == nil {
 			pause = b.backOff(failures)
 			failures++
@@ -72,6 +76,10 @@ func (b *Book) poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
 	defer cancel()
 	l, err := b.lister.list(ctx, b.opts.Now)
+	var starting *startingError
+	if errors.As(err, &starting) {
+		return err // no trouble
+	}
 	if err != nil {
 		b.note("kubelet", fmt.Sprintf("usage: %v; devices that are allocated stay held until it answers", err))
 		return err

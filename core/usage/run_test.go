@@ -2,6 +2,7 @@ package usage
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,6 +183,7 @@ func socketBook(t *testing.T, settle time.Duration) (*Book, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.lister.(*podResources).quiet = 0
 	return b, opts.Socket
 }
 
@@ -282,5 +284,32 @@ func TestKubeletThatHangs(t *testing.T) {
 	allocate(t, b, "a")
 	if err := b.poll(t.Context()); err == nil || !b.Held(key("a")) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A kubelet that has just started is not asked, which is no trouble, and is asked
+// as soon as it has been up for long enough.
+func TestKubeletIsNotAskedAtItsStart(t *testing.T) {
+	b, socket := socketBook(t, 1)
+	b.lister.(*podResources).quiet = time.Minute
+	s := &server{}
+	stop := s.serve(t, socket)
+	defer func() { stop() }()
+	allocate(t, b, "a")
+	s.set(pod("p"))
+	var starting *startingError
+	if err := b.poll(t.Context()); !errors.As(err, &starting) || starting.left > time.Minute || starting.left < 30*time.Second {
+		t.Errorf("a kubelet that has just started is asked: %v", err)
+	}
+	if !b.Held(key("a")) || len(b.Notes()) > 0 {
+		t.Errorf("the device is free, or there are notes: %q", b.Notes())
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(socket, old, old); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, b)
+	if b.Held(key("a")) {
+		t.Error("a kubelet that is up for long was not asked")
 	}
 }

@@ -134,7 +134,7 @@ func startNode(t *testing.T, units int, config string, edit ...func(*agent.Optio
 // quickUsage lets the agent believe kubelet's list of pods at once.
 func quickUsage(options *agent.Options) {
 	options.Timing.Usage = usage.Timing{
-		Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
+		Quiet: time.Millisecond, Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
 	}
 }
 
@@ -190,6 +190,7 @@ func (n *node) options() agent.Options {
 		Timing: agent.Timing{
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
+			Usage:        usage.Timing{Quiet: time.Millisecond},
 			Supervisor:   supervisor.Timing{Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/accelmux/accelmux/core/status"
@@ -65,21 +66,32 @@ func (n *node) wantBooksAgree(units int) {
 		}
 	}()
 	took := n.eventually("kubelet and the agent name the same holders", func() bool {
-		answer, err := n.kubelet.List(context.Background(), &podresources.ListPodResourcesRequest{})
-		if err != nil {
+		var err error
+		if atKubelet, err = n.kubeletsHolders(); err != nil {
 			return false
 		}
-		atKubelet = kubeletsHolders(answer)
 		atAgent, err = n.agentsHolders()
 		return err == nil && len(atKubelet) == units && slices.Equal(atKubelet, atAgent)
 	})
 	n.Logf("kubelet and the agent agreed after %v", took)
 }
 
-func kubeletsHolders(answer *podresources.ListPodResourcesResponse) []string {
+// kubeletsHolders asks for pod after pod: a List right after a start of kubelet can
+// make it forget what pods hold that it has yet to hear of.
+func (n *node) kubeletsHolders() ([]string, error) {
+	all, err := client.CoreV1().Pods(pods).List(n.soon(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
 	var holders []string
-	for _, pod := range answer.PodResources {
-		for _, c := range pod.Containers {
+	for i := range all.Items {
+		request := &podresources.GetPodResourcesRequest{PodName: all.Items[i].Name, PodNamespace: pods}
+		answer, err := n.kubelet.Get(context.Background(), request)
+		if err != nil {
+			return nil, err
+		}
+		pod := answer.GetPodResources()
+		for _, c := range pod.GetContainers() {
 			for _, d := range c.Devices {
 				for _, id := range d.DeviceIds {
 					holders = append(holders, fmt.Sprintf("%s of %s: %s/%s/%s", id, d.ResourceName, pod.Namespace, pod.Name, c.Name))
@@ -88,7 +100,7 @@ func kubeletsHolders(answer *podresources.ListPodResourcesResponse) []string {
 		}
 	}
 	slices.Sort(holders)
-	return slices.Compact(holders)
+	return slices.Compact(holders), nil
 }
 
 // agentsHolders asks as an operator does.

@@ -26,25 +26,22 @@ func dialPodResources(t *testing.T) podresources.PodResourcesListerClient {
 	return podresources.NewPodResourcesListerClient(conn)
 }
 
-// held lists the IDs of the units that kubelet says the pod's containers have.
+// held lists the IDs of the units that kubelet says the pod's containers have. It
+// asks for the pod alone: a List right after a start of kubelet can make it forget
+// what pods hold that it has yet to hear of.
 func (n *node) held(pod, resource string) []string {
 	n.Helper()
 	var ids []string
-	n.eventually("kubelet lists who holds what", func() bool {
-		answer, err := n.kubelet.List(context.Background(), &podresources.ListPodResourcesRequest{})
+	n.eventually("kubelet says what pod "+pod+" holds", func() bool {
+		answer, err := n.kubelet.Get(context.Background(), &podresources.GetPodResourcesRequest{PodName: pod, PodNamespace: pods})
 		if err != nil {
 			return false
 		}
 		ids = nil
-		for _, p := range answer.PodResources {
-			if p.Name != pod || p.Namespace != pods {
-				continue
-			}
-			for _, c := range p.Containers {
-				for _, d := range c.Devices {
-					if d.ResourceName == resource {
-						ids = append(ids, d.DeviceIds...)
-					}
+		for _, c := range answer.GetPodResources().GetContainers() {
+			for _, d := range c.Devices {
+				if d.ResourceName == resource {
+					ids = append(ids, d.DeviceIds...)
 				}
 			}
 		}
