@@ -1,0 +1,139 @@
+package pci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Device is what sysfs says of one PCI function
+// (Documentation/ABI/testing/sysfs-bus-pci).
+type Device struct {
+	Address Address
+	// Vendor and ID are the 16-bit IDs of the PCI configuration space.
+	Vendor, ID uint16
+	// Class is the class code: base class, subclass, programming interface, such
+	// as 0x030200 for a 3D controller.
+	Class uint32
+	// NUMANode is the node that the device is close to; -1 if unknown.
+	NUMANode int
+	// Driver is the kernel driver that is bound; empty if none is.
+	Driver string
+	// IOMMUGroup is the group's name, a number; empty without an IOMMU.
+	IOMMUGroup string
+	// Parents are the bridges above the device, the root port first.
+	Parents []Address
+}
+
+// ReadDevice reads the device at an address. sysfs is the root, usually /sys.
+// The error is fs.ErrNotExist if there is no such device (any more).
+func ReadDevice(sysfs string, at Address) (Device, error) {
+	dir := filepath.Join(directory(sysfs), at.String())
+	d := Device{Address: at, NUMANode: -1}
+	vendor, err := number(dir, "vendor", 16)
+	if err != nil {
+		return Device{}, fmt.Errorf("PCI device %s: %w", at, err)
+	}
+	id, err := number(dir, "device", 16)
+	if err != nil {
+		return Device{}, fmt.Errorf("PCI device %s: %w", at, err)
+	}
+	class, err := number(dir, "class", 24)
+	if err != nil {
+		return Device{}, fmt.Errorf("PCI device %s: %w", at, err)
+	}
+	d.Vendor, d.ID, d.Class = uint16(vendor), uint16(id), uint32(class)
+	// What follows is missing on some kernels and machines, which is no error.
+	if node, err := text(dir, "numa_node"); err == nil {
+		if n, err := strconv.Atoi(node); err == nil && n >= 0 {
+			d.NUMANode = n
+		}
+	}
+	d.Driver = target(dir, "driver")
+	d.IOMMUGroup = target(dir, "iommu_group")
+	d.Parents = parents(dir)
+	return d, nil
+}
+
+// List reads all devices of a vendor, by address. If classes are given, only
+// devices of one of them: base class and subclass, such as 0x0302. The devices
+// that could be read come also with an error, which joins one for each device
+// that could not; one that went away meanwhile is no error.
+func List(sysfs string, vendor uint16, classes ...uint16) ([]Device, error) {
+	entries, err := os.ReadDir(directory(sysfs))
+	if err != nil {
+		return nil, fmt.Errorf("list PCI devices: %w", err)
+	}
+	var devices []Device
+	var failed []error
+	for _, entry := range entries {
+		at, err := ParseAddress(entry.Name())
+		if err != nil {
+			continue
+		}
+		// Most devices are another vendor's: no more than one file is read of them.
+		v, err := number(filepath.Join(directory(sysfs), entry.Name()), "vendor", 16)
+		if err == nil && uint16(v) != vendor {
+			continue
+		}
+		d, err := ReadDevice(sysfs, at)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			failed = append(failed, err)
+		case d.Vendor == vendor && (len(classes) == 0 || slices.Contains(classes, uint16(d.Class>>8))):
+			devices = append(devices, d)
+		}
+	}
+	slices.SortFunc(devices, func(a, b Device) int { return a.Address.Compare(b.Address) })
+	return devices, errors.Join(failed...)
+}
+
+func directory(sysfs string) string {
+	return filepath.Join(sysfs, "bus", "pci", "devices")
+}
+
+// parents are the PCI addresses on the device's path in /sys/devices, without
+// its own. A device that is there only as a directory has none.
+func parents(dir string) []Address {
+	path, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil
+	}
+	var above []Address
+	for part := range strings.SplitSeq(filepath.Dir(path), string(filepath.Separator)) {
+		if at, err := ParseAddress(part); err == nil {
+			above = append(above, at)
+		}
+	}
+	return above
+}
+
+func number(dir, file string, bits int) (uint64, error) {
+	s, err := text(dir, file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, bits)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q, want a hexadecimal number of %d bits", file, s, bits)
+	}
+	return n, nil
+}
+
+func text(dir, file string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	return strings.TrimSpace(string(b)), err
+}
+
+func target(dir, link string) string {
+	to, err := os.Readlink(filepath.Join(dir, link))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(to)
+}
