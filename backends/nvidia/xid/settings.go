@@ -1,0 +1,194 @@
+package xid
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// The environment variables of NVIDIA's device plugin that are understood.
+const (
+	EnvDisable = "DP_DISABLE_HEALTHCHECKS"
+	EnvEnable  = "DP_ENABLE_HEALTHCHECKS"
+)
+
+// settingsSource is the source of rows that settings overruled.
+const settingsSource = "settings"
+
+// Settings overrule the table. The zero value changes nothing.
+type Settings struct {
+	// Table, if given, takes the place of all built-in rows. Keys are XIDs.
+	Table map[string]Verdict `json:"table"`
+	// Rows are added, or take the place of rows of the same XID.
+	Rows map[string]Verdict `json:"rows"`
+	// Ignore are XIDs to ignore. One that is in Rows too is refused.
+	Ignore []uint64 `json:"ignore"`
+	// Unknown is the verdict on codes that are in no row; default reset.
+	Unknown Verdict `json:"unknown"`
+}
+
+// Environment is what the process's environment overrules: lists of XIDs with
+// commas, or "all" or "xids" for all of them.
+type Environment struct {
+	Disable string // of [EnvDisable]
+	Enable  string // of [EnvEnable]
+}
+
+// Table says what each XID means. It never changes.
+type Table struct {
+	rows    map[uint64]Row
+	unknown Row
+	off     bool
+}
+
+// New applies what overrules the built-in rows, the later over the earlier:
+// Settings.Table, [EnvDisable], [EnvEnable], Settings.Rows, Settings.Ignore. The
+// error is an [sdk.FieldErrors] whose paths begin with at, which may be empty.
+// A mistake in a variable has the variable's name as its field.
+func New(at string, s Settings, env Environment) (*Table, error) {
+	known, err := rows()
+	if err != nil {
+		return nil, err
+	}
+	var errs sdk.FieldErrors
+	t := &Table{rows: maps.Clone(known), unknown: Row{Verdict: Reset, Source: "unknown"}}
+	if s.Unknown != "" {
+		t.unknown.Verdict = s.Unknown
+	}
+	if s.Table != nil {
+		t.rows = map[uint64]Row{}
+		t.overrule(s.Table, known, field(at, "table"), &errs)
+	}
+	disable := parseList(EnvDisable, env.Disable, &errs)
+	enable := parseList(EnvEnable, env.Enable, &errs)
+	before := maps.Clone(t.rows)
+	t.disable(disable)
+	t.enable(enable, before)
+	t.overrule(s.Rows, known, field(at, "rows"), &errs)
+	ignored := map[string]Verdict{}
+	for _, code := range s.Ignore {
+		text := format(code)
+		if _, twice := s.Rows[text]; twice {
+			errs.Add(field(at, "ignore"), "XID %s is in rows too; keep it in one of the two", text)
+		}
+		ignored[text] = Ignore
+	}
+	t.overrule(ignored, known, field(at, "ignore"), &errs)
+	return t, errs.Err()
+}
+
+// overrule puts verdicts in place.
+func (t *Table) overrule(verdicts map[string]Verdict, known map[uint64]Row, at string, errs *sdk.FieldErrors) {
+	for _, text := range slices.Sorted(maps.Keys(verdicts)) {
+		code, err := parseXID(text)
+		if err != nil {
+			errs.Add(field(at, text), "%s", err)
+			continue
+		}
+		if verdicts[text] == "" {
+			errs.Add(field(at, text), "needs a verdict: ignore, application, reset, reboot or replace")
+			continue
+		}
+		t.rows[code] = Row{XID: code, Verdict: verdicts[text], Means: known[code].Means, Source: settingsSource}
+	}
+}
+
+// codes are those of an environment variable.
+type codes struct {
+	all  bool
+	list []uint64
+}
+
+// parseList reads a variable as NVIDIA's plugin does (lower and upper case,
+// spaces and empty places do not matter), but refuses what that drops silently.
+func parseList(name, text string, errs *sdk.FieldErrors) codes {
+	var c codes
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.ToLower(strings.TrimSpace(item))
+		switch item {
+		case "":
+		case "all", "xids":
+			c.all = true
+		default:
+			code, err := parseXID(item)
+			if err != nil {
+				errs.Add(name, `%s; or "all"`, err)
+				continue
+			}
+			c.list = append(c.list, code)
+		}
+	}
+	return c
+}
+
+func (t *Table) disable(c codes) {
+	if c.all {
+		t.off = true
+		for code, row := range t.rows {
+			t.rows[code] = Row{XID: code, Verdict: Ignore, Means: row.Means, Source: EnvDisable}
+		}
+		t.unknown = Row{Verdict: Ignore, Source: EnvDisable}
+	}
+	for _, code := range c.list {
+		t.rows[code] = Row{XID: code, Verdict: Ignore, Means: t.rows[code].Means, Source: EnvDisable}
+	}
+}
+
+// enable makes codes faults: of the kind that the table has for them, or else
+// such that a reset mends.
+func (t *Table) enable(c codes, before map[uint64]Row) {
+	fault := func(row Row) Row {
+		verdict := Reset
+		if row.Verdict.Fault() {
+			verdict = row.Verdict
+		}
+		return Row{XID: row.XID, Verdict: verdict, Means: row.Means, Source: EnvEnable}
+	}
+	if c.all {
+		t.off = false
+		t.rows = map[uint64]Row{}
+		for code, row := range before {
+			t.rows[code] = fault(row)
+		}
+		t.unknown = fault(t.unknown)
+	}
+	for _, code := range c.list {
+		row := before[code]
+		row.XID = code
+		t.rows[code] = fault(row)
+	}
+}
+
+// Lookup is what is known of a code.
+func (t *Table) Lookup(code uint64) Row {
+	if row, ok := t.rows[code]; ok {
+		return row
+	}
+	row := t.unknown
+	row.XID = code
+	return row
+}
+
+// Rows are all rows, by XID.
+func (t *Table) Rows() []Row {
+	out := make([]Row, 0, len(t.rows))
+	for _, code := range slices.Sorted(maps.Keys(t.rows)) {
+		out = append(out, t.rows[code])
+	}
+	return out
+}
+
+// Off says that all checks were switched off by [EnvDisable]: what the driver
+// says by itself is no fault then either, and only codes that were switched on
+// again are.
+func (t *Table) Off() bool { return t.off }
+
+// field appends a name to a path.
+func field(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
