@@ -61,8 +61,8 @@ type GPU struct {
 	// Condition is what the GPU says of itself.
 	Condition Condition
 	// Err is why the GPU could not be read as a whole: see [ErrLost],
-	// [ErrNoAnswer], [ErrReset]. What was known from earlier is still there;
-	// Instances and Condition are then those of the last good reading.
+	// [ErrNoAnswer], [ErrReset], [ErrFailed]. What was read before, since the
+	// driver was opened, is still there, but for Condition: that is always new.
 	Err error
 }
 
@@ -212,9 +212,9 @@ type Event struct {
 	Err error
 }
 
-// Telemetry is what was measured on one GPU.
+// Telemetry is what was measured on one GPU or MIG device.
 type Telemetry struct {
-	// GPU is the UUID.
+	// GPU is the UUID of the GPU, or of a MIG device.
 	GPU string
 	// Values are those that the GPU has, in a stable order.
 	Values []Value

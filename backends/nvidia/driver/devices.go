@@ -1,0 +1,176 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// eventSet is a set of events of the library. It is freed when it is not needed
+// any more and no call that was given it is in the driver.
+type eventSet struct {
+	nvml.EventSet
+	s *session
+
+	mu      sync.Mutex
+	users   int
+	dropped bool
+	gpus    map[nvml.Device]GPU // whose events are in it
+}
+
+// use runs f with the set, unless it was dropped.
+func (set *eventSet) use(f func() error) error {
+	set.mu.Lock()
+	if set.dropped {
+		set.mu.Unlock()
+		return ErrClosed
+	}
+	set.users++
+	set.mu.Unlock()
+	defer set.leave()
+	return f()
+}
+
+func (set *eventSet) leave() {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.users--
+	set.freeIfUnused()
+}
+
+func (set *eventSet) drop() {
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	set.dropped = true
+	set.freeIfUnused()
+}
+
+func (set *eventSet) freeIfUnused() {
+	if set.dropped && set.users == 0 && set.s.has("nvmlEventSetFree") {
+		_ = set.Free()
+	}
+}
+
+// deviceEvents are the events of all GPUs, as a source of a stream.
+type deviceEvents struct {
+	d   *Driver
+	s   *session
+	e   *Stream
+	set *eventSet
+}
+
+// renew takes a new set of those GPUs that answer: one that is lost makes a wait
+// for all of them fail.
+func (w *deviceEvents) renew(ctx context.Context) error {
+	created, err := within(ctx, w.d, w.s, w.d.system, "nvmlEventSetCreate", func() outcome[nvml.EventSet] {
+		for _, function := range []string{"nvmlEventSetCreate", "nvmlEventSetWait", "nvmlDeviceRegisterEvents"} {
+			if !w.s.has(function) {
+				return outcome[nvml.EventSet]{err: fmt.Errorf("%s: %w by the library", function, ErrNotSupported)}
+			}
+		}
+		set, ret := w.s.lib.EventSetCreate()
+		return outcome[nvml.EventSet]{set, failure("nvmlEventSetCreate", ret)}
+	})
+	if err = errors.Join(err, created.err); err != nil {
+		return err
+	}
+	w.free()
+	w.set = &eventSet{EventSet: created.value, s: w.s, gpus: map[nvml.Device]GPU{}}
+	gpus := w.s.identities()
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	unheard := map[string]error{}
+	for index, g := range gpus {
+		all.Go(func() {
+			set := w.set
+			failed, err := within(ctx, w.d, w.s, w.d.lane(index), fmt.Sprintf("events of GPU %d", index),
+				func() error { return set.use(func() error { return set.register(g) }) })
+			if err = errors.Join(err, failed); err != nil {
+				mu.Lock()
+				unheard[g.UUID] = err
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	w.e.mu.Lock()
+	w.e.unheard = unheard
+	w.e.mu.Unlock()
+	return nil
+}
+
+// register asks one GPU for those of its events that are wanted. In its lane.
+func (set *eventSet) register(g GPU) error {
+	r := &reader{s: set.s}
+	device, ok := r.handle(g.Index)
+	if !ok {
+		return r.err
+	}
+	var wanted, supported uint64
+	for t := range eventTypes {
+		wanted |= t
+	}
+	r.call("nvmlDeviceGetSupportedEventTypes", func() (ret nvml.Return) {
+		supported, ret = device.GetSupportedEventTypes()
+		return ret
+	})
+	if r.err != nil {
+		return r.err
+	}
+	if wanted&supported == 0 {
+		return fmt.Errorf("nvmlDeviceGetSupportedEventTypes: %w: the GPU has no events", ErrNotSupported)
+	}
+	set.mu.Lock()
+	set.gpus[device] = g
+	set.mu.Unlock()
+	return failure("nvmlDeviceRegisterEvents", device.RegisterEvents(wanted&supported, set.EventSet))
+}
+
+func (w *deviceEvents) wait() ([]Event, error) {
+	data, ret := w.set.Wait(uint32(waitTime.Milliseconds()))
+	switch ret {
+	case nvml.SUCCESS:
+	case nvml.ERROR_TIMEOUT:
+		return nil, nil
+	default:
+		return nil, failure("nvmlEventSetWait", ret)
+	}
+	event := Event{Type: eventTypes[data.EventType], GPUInstance: data.GpuInstanceId, ComputeInstance: data.ComputeInstanceId}
+	if event.Type == "" { // not asked for
+		return nil, nil
+	}
+	if event.Type == EventXID {
+		event.XID = data.EventData
+	} else {
+		event.Data = data.EventData
+	}
+	event.GPU, event.PCIBusID = w.set.whose(data.Device)
+	return []Event{event}, nil
+}
+
+// whose says which GPU a handle stands for: known from registration, since a GPU
+// in trouble may not answer any more.
+func (set *eventSet) whose(device nvml.Device) (uuid, bus string) {
+	set.mu.Lock()
+	g, ok := set.gpus[device]
+	set.mu.Unlock()
+	if ok || device == nil {
+		return g.UUID, g.PCIBusID
+	}
+	r := &reader{s: set.s}
+	r.call("nvmlDeviceGetUUID", func() (ret nvml.Return) {
+		uuid, ret = device.GetUUID()
+		return ret
+	})
+	return uuid, ""
+}
+
+func (w *deviceEvents) free() {
+	if w.set != nil {
+		w.set.drop()
+		w.set = nil
+	}
+}

@@ -1,0 +1,200 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+const (
+	// waitTime is how long one wait for events lasts at most. Closing a stream
+	// takes as long.
+	waitTime = time.Second
+	// A wait that fails is tried again after retryFirst, later ever more rarely.
+	retryFirst, retryLast = 100 * time.Millisecond, 30 * time.Second
+	// backlog is how many events wait for a slow reader.
+	backlog = 256
+)
+
+// eventTypes are the events that are asked for. Single-bit ECC errors, clocks and
+// power states are no concern of health.
+var eventTypes = map[uint64]EventType{
+	nvml.EventTypeXidCriticalError:      EventXID,
+	nvml.EventTypeDoubleBitEccError:     EventECC,
+	nvml.EventTypeDramRetirementEvent:   EventRetirement,
+	nvml.EventTypeDramRetirementFailure: EventRetirementFailed,
+	nvml.EventTypeNonFatalPoisonError:   EventPoison,
+	nvml.EventTypeFatalPoisonError:      EventFatalPoison,
+	nvml.EventTypeGpuUnavailableError:   EventUnavailable,
+	nvml.EventTypeGpuRecoveryAction:     EventRecovery,
+}
+
+// Stream gives events as they happen, until it is closed.
+type Stream struct {
+	events chan Event
+	stop   context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	missed  uint64 // events that were dropped and not told yet
+	unheard map[string]error
+}
+
+// Unheard are the GPUs that give no events now, by UUID, and why:
+// ErrNotSupported means that their health has to be asked for. It may be another
+// after EventBroken and EventMended.
+func (e *Stream) Unheard() map[string]error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.unheard)
+}
+
+// Events is closed when the stream ends, which only Close brings about.
+func (e *Stream) Events() <-chan Event { return e.events }
+
+// Close ends the stream. It takes up to a second, and ErrNoAnswer if the wait
+// hangs in the driver.
+func (e *Stream) Close(ctx context.Context) error {
+	e.stop()
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("nvmlEventSetWait: %w", ErrNoAnswer)
+	}
+}
+
+// Listen begins to listen to all GPUs that have been read by a snapshot, and to
+// the system where the library can. Events from before are lost. There should be
+// one stream; after a change of the set of GPUs take a new one.
+func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
+	s := d.current()
+	if s == nil {
+		return nil, ErrClosed
+	}
+	background, stop := context.WithCancel(context.Background())
+	e := &Stream{events: make(chan Event, backlog), stop: stop, done: make(chan struct{})}
+	gpus := &deviceEvents{d: d, s: s, e: e}
+	if err := gpus.renew(ctx); err != nil {
+		stop()
+		return nil, fmt.Errorf("listen to events: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.session != s {
+		stop()
+		return nil, ErrClosed // the set goes with the library
+	}
+	d.streams[e] = struct{}{}
+	var waits sync.WaitGroup
+	waits.Go(func() { e.loop(background, gpus, true) })
+	waits.Go(func() { e.listenSystem(background, s) })
+	go func() {
+		waits.Wait()
+		d.mu.Lock()
+		delete(d.streams, e)
+		d.mu.Unlock()
+		close(e.events)
+		close(e.done)
+	}()
+	return e, nil
+}
+
+// source is something that can be waited for.
+type source interface {
+	// wait waits up to waitTime for events. None is no error.
+	wait() ([]Event, error)
+	// renew is called before the next wait after one that failed.
+	renew(ctx context.Context) error
+	free()
+}
+
+// loop hands on what a source says until ctx ends. A source that fails is renewed
+// and asked again ever more rarely; tell says whether that is told, and that it
+// works again.
+// One that returns at once without an event, or faster than the reader reads, is
+// slowed down.
+func (e *Stream) loop(ctx context.Context, from source, tell bool) {
+	defer from.free()
+	retry := time.Duration(0)
+	for ctx.Err() == nil {
+		start := time.Now()
+		events, err := from.wait()
+		switch {
+		case err != nil && retry == 0:
+			if tell {
+				e.put(Event{Type: EventBroken, Err: err, GPUInstance: Whole, ComputeInstance: Whole})
+			}
+			retry = retryFirst
+		case err != nil:
+			retry = min(2*retry, retryLast)
+		case retry != 0:
+			if tell {
+				e.put(Event{Type: EventMended, GPUInstance: Whole, ComputeInstance: Whole})
+			}
+			retry = 0
+		}
+		for _, event := range events {
+			e.put(event)
+		}
+		switch {
+		case retry != 0:
+			pause(ctx, retry/2+rand.N(retry/2))
+			// If it cannot be renewed, the next wait says so.
+			_ = from.renew(ctx)
+		case !e.tellMissed() || len(events) == 0 && time.Since(start) < waitTime/10:
+			pause(ctx, retryFirst)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// put hands an event to the reader without waiting for it. Once one was dropped,
+// none follows before the reader was told.
+func (e *Stream) put(event Event) {
+	event.Time = time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.told() {
+		select {
+		case e.events <- event:
+			return
+		default:
+		}
+	}
+	e.missed++
+}
+
+func (e *Stream) tellMissed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.told()
+}
+
+// told tells how many events were dropped, if any, and if there is room.
+func (e *Stream) told() bool {
+	if e.missed == 0 {
+		return true
+	}
+	select {
+	case e.events <- Event{Type: EventMissed, Time: time.Now(), Data: e.missed,
+		GPUInstance: Whole, ComputeInstance: Whole}:
+		e.missed = 0
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,217 @@
+package driver
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// architectures are NVML's numbers of those with GPUs.
+var architectures = map[nvml.DeviceArchitecture]string{
+	nvml.DEVICE_ARCH_KEPLER:    "kepler",
+	nvml.DEVICE_ARCH_MAXWELL:   "maxwell",
+	nvml.DEVICE_ARCH_PASCAL:    "pascal",
+	nvml.DEVICE_ARCH_VOLTA:     "volta",
+	nvml.DEVICE_ARCH_TURING:    "turing",
+	nvml.DEVICE_ARCH_AMPERE:    "ampere",
+	nvml.DEVICE_ARCH_ADA:       "ada",
+	nvml.DEVICE_ARCH_HOPPER:    "hopper",
+	nvml.DEVICE_ARCH_BLACKWELL: "blackwell",
+	nvml.DEVICE_ARCH_RUBIN:     "rubin",
+}
+
+// readGPU reads all of one GPU. In the GPU's lane.
+func (s *session) readGPU(index int) GPU {
+	r := &reader{s: s}
+	g := GPU{Index: index, Minor: -1}
+	if device, ok := r.handle(index); ok {
+		r.identity(device, &g)
+		r.attributes(device, &g)
+		g.Condition = r.condition(device)
+		r.mig(device, &g)
+	}
+	g.Err = r.err
+	return g
+}
+
+func (r *reader) identity(device nvml.Device, g *GPU) {
+	r.call("nvmlDeviceGetPciInfo", func() nvml.Return {
+		info, ret := device.GetPciInfo()
+		if ret == nvml.SUCCESS {
+			g.PCIBusID = busID(info)
+		}
+		return ret
+	})
+	if !r.call("nvmlDeviceGetUUID", func() (ret nvml.Return) {
+		g.UUID, ret = device.GetUUID()
+		return ret
+	}) && r.err == nil || r.err == nil && g.UUID == "" {
+		r.fail(fmt.Errorf("nvmlDeviceGetUUID: %w: the GPU has no UUID", ErrFailed))
+	}
+	r.call("nvmlDeviceGetName", func() (ret nvml.Return) {
+		g.Name, ret = device.GetName()
+		return ret
+	})
+	r.call("nvmlDeviceGetMinorNumber", func() nvml.Return {
+		minor, ret := device.GetMinorNumber()
+		if ret == nvml.SUCCESS && minor >= 0 {
+			g.Minor = minor
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetSerial", func() nvml.Return {
+		serial, ret := device.GetSerial()
+		if ret == nvml.SUCCESS && serial != "0" { // what boards without one say
+			g.Serial = serial
+		}
+		return ret
+	})
+}
+
+func (r *reader) attributes(device nvml.Device, g *GPU) {
+	r.call("nvmlDeviceGetArchitecture", func() nvml.Return {
+		architecture, ret := device.GetArchitecture()
+		g.Architecture = architectures[architecture]
+		return ret
+	})
+	r.call("nvmlDeviceGetCudaComputeCapability", func() nvml.Return {
+		major, minor, ret := device.GetCudaComputeCapability()
+		if ret == nvml.SUCCESS {
+			g.ComputeMajor, g.ComputeMinor = major, minor
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetMemoryInfo", func() nvml.Return {
+		memory, ret := device.GetMemoryInfo()
+		if ret == nvml.SUCCESS {
+			g.MemoryBytes = memory.Total
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetPowerManagementLimit", func() nvml.Return {
+		milliwatts, ret := device.GetPowerManagementLimit()
+		if ret == nvml.SUCCESS {
+			g.PowerLimitWatts = milliwatts / 1000
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetGpuFabricInfo", func() nvml.Return {
+		info, ret := device.GetGpuFabricInfo()
+		if ret == nvml.SUCCESS {
+			g.Fabric = fabric(info)
+		}
+		return ret
+	})
+}
+
+func fabric(info nvml.GpuFabricInfo) *Fabric {
+	f := &Fabric{Clique: info.CliqueId}
+	switch info.State {
+	case nvml.GPU_FABRIC_STATE_NOT_STARTED:
+		f.State = "not-started"
+	case nvml.GPU_FABRIC_STATE_IN_PROGRESS:
+		f.State = "in-progress"
+	case nvml.GPU_FABRIC_STATE_COMPLETED:
+		f.State = "completed"
+		f.Err = failure("nvmlDeviceGetGpuFabricInfo", nvml.Return(info.Status))
+	default:
+		return nil
+	}
+	if u := info.ClusterUuid; u != [16]uint8{} {
+		f.ClusterUUID = fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+	}
+	return f
+}
+
+// busID is the PCI bus ID as sysfs writes it; empty if the driver says nothing
+// of use. Old drivers know only the legacy form with four digits of domain.
+func busID(info nvml.PciInfo) string {
+	for _, text := range []string{chars(info.BusId[:]), chars(info.BusIdLegacy[:])} {
+		if at, err := pci.ParseAddress(text); err == nil {
+			return at.String()
+		}
+	}
+	return ""
+}
+
+// chars is a C string.
+func chars(c []int8) string {
+	b := make([]byte, len(c))
+	for i, v := range c {
+		b[i] = byte(v)
+	}
+	if end := bytes.IndexByte(b, 0); end >= 0 {
+		b = b[:end]
+	}
+	return string(b)
+}
+
+func (r *reader) condition(device nvml.Device) Condition {
+	var c Condition
+	if values, ok := r.fields(device, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION); ok {
+		if v, ok := values[nvml.FI_DEV_GET_GPU_RECOVERY_ACTION]; ok {
+			c.Recovery = new(RecoveryAction(v))
+		}
+	}
+	r.call("nvmlDeviceGetTotalEccErrors", func() nvml.Return {
+		n, ret := device.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+		if ret == nvml.SUCCESS {
+			c.ECCUncorrected = &n
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetRemappedRows", func() nvml.Return {
+		_, _, pending, failed, ret := device.GetRemappedRows()
+		if ret == nvml.SUCCESS {
+			c.RemapPending, c.RemapFailed = &pending, &failed
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetRetiredPagesPendingStatus", func() nvml.Return {
+		pending, ret := device.GetRetiredPagesPendingStatus()
+		if ret == nvml.SUCCESS {
+			c.RetiredPending = new(pending == nvml.FEATURE_ENABLED)
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetRepairStatus", func() nvml.Return {
+		status, ret := device.GetRepairStatus()
+		if ret == nvml.SUCCESS {
+			c.RepairPending = new(status.BChannelRepairPending != 0 || status.BTpcRepairPending != 0)
+		}
+		return ret
+	})
+	r.call("nvmlDeviceGetUnrepairableMemoryFlag_v1", func() nvml.Return {
+		status, ret := device.GetUnrepairableMemoryFlag_v1()
+		if ret == nvml.SUCCESS {
+			c.Unrepairable = new(status.BUnrepairableMemory != 0)
+		}
+		return ret
+	})
+	return c
+}
+
+// fields reads several field values with one call. The map lacks those that the
+// GPU does not have.
+func (r *reader) fields(device nvml.Device, ids ...uint32) (map[uint32]float64, bool) {
+	asked := make([]nvml.FieldValue, len(ids))
+	for i, id := range ids {
+		asked[i].FieldId = id
+	}
+	if !r.call("nvmlDeviceGetFieldValues", func() nvml.Return { return device.GetFieldValues(asked) }) {
+		return nil, false
+	}
+	values := make(map[uint32]float64, len(ids))
+	for _, v := range asked {
+		ret := nvml.Return(v.NvmlReturn)
+		if n, ok := number(v); ok && ret == nvml.SUCCESS {
+			values[v.FieldId] = n
+		} else if err := failure("nvmlDeviceGetFieldValues", ret); err != nil && fatal(err) {
+			r.fail(err)
+		}
+	}
+	return values, true
+}

@@ -1,0 +1,113 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// lane lets one call at a time into the driver: one lane for each GPU, one for
+// the system as a whole. A call that overruns its time keeps the lane, one
+// goroutine and its thread until it returns; whoever asks meanwhile is refused
+// at once.
+//
+//	free --ask--> busy --return--> free
+//	              busy --time is up--> late --return--> free
+type lane struct {
+	slot chan struct{}
+
+	mu   sync.Mutex
+	call uint64    // counts the calls
+	late string    // what hangs; empty if nothing does
+	from time.Time // since when
+}
+
+func newLane() *lane { return &lane{slot: make(chan struct{}, 1)} }
+
+// ask runs f in the lane and waits for its result no longer than limit. A result
+// that comes later is dropped, so f must give it by value alone. The error is
+// ErrNoAnswer, or that of ctx.
+func ask[T any](ctx context.Context, l *lane, limit time.Duration, what string, f func() T) (T, error) {
+	var none T
+	if err := l.hangs(); err != nil {
+		return none, err
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case l.slot <- struct{}{}:
+	case <-ctx.Done():
+		return none, fmt.Errorf("%s: %w", what, ctx.Err())
+	case <-timer.C:
+		return none, &CallError{Call: what, Reason: fmt.Errorf("%w within %v, another call is still busy", ErrNoAnswer, limit)}
+	}
+	l.mu.Lock()
+	l.call++
+	call, start := l.call, time.Now()
+	l.mu.Unlock()
+	result := make(chan T, 1)
+	go func() {
+		defer l.done()
+		result <- f()
+	}()
+	select {
+	case v := <-result:
+		return v, nil
+	case <-ctx.Done():
+		return none, fmt.Errorf("%s: %w", what, ctx.Err())
+	case <-timer.C:
+	}
+	if l.overran(call, what, start) {
+		return none, &CallError{Call: what, Reason: fmt.Errorf("%w within %v", ErrNoAnswer, limit)}
+	}
+	return <-result, nil // it came at the last moment
+}
+
+// done frees the lane. The call counter moves on so that nobody takes a call
+// that has returned for one that hangs.
+func (l *lane) done() {
+	l.mu.Lock()
+	l.call++
+	l.late = ""
+	l.mu.Unlock()
+	<-l.slot
+}
+
+// overran marks a call as late, unless it has returned.
+func (l *lane) overran(call uint64, what string, start time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.call != call {
+		return false
+	}
+	l.late, l.from = what, start
+	return true
+}
+
+// hangs is nil unless a call is late.
+func (l *lane) hangs() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late == "" {
+		return nil
+	}
+	return &CallError{Call: l.late, Reason: fmt.Errorf("%w since %s: a call hangs in the driver", ErrNoAnswer,
+		l.from.UTC().Format(time.RFC3339))}
+}
+
+// drain waits until no call is in the lane and keeps it; open lets calls in
+// again.
+func (l *lane) drain(ctx context.Context) error {
+	select {
+	case l.slot <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		if err := l.hangs(); err != nil {
+			return err
+		}
+		return ctx.Err()
+	}
+}
+
+func (l *lane) open() { <-l.slot }

@@ -1,0 +1,128 @@
+package driver
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// maxInstances bounds what a library may say that a GPU has.
+const maxInstances = 64
+
+// mig reads the MIG mode and, in that mode, the MIG devices.
+func (r *reader) mig(device nvml.Device, g *GPU) {
+	r.call("nvmlDeviceGetMigMode", func() nvml.Return {
+		mode, pending, ret := device.GetMigMode()
+		if ret == nvml.SUCCESS {
+			g.MIGCapable = true
+			g.MIGEnabled = mode == nvml.DEVICE_MIG_ENABLE
+			g.MIGPending = pending == nvml.DEVICE_MIG_ENABLE
+		}
+		return ret
+	})
+	if !g.MIGEnabled {
+		return
+	}
+	count := 0
+	r.call("nvmlDeviceGetMaxMigDeviceCount", func() (ret nvml.Return) {
+		count, ret = device.GetMaxMigDeviceCount()
+		return ret
+	})
+	for i := range min(count, maxInstances) {
+		if instance, ok := r.instance(device, i, g.MemoryBytes); ok {
+			g.Instances = append(g.Instances, instance)
+		}
+	}
+	slices.SortFunc(g.Instances, func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), cmp.Compare(a.ComputeInstance, b.ComputeInstance))
+	})
+}
+
+// instance reads the MIG device in one of a GPU's places, which may be empty.
+// What goes wrong with it alone stays with it; what ends the GPU goes to r.
+func (r *reader) instance(gpu nvml.Device, place int, memory uint64) (Instance, bool) {
+	var device nvml.Device
+	if !r.call("nvmlDeviceGetMigDeviceHandleByIndex", func() (ret nvml.Return) {
+		device, ret = gpu.GetMigDeviceHandleByIndex(place)
+		if ret == nvml.ERROR_INVALID_ARGUMENT { // some drivers' words for an empty place
+			ret = nvml.ERROR_NOT_FOUND
+		}
+		return ret
+	}) {
+		return Instance{}, false
+	}
+	own := &reader{s: r.s}
+	i := own.readInstance(device, memory)
+	if own.end {
+		r.fail(own.err)
+	}
+	if i.UUID == "" { // it was destroyed meanwhile, or cannot be named
+		if own.err != nil {
+			r.fail(fmt.Errorf("MIG device %d: %w", place, own.err))
+		}
+		return Instance{}, false
+	}
+	i.Err = own.err
+	return i, true
+}
+
+func (r *reader) readInstance(device nvml.Device, memory uint64) Instance {
+	var i Instance
+	r.call("nvmlDeviceGetUUID", func() (ret nvml.Return) {
+		i.UUID, ret = device.GetUUID()
+		return ret
+	})
+	r.call("nvmlDeviceGetGpuInstanceId", func() nvml.Return {
+		id, ret := device.GetGpuInstanceId()
+		i.GPUInstance = uint32(id)
+		return ret
+	})
+	r.call("nvmlDeviceGetComputeInstanceId", func() nvml.Return {
+		id, ret := device.GetComputeInstanceId()
+		i.ComputeInstance = uint32(id)
+		return ret
+	})
+	r.call("nvmlDeviceGetAttributes", func() nvml.Return {
+		a, ret := device.GetAttributes()
+		if ret != nvml.SUCCESS {
+			return ret
+		}
+		i.MemoryBytes = a.MemorySizeMB << 20
+		i.GPUSlices, i.ComputeSlices = a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount
+		i.Multiprocessors, i.CopyEngines = a.MultiprocessorCount, a.SharedCopyEngineCount
+		i.Decoders, i.Encoders = a.SharedDecoderCount, a.SharedEncoderCount
+		i.JPEGEngines, i.OFAEngines = a.SharedJpegCount, a.SharedOfaCount
+		return ret
+	})
+	name := ""
+	r.call("nvmlDeviceGetName", func() (ret nvml.Return) {
+		name, ret = device.GetName()
+		return ret
+	})
+	i.Profile = profile(name, i, memory)
+	return i
+}
+
+// profile is NVIDIA's name of a MIG device's kind. The driver has it in the
+// device's name, "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; only that tells profiles of
+// one size apart ("+me"). Without it, it is made as the driver makes it: slices,
+// and memory in eighths of the GPU's.
+func profile(name string, i Instance, gpuMemory uint64) string {
+	if _, after, ok := strings.Cut(name, " MIG "); ok && after != "" && !strings.Contains(after, " ") {
+		return after
+	}
+	if i.GPUSlices == 0 || gpuMemory == 0 {
+		return ""
+	}
+	const gib = 1 << 30
+	eighths := math.Ceil(float64(i.MemoryBytes) / float64(gpuMemory) * 8)
+	size := math.Round(eighths / 8 * math.Ceil(float64(gpuMemory)/gib))
+	if i.ComputeSlices != 0 && i.ComputeSlices != i.GPUSlices {
+		return fmt.Sprintf("%dc.%dg.%.0fgb", i.ComputeSlices, i.GPUSlices, size)
+	}
+	return fmt.Sprintf("%dg.%.0fgb", i.GPUSlices, size)
+}

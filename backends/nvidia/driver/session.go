@@ -1,0 +1,167 @@
+package driver
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// maxGPUs bounds what a library may say that it counts.
+const maxGPUs = 256
+
+// session is the driver between Open and Close.
+type session struct {
+	lib     nvml.Interface
+	module  []byte // what procfs said of the kernel module
+	symbols sync.Map
+
+	driverVersion, cudaVersion string
+
+	mu    sync.Mutex
+	known map[int]GPU // what was last read of each GPU with a UUID, by index
+	links linkCache
+}
+
+// newer are the functions that go-nvml replaces by newer versions of themselves
+// where the library has them.
+var newer = map[string][]string{
+	"nvmlDeviceGetPciInfo":                 {"_v2", "_v3"},
+	"nvmlDeviceGetCount":                   {"_v2"},
+	"nvmlDeviceGetHandleByIndex":           {"_v2"},
+	"nvmlDeviceGetNvLinkRemotePciInfo":     {"_v2"},
+	"nvmlEventSetWait":                     {"_v2"},
+	"nvmlDeviceGetAttributes":              {"_v2"},
+	"nvmlDeviceGetComputeRunningProcesses": {"_v2", "_v3"},
+}
+
+// has says whether the library has a function. Calling one that it lacks ends
+// the process.
+func (s *session) has(function string) bool {
+	if known, ok := s.symbols.Load(function); ok {
+		return known.(bool)
+	}
+	found := s.lib.Extensions().LookupSymbol(function) == nil
+	for _, version := range newer[function] {
+		found = found || s.lib.Extensions().LookupSymbol(function+version) == nil
+	}
+	s.symbols.Store(function, found)
+	return found
+}
+
+// readVersions reads what is the same for all GPUs. In the system lane.
+func (s *session) readVersions() error {
+	r := reader{s: s}
+	r.call("nvmlSystemGetDriverVersion", func() (ret nvml.Return) {
+		s.driverVersion, ret = s.lib.SystemGetDriverVersion()
+		return ret
+	})
+	r.call("nvmlSystemGetCudaDriverVersion", func() nvml.Return {
+		v, ret := s.lib.SystemGetCudaDriverVersion()
+		if ret == nvml.SUCCESS && v > 0 {
+			s.cudaVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+		}
+		return ret
+	})
+	return r.err
+}
+
+// count is the number of GPUs. In the system lane.
+func (s *session) count() (int, error) {
+	r := reader{s: s}
+	n := 0
+	r.call("nvmlDeviceGetCount", func() (ret nvml.Return) {
+		n, ret = s.lib.DeviceGetCount()
+		return ret
+	})
+	if n < 0 || n > maxGPUs {
+		return 0, fmt.Errorf("nvmlDeviceGetCount: %w: it counts %d GPUs", ErrFailed, n)
+	}
+	return n, r.err
+}
+
+// remember keeps what was read of a GPU, and gives a GPU that could not be read
+// as a whole what is known from earlier.
+func (s *session) remember(g GPU) GPU {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	earlier, ok := s.known[g.Index]
+	if g.Err != nil && ok && (g.UUID == "" || g.UUID == earlier.UUID) {
+		g = fill(g, earlier)
+	}
+	if g.UUID != "" {
+		if s.known == nil {
+			s.known = map[int]GPU{}
+		}
+		s.known[g.Index] = g
+	}
+	return g
+}
+
+// fill fills the gaps of a reading. The condition is left alone: an earlier one
+// would be no evidence.
+func fill(g, earlier GPU) GPU {
+	g.UUID = cmp.Or(g.UUID, earlier.UUID)
+	g.PCIBusID = cmp.Or(g.PCIBusID, earlier.PCIBusID)
+	g.Name = cmp.Or(g.Name, earlier.Name)
+	g.Architecture = cmp.Or(g.Architecture, earlier.Architecture)
+	g.Serial = cmp.Or(g.Serial, earlier.Serial)
+	if g.ComputeMajor == 0 {
+		g.ComputeMajor, g.ComputeMinor = earlier.ComputeMajor, earlier.ComputeMinor
+	}
+	if g.Minor < 0 {
+		g.Minor = earlier.Minor
+	}
+	g.MemoryBytes = cmp.Or(g.MemoryBytes, earlier.MemoryBytes)
+	g.PowerLimitWatts = cmp.Or(g.PowerLimitWatts, earlier.PowerLimitWatts)
+	g.Fabric = cmp.Or(g.Fabric, earlier.Fabric)
+	if !g.MIGCapable {
+		g.MIGCapable, g.MIGEnabled, g.MIGPending = earlier.MIGCapable, earlier.MIGEnabled, earlier.MIGPending
+	}
+	if g.MIGEnabled && len(g.Instances) < len(earlier.Instances) {
+		g.Instances = earlier.Instances
+	}
+	return g
+}
+
+// identities are the GPUs that were ever read, by index.
+func (s *session) identities() map[int]GPU {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.known)
+}
+
+// reader makes calls on one thing and collects what went wrong.
+type reader struct {
+	s   *session
+	err error // the first that was no mere absence
+	end bool  // further calls are pointless
+}
+
+// call makes one call, if the library has the function, and says whether it
+// succeeded. What is not supported is no error.
+func (r *reader) call(function string, f func() nvml.Return) bool {
+	if r.end || !r.s.has(function) {
+		return false
+	}
+	ret := f()
+	if ret == nvml.SUCCESS {
+		return true
+	}
+	if absent(ret) {
+		return false
+	}
+	r.fail(failure(function, ret))
+	return false
+}
+
+// fail keeps the gravest error: one that ends the reading over any other.
+func (r *reader) fail(err error) {
+	end := fatal(err)
+	if r.err == nil || end && !r.end {
+		r.err = err
+	}
+	r.end = r.end || end
+}

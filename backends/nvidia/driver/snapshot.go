@@ -1,0 +1,81 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Snapshot reads all GPUs, side by side. An error means that nothing can be said
+// of any of them: ErrClosed, ErrDriverGone (close, and open again), ErrNoAnswer,
+// or that of ctx. What concerns one GPU is in its Err. It takes no longer than
+// three times the timeout of the options.
+func (d *Driver) Snapshot(ctx context.Context) (Snapshot, error) {
+	s := d.current()
+	if s == nil {
+		return Snapshot{}, ErrClosed
+	}
+	if err := d.vanished(s); err != nil {
+		return Snapshot{}, err
+	}
+	n, err := within(ctx, d, s, d.system, "nvmlDeviceGetCount", func() outcome[int] {
+		n, err := s.count()
+		return outcome[int]{n, err}
+	})
+	if err = errors.Join(err, n.err); err != nil {
+		return Snapshot{}, system(err)
+	}
+	snapshot := Snapshot{DriverVersion: s.driverVersion, CUDAVersion: s.cudaVersion, GPUs: make([]GPU, n.value)}
+	each(n.value, func(i int) {
+		g, err := within(ctx, d, s, d.lane(i), fmt.Sprintf("GPU %d", i), func() GPU { return s.readGPU(i) })
+		if err != nil {
+			g = GPU{Index: i, Minor: -1, Err: err}
+		}
+		snapshot.GPUs[i] = s.remember(g)
+	})
+	if ctx.Err() != nil {
+		return Snapshot{}, fmt.Errorf("read the GPUs: %w", ctx.Err())
+	}
+	for _, g := range snapshot.GPUs {
+		if gone(g.Err) {
+			return Snapshot{}, system(g.Err)
+		}
+	}
+	snapshot.Links = d.readLinks(ctx, s, snapshot.GPUs)
+	return snapshot, nil
+}
+
+// system tells an error of the whole driver: one that cannot be used any more
+// has gone, whatever words it has for that.
+func system(err error) error {
+	if gone(err) && !errors.Is(err, ErrDriverGone) {
+		return fmt.Errorf("%w: %w", ErrDriverGone, err)
+	}
+	return err
+}
+
+// each calls f for 0 to n-1 side by side, and waits for all.
+func each(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
+}
+
+// handle is NVML's of a GPU; it attaches the GPU, which may take a second.
+func (r *reader) handle(index int) (nvml.Device, bool) {
+	var device nvml.Device
+	ok := r.call("nvmlDeviceGetHandleByIndex", func() (ret nvml.Return) {
+		device, ret = r.s.lib.DeviceGetHandleByIndex(index)
+		// Without a handle there is no GPU: never mere absence.
+		if absent(ret) {
+			r.fail(failure("nvmlDeviceGetHandleByIndex", ret))
+		}
+		return ret
+	})
+	return device, ok
+}
