@@ -84,7 +84,7 @@ func (g *GPU) serveEvents() {
 		return get(g, "nvmlDeviceGetSupportedEventTypes", func() uint64 { return nvml.EventTypeAll })
 	}
 	g.RegisterEventsFunc = func(wanted uint64, to nvml.EventSet) nvml.Return {
-		set := to.(*eventSet) //nolint:errcheck // a test's own
+		set := to.(*eventSet)
 		if ret := g.l.enter(g.index, "nvmlDeviceRegisterEvents"); ret != nvml.SUCCESS {
 			return ret
 		}

@@ -44,7 +44,7 @@ type link struct {
 
 func newGPU(l *Library, index int) *GPU {
 	g := &GPU{
-		Device: l.Devices[index].(*server.Device), //nolint:errcheck // the server makes no others
+		Device: l.Devices[index].(*server.Device),
 		l:      l, index: index,
 		busID:  fmt.Sprintf("00000000:%02X:00.0", 0x10*(index+1)),
 		fields: map[uint32]uint64{},

@@ -57,7 +57,7 @@ func (g *GPU) serveLinks() {
 	// Four GPUs a socket, two a switch.
 	g.GetTopologyCommonAncestorFunc = func(peer nvml.Device) (nvml.GpuTopologyLevel, nvml.Return) {
 		return get(g, "nvmlDeviceGetTopologyCommonAncestor", func() nvml.GpuTopologyLevel {
-			other := peer.(*GPU).index //nolint:errcheck // a test's own
+			other := peer.(*GPU).index
 			switch {
 			case g.index/2 == other/2:
 				return nvml.TOPOLOGY_SINGLE

@@ -1,0 +1,134 @@
+package driver_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+)
+
+// kinds are the links as text: "0-1 NVLINK 4".
+func kinds(s driver.Snapshot) map[string]string {
+	index := map[string]int{}
+	for _, g := range s.GPUs {
+		index[g.UUID] = g.Index
+	}
+	all := map[string]string{}
+	for _, l := range s.Links {
+		all[fmt.Sprintf("%d-%d", index[l.A], index[l.B])] = fmt.Sprintf("%s %d", l.Kind.String()[len("LINK_KIND_"):], l.Count)
+	}
+	return all
+}
+
+func TestPCIeLinks(t *testing.T) {
+	s := snapshot(t, open(t, drivertest.New("A30 24GB", 6)))
+	got := kinds(s)
+	if len(got) != 15 || got["0-1"] != "PCIE_SWITCH 1" || got["0-2"] != "SAME_NUMA 1" || got["1-5"] != "CROSS_NUMA 1" {
+		t.Error(got)
+	}
+}
+
+// NVLink from end to end, where both ends agree, where they do not, and where
+// only one end answers.
+func TestNVLinkMesh(t *testing.T) {
+	l := drivertest.New("A100 40GB", 4)
+	l.Connect(0, 1, 4)
+	l.Connect(1, 0, 4)
+	l.Connect(0, 2, 4)
+	l.Connect(2, 0, 3)
+	l.Connect(3, 0, 2)
+	l.GPUs[3].SetField(nvml.FI_DEV_NVLINK_LINK_COUNT, 12)
+	got := kinds(snapshot(t, open(t, l)))
+	want := map[string]string{"0-1": "NVLINK 4", "0-2": "NVLINK 3", "0-3": "NVLINK 2", "1-2": "SAME_NUMA 1", "1-3": "SAME_NUMA 1",
+		"2-3": "PCIE_SWITCH 1"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Behind switches all pairs are equal, as far as the fabric manager connects them.
+func TestNVSwitch(t *testing.T) {
+	l := drivertest.New("H100 80GB", 8)
+	l.Switch(18)
+	d := open(t, l)
+	for pair, kind := range kinds(snapshot(t, d)) {
+		if kind != "NVSWITCH 18" {
+			t.Errorf("%s is %s", pair, kind)
+		}
+	}
+	for i, g := range l.GPUs {
+		g.SetFabric(nvml.GpuFabricInfo{ClusterUuid: [16]uint8{1}, CliqueId: uint32(i / 4), State: nvml.GPU_FABRIC_STATE_COMPLETED})
+	}
+	got := kinds(snapshot(t, d))
+	if got["0-3"] != "NVSWITCH 18" || got["4-7"] != "NVSWITCH 18" || got["3-4"] != "CROSS_NUMA 1" {
+		t.Errorf("with two cliques: %v", got)
+	}
+}
+
+// A driver without remote types still knows its GPUs by their bus IDs.
+func TestNVLinkWithoutRemoteTypes(t *testing.T) {
+	l := drivertest.New("A100 40GB", 2)
+	l.Lack("nvmlDeviceGetNvLinkRemoteDeviceType")
+	l.Connect(0, 1, 4)
+	l.Connect(1, 0, 4)
+	l.Switch(2)
+	if got := kinds(snapshot(t, open(t, l))); got["0-1"] != "NVLINK 4" {
+		t.Error(got)
+	}
+}
+
+// The links are asked for once, n x links calls in all, and again only when there
+// is a GPU that was not asked.
+func TestLinksAreReadOnce(t *testing.T) {
+	l := drivertest.New("H100 80GB", 8)
+	for _, g := range l.GPUs {
+		g.SetField(nvml.FI_DEV_NVLINK_LINK_COUNT, 18)
+	}
+	l.Switch(18)
+	l.Lose(7)
+	d := open(t, l)
+	expect := func(what string, states, pairs, links int) {
+		t.Helper()
+		before := [2]int{l.Calls("nvmlDeviceGetNvLinkState"), l.Calls("nvmlDeviceGetTopologyCommonAncestor")}
+		for range 3 {
+			if s := snapshot(t, d); len(s.Links) != links {
+				t.Errorf("%s: %d links, want %d", what, len(s.Links), links)
+			}
+		}
+		if n := l.Calls("nvmlDeviceGetNvLinkState") - before[0]; n != states {
+			t.Errorf("%s: %d calls for the state of a link, want %d", what, n, states)
+		}
+		if n := l.Calls("nvmlDeviceGetTopologyCommonAncestor") - before[1]; n != pairs {
+			t.Errorf("%s: %d calls for a pair, want %d", what, n, pairs)
+		}
+	}
+	expect("seven GPUs", 7*18, 21, 21)
+	l.Fail(7, "", nvml.SUCCESS)
+	expect("the eighth came", 8*18, 28, 28)
+	l.Lose(2)
+	expect("one is lost", 0, 0, 28)
+	l.Fail(2, "", nvml.SUCCESS)
+	expect("it is back", 0, 0, 28)
+	d.ForgetLinks()
+	expect("forgotten", 8*18, 28, 28)
+}
+
+// A GPU that fails while its links are read is asked again; the others have theirs.
+func TestLinksOfAFailingGPU(t *testing.T) {
+	l := drivertest.New("H100 80GB", 4)
+	l.Switch(2)
+	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.ERROR_UNKNOWN)
+	d := open(t, l)
+	got := kinds(snapshot(t, d))
+	if got["1-2"] != "NVSWITCH 2" || got["0-1"] != "PCIE_SWITCH 1" {
+		t.Error(got)
+	}
+	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.SUCCESS)
+	if got = kinds(snapshot(t, d)); got["0-1"] != "NVSWITCH 2" {
+		t.Error(got)
+	}
+}

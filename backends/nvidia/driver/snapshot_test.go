@@ -1,0 +1,433 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+)
+
+// Every model that go-nvml can play is read as what it is.
+func TestModels(t *testing.T) {
+	for model, config := range drivertest.Models {
+		t.Run(model, func(t *testing.T) {
+			l := drivertest.New(model, 8)
+			s := snapshot(t, open(t, l))
+			if s.DriverVersion != "570.124.06" || s.CUDAVersion != "12.8" || len(s.GPUs) != 8 {
+				t.Fatalf("driver %s, CUDA %s, %d GPUs", s.DriverVersion, s.CUDAVersion, len(s.GPUs))
+			}
+			sound(t, s)
+			g := s.GPUs[3]
+			want := driver.GPU{
+				Index: 3, UUID: l.GPUs[3].UUID, PCIBusID: "0000:40:00.0", Name: config.Name, Serial: "1653",
+				Architecture: g.Architecture, ComputeMajor: config.CudaMajor, ComputeMinor: config.CudaMinor,
+				Minor: 3, MemoryBytes: config.MemoryMB << 20, PowerLimitWatts: 700, MIGCapable: true,
+				Condition: driver.Condition{ECCUncorrected: new(uint64(0)), RemapPending: new(false), RemapFailed: new(false)},
+			}
+			if diff := cmp.Diff(want, g); diff != "" {
+				t.Error(diff)
+			}
+			if a := map[int]string{8: "ampere", 9: "hopper", 10: "blackwell"}[config.CudaMajor]; g.Architecture != a {
+				t.Errorf("architecture %q, want %q", g.Architecture, a)
+			}
+		})
+	}
+}
+
+func TestBusIDs(t *testing.T) {
+	l := drivertest.New("H100 80GB", 4)
+	l.GPUs[1].SetBusID("0001:C1:00.0")
+	l.GPUs[2].SetBusID("00010000:E1:00.0")
+	l.GPUs[3].SetBusID("nonsense")
+	s := snapshot(t, open(t, l))
+	for i, want := range []string{"0000:10:00.0", "0001:c1:00.0", "10000:e1:00.0", ""} {
+		if s.GPUs[i].PCIBusID != want {
+			t.Errorf("GPU %d: %q, want %q", i, s.GPUs[i].PCIBusID, want)
+		}
+	}
+}
+
+// An error of any function on any GPU costs that GPU and no other, and it comes
+// back by itself.
+func TestOneFailureCostsOneGPU(t *testing.T) {
+	read := []string{"", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetPciInfo", "nvmlDeviceGetUUID", "nvmlDeviceGetName",
+		"nvmlDeviceGetMinorNumber", "nvmlDeviceGetSerial", "nvmlDeviceGetArchitecture",
+		"nvmlDeviceGetCudaComputeCapability", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetPowerManagementLimit",
+		"nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetFieldValues", "nvmlDeviceGetTotalEccErrors",
+		"nvmlDeviceGetRemappedRows", "nvmlDeviceGetRetiredPagesPendingStatus", "nvmlDeviceGetMigMode"}
+	codes := map[nvml.Return]error{nvml.ERROR_GPU_IS_LOST: driver.ErrLost, nvml.ERROR_UNKNOWN: driver.ErrFailed,
+		nvml.ERROR_RESET_REQUIRED: driver.ErrReset, nvml.ERROR_TIMEOUT: driver.ErrFailed, 4711: driver.ErrFailed}
+	for _, function := range read {
+		for code, want := range codes {
+			for _, victim := range []int{0, 2, 4} {
+				l := drivertest.New("H100 80GB", 5)
+				d := open(t, l)
+				before := snapshot(t, d)
+				l.Fail(victim, function, code)
+				s := snapshot(t, d)
+				sound(t, s, victim)
+				wantError(t, s.GPUs[victim].Err, want)
+				// It keeps its identity, and its links.
+				g := s.GPUs[victim]
+				g.Err, g.Condition = nil, before.GPUs[victim].Condition
+				if diff := cmp.Diff(before.GPUs[victim], g); diff != "" {
+					t.Errorf("%s of GPU %d fails with %d: %s", function, victim, code, diff)
+				}
+				if diff := cmp.Diff(before.Links, s.Links); diff != "" {
+					t.Errorf("%s of GPU %d fails with %d: %s", function, victim, code, diff)
+				}
+				l.Fail(victim, function, nvml.SUCCESS)
+				if diff := cmp.Diff(before, snapshot(t, d)); diff != "" {
+					t.Errorf("after %s failed: %s", function, diff)
+				}
+			}
+		}
+	}
+}
+
+// A GPU that is lost from the start has an index and an error in plain words.
+func TestLostFromTheStart(t *testing.T) {
+	l := drivertest.New("A100 80GB", 4)
+	l.Lose(1)
+	s := snapshot(t, open(t, l))
+	sound(t, s, 1)
+	g := s.GPUs[1]
+	if g.Index != 1 || g.UUID != "" || g.Minor != -1 || g.Condition != (driver.Condition{}) {
+		t.Errorf("%+v", g)
+	}
+	if !strings.Contains(g.Err.Error(), "fallen off the bus") || !strings.Contains(g.Err.Error(), "reboot") {
+		t.Errorf("the error does not say what to do: %v", g.Err)
+	}
+}
+
+// What a GPU or driver does not have is absent and no error, function by
+// function; what the library lacks is never called (the library panics).
+func TestAbsence(t *testing.T) {
+	needed := map[string]bool{"nvmlInit_v2": true, "nvmlShutdown": true, "nvmlDeviceGetCount": true, "nvmlDeviceGetHandleByIndex": true,
+		"nvmlDeviceGetUUID": true, "nvmlDeviceGetPciInfo": true, "nvmlDeviceGetMemoryInfo": true}
+	for _, function := range drivertest.Functions() {
+		if needed[function] {
+			continue
+		}
+		for name, without := range map[string]func(l *drivertest.Library){
+			"lacking":       func(l *drivertest.Library) { l.Lack(function) },
+			"not supported": func(l *drivertest.Library) { l.Fail(0, function, nvml.ERROR_NOT_SUPPORTED) },
+		} {
+			l := drivertest.New("H100 80GB", 2)
+			l.GPUs[1].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", Profile: "1g.10gb"})
+			without(l)
+			d := open(t, l)
+			sound(t, snapshot(t, d))
+			if all, err := d.Telemetry(t.Context()); err != nil || len(all) < 2 || all[0].Err != nil {
+				t.Errorf("%s is %s: telemetry %v, %v", function, name, all, err)
+			}
+			if stream, err := d.Listen(t.Context()); err == nil {
+				if err := stream.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			} else {
+				wantError(t, err, driver.ErrNotSupported)
+			}
+		}
+	}
+}
+
+func TestConditionAndFabric(t *testing.T) {
+	l := drivertest.New("B200 180GB", 2)
+	l.GPUs[1].SetField(nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 4)
+	l.GPUs[1].SetECC(7)
+	l.GPUs[1].SetRemapped(true, true)
+	l.GPUs[1].SetFabric(nvml.GpuFabricInfo{ClusterUuid: [16]uint8{0: 0xab, 15: 1}, CliqueId: 3, State: nvml.GPU_FABRIC_STATE_COMPLETED})
+	s := snapshot(t, open(t, l))
+	if diff := cmp.Diff(driver.Condition{Recovery: new(driver.RecoveryDrainAndReset), ECCUncorrected: new(uint64(7)),
+		RemapPending: new(true), RemapFailed: new(true)}, s.GPUs[1].Condition); diff != "" {
+		t.Error(diff)
+	}
+	if s.GPUs[0].Condition.Recovery != nil || s.GPUs[0].Fabric != nil {
+		t.Errorf("what is not supported is there: %+v", s.GPUs[0])
+	}
+	if diff := cmp.Diff(&driver.Fabric{ClusterUUID: "ab000000-0000-0000-0000-000000000001", Clique: 3, State: "completed"},
+		s.GPUs[1].Fabric); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// MIG devices come and go while the driver is open; empty places and a device
+// that fails cost nothing else.
+func TestMIG(t *testing.T) {
+	l := drivertest.New("H100 80GB", 2)
+	d := open(t, l)
+	instance := func(gi, ci int, profile string) *drivertest.Instance {
+		return &drivertest.Instance{UUID: fmt.Sprintf("MIG-%d-%d", gi, ci), Profile: profile, GPUInstance: gi, ComputeInstance: ci,
+			Attributes: nvml.DeviceAttributes{MemorySizeMB: 9856, GpuInstanceSliceCount: 1, ComputeInstanceSliceCount: 1, MultiprocessorCount: 16}}
+	}
+	l.GPUs[1].SetMIG(true, instance(9, 0, "1g.10gb+me"), nil, instance(2, 1, "1c.3g.40gb"), instance(2, 0, ""))
+	s := snapshot(t, d)
+	sound(t, s)
+	g := s.GPUs[1]
+	if !g.MIGEnabled || !g.MIGPending || len(g.Instances) != 3 || s.GPUs[0].MIGEnabled {
+		t.Fatalf("%+v", g)
+	}
+	want := driver.Instance{UUID: "MIG-9-0", Profile: "1g.10gb+me", GPUInstance: 9, MemoryBytes: 9856 << 20, GPUSlices: 1,
+		ComputeSlices: 1, Multiprocessors: 16}
+	if diff := cmp.Diff(want, g.Instances[2]); diff != "" {
+		t.Error(diff)
+	}
+	// Without a name from the driver it is made from the sizes.
+	if p := g.Instances[0].Profile; p != "1g.10gb" {
+		t.Errorf("profile %q", p)
+	}
+	l.Fail(1, "nvmlDeviceGetAttributes", unknown)
+	s = snapshot(t, d)
+	sound(t, s)
+	wantError(t, s.GPUs[1].Instances[1].Err, driver.ErrFailed)
+	l.Fail(1, "nvmlDeviceGetAttributes", nvml.SUCCESS)
+	// A GPU that is lost keeps its MIG devices.
+	l.Lose(1)
+	if s = snapshot(t, d); len(s.GPUs[1].Instances) != 3 || s.GPUs[1].Err == nil {
+		t.Errorf("lost: %+v", s.GPUs[1])
+	}
+	l.Fail(1, "", nvml.SUCCESS)
+	l.GPUs[1].SetMIG(false)
+	if s = snapshot(t, d); s.GPUs[1].MIGEnabled || s.GPUs[1].Instances != nil {
+		t.Errorf("MIG is off: %+v", s.GPUs[1])
+	}
+}
+
+// A GPU whose driver hangs costs that GPU: the others are answered for, each
+// asking costs no further thread, and it is there again once the call returns.
+func TestHang(t *testing.T) {
+	for _, function := range []string{"nvmlDeviceGetHandleByIndex", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetNvLinkState"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := drivertest.New("H100 80GB", 8)
+			d := open(t, l)
+			release := l.Hang(5, function)
+			start := time.Now()
+			s := snapshot(t, d) // the links are read in the same call
+			if took := time.Since(start); took != 5*time.Second {
+				t.Errorf("%s: the first snapshot took %v", function, took)
+			}
+			for range 50 {
+				start = time.Now()
+				s = snapshot(t, d)
+				if took := time.Since(start); took > time.Second {
+					t.Fatalf("%s: a snapshot took %v", function, took)
+				}
+				if _, err := d.Telemetry(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			sound(t, s, 5)
+			wantError(t, s.GPUs[5].Err, driver.ErrNoAnswer)
+			if !strings.Contains(s.GPUs[5].Err.Error(), "since 2000-01-01T00:00:0") {
+				t.Errorf("since when: %v", s.GPUs[5].Err)
+			}
+			synctest.Wait()
+			if now, _ := l.Busy(); now != 1 {
+				t.Errorf("%s: %d calls hang", function, now)
+			}
+			release()
+			synctest.Wait()
+			sound(t, snapshot(t, d))
+		})
+	}
+}
+
+// While a call hangs the driver cannot be let go, and is once it returns.
+func TestCloseWhileACallHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := drivertest.New("H100 80GB", 2)
+		d := open(t, l)
+		release := l.Hang(1, "")
+		snapshot(t, d)
+		wantError(t, d.Close(t.Context()), driver.ErrNoAnswer)
+		if l.Initialised() != 1 {
+			t.Error("it was shut down under a call")
+		}
+		_, err := d.Snapshot(t.Context())
+		wantError(t, err, driver.ErrClosed)
+		// Opened again it works on, with one thread for the GPU as before.
+		for range 3 {
+			if err := d.Open(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			sound(t, snapshot(t, d), 1)
+			wantError(t, d.Close(t.Context()), driver.ErrNoAnswer)
+		}
+		if now, _ := l.Busy(); now != 1 {
+			t.Errorf("%d calls hang", now)
+		}
+		release()
+		synctest.Wait()
+	})
+}
+
+// A slow nvmlInit fails once, and its late success is used.
+func TestSlowInit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := drivertest.New("H100 80GB", 2)
+		d := driver.New(driver.Options{Load: l.Load})
+		release := l.Hang(-1, "nvmlInit_v2")
+		wantError(t, d.Open(t.Context()), driver.ErrNoAnswer)
+		start := time.Now()
+		for range 5 {
+			wantError(t, d.Open(t.Context()), driver.ErrNoAnswer)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it was waited for %v", took)
+		}
+		release()
+		synctest.Wait()
+		if err := d.Open(t.Context()); err != nil || l.Initialised() != 1 {
+			t.Errorf("%v, initialised %d times", err, l.Initialised())
+		}
+		if err := d.Close(t.Context()); err != nil || l.Initialised() != 0 {
+			t.Errorf("%v, initialised %d times", err, l.Initialised())
+		}
+	})
+}
+
+func TestContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := drivertest.New("H100 80GB", 2)
+		d := open(t, l)
+		release := l.Hang(1, "")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := d.Snapshot(ctx)
+		wantError(t, err, context.DeadlineExceeded)
+		release()
+		synctest.Wait()
+		sound(t, snapshot(t, d))
+	})
+}
+
+// The driver is unloaded and loaded again under an open connection.
+func TestDriverReload(t *testing.T) {
+	l := drivertest.New("H100 80GB", 2)
+	d := open(t, l)
+	before := snapshot(t, d)
+	for range 3 {
+		l.Unload()
+		_, err := d.Snapshot(t.Context())
+		wantError(t, err, driver.ErrDriverGone)
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
+		l.Reload()
+		if err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, snapshot(t, d)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// A kernel module that procfs shows no more is gone, whatever the library says.
+func TestModuleInProcfs(t *testing.T) {
+	proc := t.TempDir()
+	file := filepath.Join(proc, "driver/nvidia/version")
+	write := func(text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := drivertest.New("H100 80GB", 1)
+	d := driver.New(driver.Options{Load: l.Load, ProcFS: proc})
+	try := func(want error) {
+		t.Helper()
+		_, err := d.Snapshot(t.Context())
+		wantError(t, err, want)
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := d.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Open(t.Context()); err != nil { // where procfs never showed it, it is not asked for
+		t.Fatal(err)
+	}
+	try(nil)
+	write("570.1")
+	try(nil)
+	write("580.2")
+	try(driver.ErrDriverGone)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	try(driver.ErrDriverGone)
+	try(nil)
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whatever fails in whatever way on some GPUs, the others are read, nothing
+// panics, and all is well when it is over.
+func TestAnyFailures(t *testing.T) {
+	functions := drivertest.Functions()
+	rapid.Check(t, func(t *rapid.T) {
+		l := drivertest.New("H100 80GB", 6)
+		l.Switch(2)
+		l.GPUs[2].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", Profile: "1g.10gb"})
+		d := driver.New(driver.Options{Load: l.Load})
+		if err := d.Open(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close(context.Background()) //nolint:errcheck // checked in other tests
+		before, err := d.Snapshot(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := map[int]bool{}
+		var end []func()
+		for range rapid.IntRange(1, 8).Draw(t, "failures") {
+			gpu := rapid.IntRange(0, 5).Draw(t, "gpu")
+			function := rapid.SampledFrom(functions).Draw(t, "function")
+			// Not those that say that there is no driver at all.
+			code := rapid.SampledFrom([]nvml.Return{2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 19, 20, 999, 12345}).Draw(t, "code")
+			l.Fail(gpu, function, code)
+			bad[gpu] = true
+			end = append(end, func() { l.Fail(gpu, function, nvml.SUCCESS) })
+		}
+		s, err := d.Snapshot(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range s.GPUs {
+			if !bad[i] && !cmp.Equal(g, before.GPUs[i]) {
+				t.Errorf("GPU %d: %s", i, cmp.Diff(before.GPUs[i], g))
+			}
+			if g.UUID != before.GPUs[i].UUID {
+				t.Errorf("GPU %d has UUID %q", i, g.UUID)
+			}
+		}
+		if _, err := d.Telemetry(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, f := range end {
+			f()
+		}
+		if s, err = d.Snapshot(context.Background()); err != nil || !cmp.Equal(before, s) {
+			t.Errorf("afterwards: %v\n%s", err, cmp.Diff(before, s))
+		}
+	})
+}
