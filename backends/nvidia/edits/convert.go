@@ -1,0 +1,129 @@
+package edits
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// places are where nvcdi looked.
+type places struct{ root, dev place }
+
+// convert turns edits of CDI into the contract's, with the host's paths. What CDI
+// says beyond those (numbers and modes of nodes) the runtime reads from the node.
+// A file that a link leads out of the driver root is left out and told to omit.
+func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits, error) {
+	out := &sdk.Edits{AdditionalGids: slices.Clone(e.AdditionalGIDs)}
+	for _, text := range e.Env {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("environment variable %q has no value", text)
+		}
+		if out.Env == nil {
+			out.Env = map[string]string{}
+		}
+		out.Env[name] = value
+	}
+	for _, d := range e.DeviceNodes {
+		here := d.HostPath
+		if here == "" {
+			here = d.Path
+		}
+		host, err := p.dev.toHost(here)
+		if err != nil {
+			return nil, fmt.Errorf("device node %w", err)
+		}
+		// nvcdi asks for "rwm"; no container needs to make nodes.
+		out.DeviceNodes = append(out.DeviceNodes, node(d.Path, host))
+	}
+	for _, m := range e.Mounts {
+		host, err := p.root.toHost(m.HostPath)
+		if err != nil {
+			omit(err.Error() + "; containers come without it")
+			continue
+		}
+		w := &sdk.Mount{HostPath: host, ContainerPath: m.ContainerPath, Writable: true}
+		for _, o := range m.Options {
+			switch o {
+			case "ro":
+				w.Writable = false
+			case "rw":
+			default:
+				w.Options = append(w.Options, o)
+			}
+		}
+		out.Mounts = append(out.Mounts, w)
+	}
+	for _, h := range e.Hooks {
+		out.Hooks = append(out.Hooks, &backendv1.OciHook{
+			HookName: h.HookName, Path: h.Path, Args: p.arguments(h.Args), Env: slices.Clone(h.Env),
+		})
+	}
+	return out, nil
+}
+
+// arguments are those of a hook, which runs on the host: --driver-root has the
+// host's path, and a link's path is that in the container, which nvcdi takes from
+// the node's.
+func (p places) arguments(args []string) []string {
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if i > 0 && out[i-1] == "--driver-root" && arg == p.root.here {
+			out[i] = p.root.host
+		}
+		target, link, ok := strings.Cut(arg, "::")
+		if rest, inside := below(p.dev.here, link); ok && inside {
+			out[i] = target + "::" + rest
+		}
+	}
+	return out
+}
+
+// merge adds edits together. Of two variables, nodes or mounts with the same name
+// or place in the container the first counts, equal hooks are kept once. Parts
+// are shared, so nobody may change the result.
+func merge(parts ...*sdk.Edits) *sdk.Edits {
+	out := &sdk.Edits{Env: map[string]string{}}
+	nodes, mounts, hooks := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	gids := map[uint32]bool{}
+	first := func(seen map[string]bool, name string) bool {
+		old := seen[name]
+		seen[name] = true
+		return !old
+	}
+	for _, p := range parts {
+		for name, value := range p.GetEnv() {
+			if _, set := out.Env[name]; !set {
+				out.Env[name] = value
+			}
+		}
+		for _, d := range p.GetDeviceNodes() {
+			if first(nodes, d.GetPath()) {
+				out.DeviceNodes = append(out.DeviceNodes, d)
+			}
+		}
+		for _, m := range p.GetMounts() {
+			if first(mounts, m.GetContainerPath()) {
+				out.Mounts = append(out.Mounts, m)
+			}
+		}
+		for _, h := range p.GetHooks() {
+			if first(hooks, h.GetHookName()+"\x00"+h.GetPath()+"\x00"+strings.Join(h.GetArgs(), "\x00")) {
+				out.Hooks = append(out.Hooks, h)
+			}
+		}
+		for _, id := range p.GetAdditionalGids() {
+			if id != 0 {
+				gids[id] = true
+			}
+		}
+	}
+	out.AdditionalGids = slices.Sorted(maps.Keys(gids))
+	return out
+}

@@ -1,0 +1,127 @@
+package edits
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	_ "unsafe" // for go:linkname
+
+	"go.uber.org/goleak"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+const (
+	version = "570.124.06"
+	uuidA   = "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"
+	uuidB   = "GPU-77777777-d268-c3f3-1b07-005d5ae1dc3f"
+	uuidMIG = "MIG-30d00c09-8a98-59b8-8c1a-1d64b4ec3ad2"
+	uuidGfx = "MIG-40d00c09-8a98-59b8-8c1a-1d64b4ec3ad2"
+)
+
+// assertCharDevice is how the toolkit tells a device node. Tests replace it, since
+// nodes can be made by root only.
+//
+//go:linkname assertCharDevice github.com/NVIDIA/nvidia-container-toolkit/internal/devices.assertCharDeviceStub
+var assertCharDevice func(string) error
+
+func TestMain(m *testing.M) {
+	assertCharDevice = func(path string) error {
+		_, err := os.Stat(path)
+		return err
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// host is the tree of a node, below a directory of its own.
+type host struct {
+	t   *testing.T
+	dir string
+}
+
+func (h host) path(name string) string { return filepath.Join(h.dir, name) }
+
+func (h host) file(text string, names ...string) {
+	h.t.Helper()
+	for _, name := range names {
+		if err := os.MkdirAll(filepath.Dir(h.path(name)), 0o755); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := os.WriteFile(h.path(name), []byte(text), 0o755); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h host) remove(name string) {
+	h.t.Helper()
+	if err := os.Remove(h.path(name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h host) paths() sdk.HostPaths {
+	return sdk.HostPaths{Sysfs: h.path("sys"), Devfs: h.path("dev"), Procfs: h.path("proc")}
+}
+
+// newHost is a node with two GPUs, the second in MIG mode, and a driver below
+// root ("" for the host's own).
+func newHost(t *testing.T, root string) host {
+	h := host{t: t, dir: t.TempDir()}
+	h.driver(root)
+	h.file("", "dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-uvm-tools", "dev/nvidia-modeset",
+		"dev/nvidia0", "dev/nvidia1", "dev/nvidia-caps/nvidia-cap3", "dev/nvidia-caps/nvidia-cap4")
+	h.file("DeviceFileMinor: 3\nDeviceFileMode: 292\nDeviceFileModify: 1\n",
+		"proc/driver/nvidia/capabilities/gpu1/mig/gi2/access")
+	h.file("DeviceFileMinor: 4\nDeviceFileMode: 292\nDeviceFileModify: 1\n",
+		"proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci0/access")
+	h.file("Character devices:\n195 nvidia\n", "proc/devices")
+	return h
+}
+
+func (h host) driver(root string) {
+	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	h.file("", filepath.Join(lib, "libcuda.so."+version), filepath.Join(lib, "libnvidia-ml.so."+version),
+		filepath.Join(lib, "libnvidia-ptxjitcompiler.so."+version),
+		filepath.Join(root, "usr/bin/nvidia-smi"), filepath.Join(root, "lib/firmware/nvidia", version, "gsp_ga10x.bin"))
+	h.file("", filepath.Join(root, "run/nvidia-persistenced/socket"))
+}
+
+func snapshot() *driver.Snapshot {
+	return &driver.Snapshot{DriverVersion: version, GPUs: []driver.GPU{
+		{Index: 0, UUID: uuidA, PCIBusID: "0000:65:00.0", Minor: 0},
+		{Index: 1, UUID: uuidB, PCIBusID: "0000:66:00.0", Minor: 1, MIGEnabled: true, Instances: []driver.Instance{
+			{UUID: uuidMIG, Profile: "1g.10gb", GPUInstance: 2},
+			{UUID: uuidGfx, Profile: "1g.10gb+me.gfx", GPUInstance: 2},
+		}},
+	}}
+}
+
+func (h host) maker(s Settings) *Maker {
+	h.t.Helper()
+	m, err := New("edits", s, h.paths(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return m
+}
+
+// cdi are the settings for the host's driver below root, as a container of ours
+// sees it.
+func (h host) cdi(root string) Settings {
+	return Settings{DriverRoot: "/" + root, DriverRootMount: filepath.Clean(h.path(root))}
+}
+
+func nodePaths(e *sdk.Edits) (container, host []string) {
+	for _, d := range e.GetDeviceNodes() {
+		container = append(container, d.GetPath())
+		if p := d.GetHostPath(); p != "" {
+			host = append(host, p)
+		} else {
+			host = append(host, d.GetPath())
+		}
+	}
+	return container, host
+}

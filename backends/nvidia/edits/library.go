@@ -1,0 +1,98 @@
+package edits
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+)
+
+// library answers what nvcdi asks of NVML from a snapshot. It has no more than
+// nvcdi needs for whole GPUs in the mode "nvml"; what it lacks is a nil pointer,
+// which [guard] turns into an error.
+type library struct {
+	nvml.Interface
+	version string
+	gpus    map[string]*driver.GPU
+}
+
+func newLibrary(s *driver.Snapshot) *library {
+	l := &library{version: s.DriverVersion, gpus: map[string]*driver.GPU{}}
+	for i := range s.GPUs {
+		l.gpus[s.GPUs[i].UUID] = &s.GPUs[i]
+	}
+	return l
+}
+
+func (l *library) Init() nvml.Return     { return nvml.SUCCESS }
+func (l *library) Shutdown() nvml.Return { return nvml.SUCCESS }
+
+func (l *library) SystemGetDriverVersion() (string, nvml.Return) {
+	if l.version == "" {
+		return "", nvml.ERROR_UNKNOWN
+	}
+	return l.version, nvml.SUCCESS
+}
+
+func (l *library) DeviceGetHandleByUUID(uuid string) (nvml.Device, nvml.Return) {
+	g, ok := l.gpus[uuid]
+	if !ok {
+		return nil, nvml.ERROR_NOT_FOUND
+	}
+	return handle{gpu: g}, nvml.SUCCESS
+}
+
+// handle is one GPU of a library.
+type handle struct {
+	nvml.Device
+	gpu *driver.GPU
+}
+
+func (h handle) GetIndex() (int, nvml.Return)           { return h.gpu.Index, nvml.SUCCESS }
+func (h handle) GetUUID() (string, nvml.Return)         { return h.gpu.UUID, nvml.SUCCESS }
+func (h handle) IsMigDeviceHandle() (bool, nvml.Return) { return false, nvml.SUCCESS }
+
+func (h handle) GetMinorNumber() (int, nvml.Return) {
+	if h.gpu.Minor < 0 {
+		return 0, nvml.ERROR_NOT_SUPPORTED
+	}
+	return h.gpu.Minor, nvml.SUCCESS
+}
+
+// GetPciInfo has the bus ID alone, by which nvcdi finds the nodes for drawing; a
+// GPU whose bus ID is not known does without them.
+func (h handle) GetPciInfo() (info nvml.PciInfo, _ nvml.Return) {
+	if len(h.gpu.PCIBusID) < len(info.BusId) {
+		for i, c := range []byte(h.gpu.PCIBusID) {
+			info.BusId[i] = int8(c) //nolint:gosec // ASCII
+		}
+	}
+	return info, nvml.SUCCESS
+}
+
+// guard calls f; a panic in it is an error. The code behind f is NVIDIA's, and a
+// later version of it may ask a library for more than it has.
+func guard(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("nvidia-container-toolkit failed: %v", r)
+		}
+	}()
+	return f()
+}
+
+// logger is what the toolkit logs to: all of it at debug, since it warns of every
+// file that a driver may have and this one lacks.
+type logger struct{ log *slog.Logger }
+
+func (l logger) Debugf(string, ...any)               {}
+func (l logger) Tracef(string, ...any)               {}
+func (l logger) Infof(format string, args ...any)    { l.debug(format, args) }
+func (l logger) Warningf(format string, args ...any) { l.debug(format, args) }
+func (l logger) Errorf(format string, args ...any)   { l.debug(format, args) }
+
+func (l logger) debug(format string, args []any) {
+	l.log.Debug("nvidia-container-toolkit: " + fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,269 @@
+package edits
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Maker makes container edits. It may be used by several goroutines.
+type Maker struct {
+	log      *slog.Logger
+	settings Settings
+	root     place // of the driver's files
+	devfs    place // of the host's device nodes
+	procfs   string
+}
+
+// Set is what containers get with the devices of one snapshot. It never changes.
+type Set struct {
+	// Problems are what an operator must know of options that this node cannot
+	// serve, a sentence each.
+	Problems []string
+
+	results map[string]result
+	err     error
+}
+
+type result struct {
+	edits *sdk.Edits
+	err   error
+}
+
+// Of is what a container gets with the GPU or MIG device of this UUID. Nobody may
+// change it, since devices share parts. The error says what is missing and what
+// to do; the device must not be healthy then.
+func (s *Set) Of(uuid string) (*sdk.Edits, error) {
+	if r, ok := s.results[uuid]; ok {
+		return r.edits, r.err
+	}
+	return nil, fmt.Errorf("there is no device %s", uuid)
+}
+
+// Err is the error of the first device that has one; nil if every device has its
+// edits. As long as there is one it is worth making the set again now and then:
+// nodes and files may come late.
+func (s *Set) Err() error { return s.err }
+
+// Make makes the edits of all GPUs and MIG devices of a snapshot. It reads
+// directories, below the driver root and the device nodes, and may take as long
+// as they do.
+func (m *Maker) Make(s *driver.Snapshot) *Set {
+	set := &Set{results: map[string]result{}}
+	w := m.look(s, set)
+	common, err := w.common()
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		set.put(g.UUID, common, err, func() (*sdk.Edits, error) { return w.gpu(g) })
+		for j := range g.Instances {
+			in := &g.Instances[j]
+			set.put(in.UUID, common, err, func() (*sdk.Edits, error) { return w.instance(g, in) })
+		}
+	}
+	return set
+}
+
+// put keeps what a device gets by itself together with what all get.
+func (s *Set) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Edits, error)) {
+	if uuid == "" {
+		return
+	}
+	var e *sdk.Edits
+	if err == nil {
+		err = guard(func() (err error) { e, err = own(); return err })
+	}
+	if err != nil {
+		err = fmt.Errorf("container edits of %s: %w", uuid, err)
+		if s.err == nil {
+			s.err = err
+		}
+		s.results[uuid] = result{err: err}
+		return
+	}
+	s.results[uuid] = result{edits: merge(e, common)}
+}
+
+// work is the making of one set.
+type work struct {
+	*Maker
+	set   *Set
+	at    places
+	nodes *nodes
+	nvml  *library
+}
+
+// look finds out where the device nodes are: in the host's /dev, or, where a
+// driver in a container keeps them to itself, below the driver root.
+func (m *Maker) look(s *driver.Snapshot, set *Set) *work {
+	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: newLibrary(s)}
+	if resolved, err := filepath.EvalSymlinks(m.root.here); err == nil {
+		w.at.root.here = resolved // nvcdi resolves links too
+	}
+	if !exists(filepath.Join(m.devfs.here, controlNodes[0])) && exists(filepath.Join(m.root.here, controlNodes[0])) {
+		w.at.dev = w.at.root
+	}
+	w.nodes = newNodes(w.at.dev, m.procfs, logger{m.log})
+	return w
+}
+
+// problem notes what an operator must know, once.
+func (w *work) problem(text string) {
+	if !slices.Contains(w.set.Problems, text) {
+		w.set.Problems = append(w.set.Problems, text)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// common is what every device comes with.
+func (w *work) common() (*sdk.Edits, error) {
+	control, err := w.nodes.control()
+	if err != nil {
+		return nil, err
+	}
+	parts := []*sdk.Edits{{DeviceNodes: control}}
+	if w.settings.Mode == modeCDI {
+		files, err := w.driverFiles()
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, files)
+	}
+	options, err := w.options()
+	return merge(append(parts, options...)...), err
+}
+
+// driverFiles are the driver's libraries, programs and firmware, and the hooks
+// that make them known in a container.
+func (w *work) driverFiles() (out *sdk.Edits, err error) {
+	err = guard(func() error {
+		lib, err := w.nvcdi(nvcdi.ModeNvml)
+		if err != nil {
+			return err
+		}
+		e, err := lib.GetCommonEdits()
+		if err != nil {
+			return err
+		}
+		out, err = w.at.convert(e.ContainerEdits, w.problem)
+		return err
+	})
+	if err == nil && !hasLibrary(out) {
+		err = errors.New("libcuda.so is not there")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no driver files below the driver root %s (seen as %s): %w; set driverRoot to where the driver is installed on the host",
+			w.at.root.host, w.at.root.here, err)
+	}
+	return out, nil
+}
+
+func hasLibrary(e *sdk.Edits) bool {
+	for _, m := range e.GetMounts() {
+		if strings.HasPrefix(filepath.Base(m.GetContainerPath()), "libcuda.so") {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) nvcdi(mode nvcdi.Mode) (nvcdi.Interface, error) {
+	return nvcdi.New(
+		nvcdi.WithMode(mode),
+		nvcdi.WithLogger(logger{w.log}),
+		nvcdi.WithNvmlLib(w.nvml),
+		nvcdi.WithDriverRoot(w.at.root.here),
+		nvcdi.WithDevRoot(w.at.dev.here),
+		nvcdi.WithNVIDIACDIHookPath(w.settings.Hook),
+		nvcdi.WithDisabledHooks(w.settings.DisabledHooks...),
+		// It is one more library of the driver that may hang, for the same answers.
+		nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils),
+	)
+}
+
+// gpu is what a whole GPU comes with.
+func (w *work) gpu(g *driver.GPU) (*sdk.Edits, error) {
+	d, err := w.nodes.gpu(g)
+	if err != nil {
+		return nil, err
+	}
+	own := &sdk.Edits{DeviceNodes: []*sdk.DeviceNode{d}}
+	if w.settings.Mode == modeRuntime {
+		return merge(own, w.visible(g.UUID)), nil
+	}
+	more, err := w.devices(nvcdi.ModeNvml, g.UUID)
+	if err != nil {
+		return nil, err
+	}
+	return merge(append([]*sdk.Edits{own}, more...)...), nil
+}
+
+// instance is what a MIG device comes with. nvcdi would take the capabilities
+// from this process's own /proc, and gives nothing else, but for instances that
+// can draw: they get the GPU's nodes for that.
+func (w *work) instance(g *driver.GPU, i *driver.Instance) (*sdk.Edits, error) {
+	list, err := w.nodes.instance(g, i)
+	if err != nil {
+		return nil, err
+	}
+	own := &sdk.Edits{DeviceNodes: list}
+	if w.settings.Mode == modeRuntime {
+		return merge(own, w.visible(i.UUID)), nil
+	}
+	if _, attributes, ok := strings.Cut(i.Profile, "+"); !ok || !strings.Contains(attributes, "gfx") {
+		return own, nil
+	}
+	more, err := w.devices(nvcdi.ModeNvml, g.UUID)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range more {
+		own = merge(own, &sdk.Edits{DeviceNodes: e.GetDeviceNodes(), AdditionalGids: e.GetAdditionalGids()})
+	}
+	return own, nil
+}
+
+// devices are nvcdi's edits of some devices.
+func (w *work) devices(mode nvcdi.Mode, ids ...string) ([]*sdk.Edits, error) {
+	lib, err := w.nvcdi(mode)
+	if err != nil {
+		return nil, err
+	}
+	list, err := lib.GetDeviceSpecsByID(ids...)
+	if err != nil {
+		return nil, err
+	}
+	var out []*sdk.Edits
+	for i := range list {
+		e, err := w.checked(&list[i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// checked converts the edits of one device. A device of nvcdi may be empty, for
+// nodes that are missing.
+func (w *work) checked(d *specs.Device) (*sdk.Edits, error) {
+	e := &cdi.ContainerEdits{ContainerEdits: &d.ContainerEdits}
+	if err := e.Validate(); err != nil {
+		return nil, err
+	}
+	return w.at.convert(&d.ContainerEdits, w.problem)
+}

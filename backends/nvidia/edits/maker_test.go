@@ -1,0 +1,379 @@
+package edits
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxb200"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxh100"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
+	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+	"github.com/google/go-cmp/cmp"
+	oci "github.com/opencontainers/runtime-spec/specs-go"
+	"google.golang.org/protobuf/testing/protocmp"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// A driver on the host, seen through mounts: every path is the host's own.
+func TestCDI(t *testing.T) {
+	for name, root := range map[string]string{"host": "", "driver container": "run/nvidia/driver"} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, root)
+			h.file("", "run/nvidia/driver/dev/nvidiactl") // not the host's own
+			set := h.maker(h.cdi(root)).Make(snapshot())
+			if set.Err() != nil || len(set.Problems) != 0 {
+				t.Fatal(set.Err(), set.Problems)
+			}
+			e := of(t, set, uuidA)
+			want := []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
+			container, onHost := nodePaths(e)
+			if !slices.Equal(container, want) || !slices.Equal(onHost, want) {
+				t.Errorf("nodes %q from %q, want %q", container, onHost, want)
+			}
+			mounts := map[string]*sdk.Mount{}
+			for _, m := range e.GetMounts() {
+				mounts[m.GetContainerPath()] = m
+			}
+			for path, writable := range map[string]bool{
+				"/usr/lib/x86_64-linux-gnu/libcuda.so." + version:                  false,
+				"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version:             false,
+				"/usr/bin/nvidia-smi":                                              false,
+				"/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin":               false,
+				"/run/nvidia-persistenced/socket":                                  true,
+				"/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version: false,
+			} {
+				m := mounts[path]
+				if m.GetHostPath() != filepath.Join("/"+root, path) || m.GetWritable() != writable {
+					t.Errorf("mount at %s is %v", path, m)
+				}
+				if slices.Contains(m.GetOptions(), "ro") || slices.Contains(m.GetOptions(), "rw") {
+					t.Errorf("mount at %s has the options %q; writable says that", path, m.GetOptions())
+				}
+			}
+			if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != "void" || e.GetEnv()["NVIDIA_CTK_LIBCUDA_DIR"] != "/usr/lib/x86_64-linux-gnu" {
+				t.Errorf("env %v", e.GetEnv())
+			}
+			checkNoLeak(t, h, set)
+		})
+	}
+}
+
+// checkNoLeak wants no path in any edits that only this process sees.
+func checkNoLeak(t *testing.T, h host, set *Set) {
+	t.Helper()
+	hooks := 0
+	for uuid, r := range set.results {
+		if r.err == nil && strings.Contains(r.edits.String(), h.dir) {
+			t.Errorf("%s: a path of this process is in %s", uuid, r.edits)
+		}
+		for _, hook := range r.edits.GetHooks() {
+			hooks++
+			if hook.GetPath() != "/usr/bin/nvidia-cdi-hook" {
+				t.Errorf("hook %v", hook)
+			}
+		}
+	}
+	if hooks == 0 {
+		t.Error("there are no hooks")
+	}
+}
+
+// MIG devices get their GPU's node and their capabilities' nodes, not their GPU's
+// memory hook.
+func TestInstances(t *testing.T) {
+	h := newHost(t, "")
+	for name, s := range map[string]Settings{"cdi": h.cdi(""), "runtime": {Mode: "runtime"}} {
+		set := h.maker(s).Make(snapshot())
+		for _, uuid := range []string{uuidMIG, uuidGfx} {
+			e := of(t, set, uuid)
+			got, _ := nodePaths(e)
+			want := []string{"/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"}
+			if len(got) < 5 || !slices.Equal(got[:3], want) {
+				t.Errorf("%s %s: %q, want %q first", name, uuid, got, want)
+			}
+			if strings.Contains(e.String(), uuidB) {
+				t.Errorf("%s %s: the GPU's UUID is in %s", name, uuid, e)
+			}
+		}
+	}
+}
+
+// Whatever node is missing, the devices that need it have an error that names it,
+// the others have their edits; and what comes late is found.
+func TestMissingNodes(t *testing.T) {
+	everyone := []string{uuidA, uuidB, uuidMIG}
+	for name, c := range map[string]struct {
+		file    string
+		without []string
+		says    string
+	}{
+		"control":     {"dev/nvidiactl", everyone, "device node /dev/nvidiactl is missing"},
+		"uvm":         {"dev/nvidia-uvm", everyone, "nvidia-modprobe -u"},
+		"tools":       {"dev/nvidia-uvm-tools", nil, ""},
+		"modeset":     {"dev/nvidia-modeset", nil, ""},
+		"gpu":         {"dev/nvidia0", []string{uuidA}, "device node /dev/nvidia0 is missing"},
+		"mig gpu":     {"dev/nvidia1", []string{uuidB, uuidMIG}, "/dev/nvidia1"},
+		"capability":  {"dev/nvidia-caps/nvidia-cap4", []string{uuidMIG}, "/dev/nvidia-caps/nvidia-cap4"},
+		"access":      {"proc/driver/nvidia/capabilities/gpu1/mig/gi2/access", []string{uuidMIG}, "MIG capability"},
+		"proc/device": {"proc/devices", nil, ""},
+	} {
+		for mode, s := range map[string]func(host) Settings{
+			"cdi":     func(h host) Settings { return h.cdi("") },
+			"runtime": func(host) Settings { return Settings{Mode: "runtime"} },
+		} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				h := newHost(t, "")
+				h.remove(c.file)
+				m := h.maker(s(h))
+				set := m.Make(snapshot())
+				for _, uuid := range everyone {
+					e, err := set.Of(uuid)
+					switch missing := slices.Contains(c.without, uuid); {
+					case missing && (err == nil || !strings.Contains(err.Error(), c.says) || e != nil):
+						t.Errorf("%s: got %v, %v", uuid, e, err)
+					case !missing && (err != nil || len(e.GetDeviceNodes()) == 0):
+						t.Errorf("%s: %v", uuid, err)
+					}
+				}
+				if (set.Err() != nil) != (c.without != nil) {
+					t.Errorf("the set's error is %v", set.Err())
+				}
+				h.file("DeviceFileMinor: 3\n", c.file)
+				if err := m.Make(snapshot()).Err(); err != nil {
+					t.Errorf("after the file came: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A driver root without a driver is an error that says where was looked.
+func TestNoDriverFiles(t *testing.T) {
+	h := newHost(t, "elsewhere")
+	set := h.maker(h.cdi("")).Make(snapshot())
+	_, err := set.Of(uuidA)
+	if err == nil || !strings.Contains(err.Error(), "driver root / (seen as "+h.dir) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := h.maker(Settings{Mode: "runtime"}).Make(snapshot()).Of(uuidA); err != nil {
+		t.Errorf("the mode runtime needs no files: %v", err)
+	}
+	// A management library alone, as in some images, is no driver.
+	h.file("", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so."+version)
+	if _, err := h.maker(h.cdi("")).Make(snapshot()).Of(uuidA); err == nil || !strings.Contains(err.Error(), "libcuda.so is not there") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A driver container that keeps its nodes to itself.
+func TestNodesBelowDriverRoot(t *testing.T) {
+	h := host{t: t, dir: t.TempDir()}
+	h.driver("run/nvidia/driver")
+	h.file("", "run/nvidia/driver/dev/nvidiactl", "run/nvidia/driver/dev/nvidia-uvm", "run/nvidia/driver/dev/nvidia0", "dev/null")
+	s := snapshot()
+	s.GPUs = s.GPUs[:1]
+	e := of(t, h.maker(h.cdi("run/nvidia/driver")).Make(s), uuidA)
+	container, onHost := nodePaths(e)
+	if !slices.Equal(container, []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}) ||
+		!slices.Equal(onHost, []string{"/run/nvidia/driver/dev/nvidia0", "/run/nvidia/driver/dev/nvidiactl", "/run/nvidia/driver/dev/nvidia-uvm"}) {
+		t.Errorf("nodes %q from %q", container, onHost)
+	}
+}
+
+// A GPU that is known by little costs itself alone.
+func TestOddGPUs(t *testing.T) {
+	h := newHost(t, "")
+	s := snapshot()
+	s.GPUs = append(s.GPUs,
+		driver.GPU{Index: 2, UUID: "", Minor: -1, Err: errors.New("lost")},
+		driver.GPU{Index: 3, UUID: "GPU-no-minor", Minor: -1},
+		driver.GPU{Index: 4, UUID: "not a UUID", PCIBusID: strings.Repeat("0", 99), Minor: 0})
+	set := h.maker(h.cdi("")).Make(s)
+	of(t, set, uuidA)
+	for uuid, says := range map[string]string{
+		"GPU-no-minor": "minor number", "not a UUID": "not a valid UUID", "GPU-other": "no device", "": "no device",
+	} {
+		if _, err := set.Of(uuid); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", uuid, err)
+		}
+	}
+}
+
+// What nvcdi makes of a snapshot is what it makes of NVML itself.
+func TestSameAsNVML(t *testing.T) {
+	for name, servers := range map[string]*server.Server{"A100": dgxa100.New(), "H100": dgxh100.New(), "B200": dgxb200.New()} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, "")
+			s := &driver.Snapshot{DriverVersion: version}
+			servers.DriverVersion = version
+			for i, d := range servers.Devices {
+				dev := d.(*server.Device)
+				dev.IsMigDeviceHandleFunc = func() (bool, nvml.Return) { return false, nvml.SUCCESS }
+				s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: dev.UUID, Minor: dev.Minor})
+				h.file("", filepath.Join("dev", "nvidia"+string(rune('0'+i))))
+			}
+			lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.dir),
+				nvcdi.WithLogger(logger{slog.New(slog.DiscardHandler)}),
+				nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils))
+			if err != nil {
+				t.Fatal(err)
+			}
+			common, err := lib.GetCommonEdits()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := places{root: place{h.dir, "/"}, dev: place{h.dir, "/"}}
+			set := h.maker(h.cdi("")).Make(s)
+			for i := range s.GPUs {
+				list, err := lib.GetDeviceSpecsByID(s.GPUs[i].UUID)
+				if err != nil || len(list) != 1 {
+					t.Fatal(list, err)
+				}
+				own, err := p.convert(&list[0].ContainerEdits, func(s string) { t.Error(s) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, err := p.convert(common.ContainerEdits, func(s string) { t.Error(s) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				byPath := func(a, b *sdk.DeviceNode) bool { return a.GetPath() < b.GetPath() }
+				if d := cmp.Diff(merge(own, all), of(t, set, s.GPUs[i].UUID), protocmp.Transform(), protocmp.SortRepeated(byPath)); d != "" {
+					t.Errorf("NVML (-), snapshot (+):\n%s", d)
+				}
+			}
+		})
+	}
+}
+
+// A library that a link leads out of the driver root is left out, and said.
+func TestLinkOutOfRoot(t *testing.T) {
+	h := newHost(t, "root")
+	outside := host{t: t, dir: t.TempDir()}
+	outside.file("", "libnvidia-nvvm70.so.4")
+	link := h.path("root/usr/lib/x86_64-linux-gnu/libnvidia-nvvm70.so.4")
+	if err := os.Symlink(outside.path("libnvidia-nvvm70.so.4"), link); err != nil {
+		t.Fatal(err)
+	}
+	set := h.maker(h.cdi("root")).Make(snapshot())
+	if strings.Contains(of(t, set, uuidA).String(), "nvvm") {
+		t.Error("it is mounted")
+	}
+	if len(set.Problems) != 1 || !strings.Contains(set.Problems[0], outside.dir) {
+		t.Errorf("problems: %q", set.Problems)
+	}
+}
+
+// The driver root may be a link itself.
+func TestLinkedRoot(t *testing.T) {
+	h := newHost(t, "run/nvidia/driver")
+	if err := os.Symlink("run/nvidia/driver", h.path("linked")); err != nil {
+		t.Fatal(err)
+	}
+	set := h.maker(Settings{DriverRoot: "/run/nvidia/driver", DriverRootMount: h.path("linked")}).Make(snapshot())
+	if e := of(t, set, uuidA); !hasLibrary(e) || len(set.Problems) != 0 {
+		t.Errorf("%v, problems %q", e, set.Problems)
+	}
+	checkNoLeak(t, h, set)
+}
+
+// Several devices in one container, by the CDI library that runtimes use: every
+// node, mount and variable is there once. Hooks run once a device; nvidia-cdi-hook
+// is made for that.
+func TestSeveralDevicesByCDI(t *testing.T) {
+	h := newHost(t, "")
+	set := h.maker(h.cdi("")).Make(snapshot())
+	var all cdi.ContainerEdits
+	want := map[string]bool{}
+	hooks := 0
+	for _, uuid := range []string{uuidA, uuidMIG, uuidGfx} {
+		e := of(t, set, uuid)
+		c := &specs.ContainerEdits{}
+		for name, value := range e.GetEnv() {
+			c.Env = append(c.Env, name+"="+value)
+		}
+		for i, d := range e.GetDeviceNodes() {
+			want[d.GetPath()] = true
+			c.DeviceNodes = append(c.DeviceNodes, &specs.DeviceNode{Path: d.GetPath(), Type: "c", Major: 195, Minor: int64(i)})
+		}
+		for _, m := range e.GetMounts() {
+			want[m.GetContainerPath()] = true
+			c.Mounts = append(c.Mounts, &specs.Mount{HostPath: m.GetHostPath(), ContainerPath: m.GetContainerPath(), Options: m.GetOptions()})
+		}
+		for _, k := range e.GetHooks() {
+			hooks++
+			c.Hooks = append(c.Hooks, &specs.Hook{HookName: k.GetHookName(), Path: k.GetPath(), Args: k.GetArgs()})
+		}
+		all.Append(&cdi.ContainerEdits{ContainerEdits: c})
+	}
+	spec := &oci.Spec{}
+	if err := all.Apply(spec); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, d := range spec.Linux.Devices {
+		got[d.Path]++
+	}
+	for _, m := range spec.Mounts {
+		got[m.Destination]++
+	}
+	for path := range want {
+		if got[path] != 1 {
+			t.Errorf("%s is there %d times", path, got[path])
+		}
+	}
+	if len(got) != len(want) || len(spec.Process.Env) != 2 {
+		t.Errorf("nodes and mounts %v, env %v", got, spec.Process.Env)
+	}
+	if n := len(spec.Hooks.CreateContainer) + len(spec.Hooks.CreateRuntime); n != hooks {
+		t.Errorf("%d hooks, want %d", n, hooks)
+	}
+}
+
+// A panic in the toolkit is one device's error.
+func TestGuard(t *testing.T) {
+	l := newLibrary(snapshot())
+	err := guard(func() error { _, ret := l.DeviceGetCount(); return ret })
+	if err == nil || !strings.Contains(err.Error(), "nvidia-container-toolkit") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func of(t *testing.T, set *Set, uuid string) *sdk.Edits {
+	t.Helper()
+	e, err := set.Of(uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// With eight GPUs and a small driver, to see what a change of the inventory costs.
+func BenchmarkMake(b *testing.B) {
+	t := &testing.T{}
+	h := host{t: t, dir: b.TempDir()}
+	h.driver("")
+	h.file("", "dev/nvidiactl", "dev/nvidia-uvm")
+	s := &driver.Snapshot{DriverVersion: version}
+	for i := range 8 {
+		h.file("", "dev/nvidia"+string(rune('0'+i)))
+		s.GPUs = append(s.GPUs, driver.GPU{Index: i, UUID: strings.Replace(uuidA, "5", string(rune('0'+i)), 1), Minor: i})
+	}
+	m := h.maker(h.cdi(""))
+	for b.Loop() {
+		if err := m.Make(s).Err(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package edits
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Mistakes are refused, all at once, each with the path of its field.
+func TestRefused(t *testing.T) {
+	h := newHost(t, "")
+	h.file("", "a file")
+	for name, c := range map[string]struct {
+		settings string
+		devfs    string
+		fields   []string
+	}{
+		"typo":              {settings: `{"driverroot":"/"}`, fields: []string{"driverroot"}},
+		"mode":              {settings: `{"mode":"legacy"}`, fields: []string{"edits.mode"}},
+		"visible":           {settings: `{"mode":"runtime","visibleDevices":"env,mounts"}`, fields: []string{"edits.visibleDevices"}},
+		"visible with CDI":  {settings: `{"visibleDevices":"mounts"}`, fields: []string{"edits.visibleDevices"}},
+		"relative paths":    {settings: `{"driverRoot":"run","driverRootMount":"a/../b","hook":"nvidia-cdi-hook"}`, fields: []string{"edits.hook", "edits.driverRoot", "edits.driverRootMount"}},
+		"unclean path":      {settings: `{"driverRoot":"/run/"}`, fields: []string{"edits.driverRoot"}},
+		"no root":           {settings: `{"driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},
+		"root is not seen":  {settings: `{"driverRootMount":"/does/not/exist"}`, fields: []string{"edits.driverRootMount"}},
+		"root is a file":    {settings: `{"driverRootMount":"` + h.path("a file") + `"}`, fields: []string{"edits.driverRootMount"}},
+		"hooks":             {settings: `{"disabledHooks":["all","Chmod",""]}`, fields: []string{"edits.disabledHooks[1]", "edits.disabledHooks[2]"}},
+		"channel":           {settings: `{"imex":{"channels":[0,1048576,0]}}`, fields: []string{"edits.imex.channels[1]", "edits.imex.channels[2]"}},
+		"channel's type":    {settings: `{"imex":{"channels":["x"]}}`, fields: []string{"imex.channels[0]"}},
+		"devfs":             {settings: `{}`, devfs: "/host/devices", fields: []string{""}},
+		"all is well":       {settings: `{}`},
+		"runtime, no files": {settings: `{"mode":"runtime","driverRoot":"/does/not/exist","visibleDevices":"mounts","imex":{"channels":[0,7],"required":true}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s Settings
+			err := sdk.DecodeSettings([]byte(c.settings), &s)
+			if err == nil {
+				paths := h.paths()
+				if c.devfs != "" {
+					paths.Devfs = c.devfs
+				}
+				_, err = New("edits", s, paths, slog.New(slog.DiscardHandler))
+			}
+			var errs sdk.FieldErrors
+			if err != nil && !errors.As(err, &errs) {
+				t.Fatalf("got %v, want field errors", err)
+			}
+			var fields []string
+			for _, e := range errs {
+				fields = append(fields, e.Field)
+			}
+			if !slices.Equal(fields, c.fields) {
+				t.Errorf("got %q, want %q: %v", fields, c.fields, err)
+			}
+		})
+	}
+}
+
+func TestToHost(t *testing.T) {
+	for _, c := range []struct{ here, host, path, want string }{
+		{"/", "/", "/dev/nvidia0", "/dev/nvidia0"},
+		{"/host", "/", "/host/dev/nvidia0", "/dev/nvidia0"},
+		{"/host", "/", "/host", "/"},
+		{"/host", "/", "/hosts/dev", ""},
+		{"/host", "/", "/dev", ""},
+		{"/driver-root", "/run/nvidia/driver", "/driver-root/usr/lib/x", "/run/nvidia/driver/usr/lib/x"},
+		{"/", "/run/nvidia/driver", "/usr/lib/x", "/run/nvidia/driver/usr/lib/x"},
+		{"/", "/", "usr", ""},
+	} {
+		got, err := place{here: c.here, host: c.host}.toHost(c.path)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("%s is %s: %s became %q, %v", c.here, c.host, c.path, got, err)
+		}
+	}
+}
