@@ -90,6 +90,8 @@ func (n *nodes) checkMajor(path, here string) error {
 		module = "nvidia-uvm"
 	case strings.HasPrefix(path, "/dev/nvidia-caps/"):
 		module = "nvidia-caps"
+	case strings.HasPrefix(path, "/dev/nvidia-caps-imex-channels/"):
+		module = "nvidia-caps-imex-channels"
 	}
 	want, ok := n.majors[module]
 	if !ok {

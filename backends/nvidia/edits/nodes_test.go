@@ -42,10 +42,15 @@ func TestParseMajors(t *testing.T) {
 func TestStaleNode(t *testing.T) {
 	n := newNodes(place{here: "/", host: "/"}, t.TempDir(), logger{slog.New(slog.DiscardHandler)})
 	for major, says := range map[uint32]string{1: "", 505: "has the major number 1, the driver has 505"} {
-		n.majors = map[string]uint32{"nvidia-uvm": major}
-		err := n.checkMajor("/dev/nvidia-uvm", "/dev/null")
-		if (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
-			t.Errorf("major %d: %v", major, err)
+		for path, module := range map[string]string{
+			"/dev/nvidia-uvm": "nvidia-uvm", "/dev/nvidia-uvm-tools": "nvidia-uvm", "/dev/nvidia-caps/nvidia-cap3": "nvidia-caps",
+			"/dev/nvidia-caps-imex-channels/channel0": "nvidia-caps-imex-channels",
+		} {
+			n.majors = map[string]uint32{module: major}
+			err := n.checkMajor(path, "/dev/null")
+			if (err != nil) != (says != "") || (err != nil && !strings.Contains(err.Error(), says)) {
+				t.Errorf("%s, major %d: %v", path, major, err)
+			}
 		}
 	}
 	if err := n.checkMajor("/dev/nvidiactl", "/dev/null"); err != nil {
