@@ -151,10 +151,8 @@ func chars(c []int8) string {
 
 func (r *reader) condition(device nvml.Device) Condition {
 	var c Condition
-	if values, ok := r.fields(device, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION); ok {
-		if v, ok := values[nvml.FI_DEV_GET_GPU_RECOVERY_ACTION]; ok {
-			c.Recovery = new(RecoveryAction(v))
-		}
+	if v, ok := r.fields(device, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION)[nvml.FI_DEV_GET_GPU_RECOVERY_ACTION]; ok {
+		c.Recovery = new(RecoveryAction(v))
 	}
 	r.call("nvmlDeviceGetTotalEccErrors", func() nvml.Return {
 		n, ret := device.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
@@ -196,22 +194,27 @@ func (r *reader) condition(device nvml.Device) Condition {
 
 // fields reads several field values with one call. The map lacks those that the
 // GPU does not have.
-func (r *reader) fields(device nvml.Device, ids ...uint32) (map[uint32]float64, bool) {
+func (r *reader) fields(device nvml.Device, ids ...uint32) map[uint32]float64 {
 	asked := make([]nvml.FieldValue, len(ids))
 	for i, id := range ids {
 		asked[i].FieldId = id
 	}
+	return r.sums(device, asked)
+}
+
+// sums is the same, with the values of one field in several scopes added up.
+func (r *reader) sums(device nvml.Device, asked []nvml.FieldValue) map[uint32]float64 {
 	if !r.call("nvmlDeviceGetFieldValues", func() nvml.Return { return device.GetFieldValues(asked) }) {
-		return nil, false
+		return nil
 	}
-	values := make(map[uint32]float64, len(ids))
+	values := make(map[uint32]float64, len(asked))
 	for _, v := range asked {
 		ret := nvml.Return(v.NvmlReturn)
 		if n, ok := number(v); ok && ret == nvml.SUCCESS {
-			values[v.FieldId] = n
+			values[v.FieldId] += n
 		} else if err := failure("nvmlDeviceGetFieldValues", ret); err != nil && fatal(err) {
 			r.fail(err)
 		}
 	}
-	return values, true
+	return values
 }

@@ -50,32 +50,46 @@ func find(root string) (string, error) {
 }
 
 // loaded is the library that this process has loaded. The dynamic linker keeps
-// it for good once a function of it was bound, whatever dlclose is told, and
-// later calls go to the first one.
+// it for good once a function of it was called, whatever dlclose is told, and
+// later calls go to it whatever else is loaded.
 var loaded struct {
 	sync.Mutex
-	path string
-	info os.FileInfo
-	lib  nvml.Interface
+	lib *library
 }
 
-// load is the real library. It is loaded by its Init. Asking for the same file
-// again yields the same library, for another ErrRestart.
+// library is the real one.
+type library struct {
+	nvml.Interface
+	path string
+	file os.FileInfo // nil if the dynamic linker found it
+}
+
+// load is the library at a path, which its Init loads. Once one is loaded, it is
+// that one, or ErrRestart if the path leads to another file.
 func load(path string) (nvml.Interface, error) {
-	loaded.Lock()
-	defer loaded.Unlock()
-	info, err := os.Stat(path)
+	file, err := os.Stat(path)
 	if err != nil && path != soname {
 		return nil, fmt.Errorf("%w: %w", ErrNoLibrary, err)
 	}
-	if loaded.lib == nil || loaded.lib.Extensions().LookupSymbol("nvmlInit_v2") != nil {
-		// None yet, or one that could not be loaded.
-		loaded.path, loaded.info = path, info
-		loaded.lib = nvml.New(nvml.WithLibraryPath(path))
-		return loaded.lib, nil
+	loaded.Lock()
+	defer loaded.Unlock()
+	switch have := loaded.lib; {
+	case have == nil:
+		return &library{Interface: nvml.New(nvml.WithLibraryPath(path)), path: path, file: file}, nil
+	case (file == nil) == (have.file == nil) && (file == nil || os.SameFile(file, have.file)):
+		return have, nil
+	default:
+		return nil, fmt.Errorf("%w (loaded is %s, now it is at %s)", ErrRestart, have.path, path)
 	}
-	if (path == soname) == (loaded.path == soname) && (path == soname || os.SameFile(info, loaded.info)) {
-		return loaded.lib, nil
+}
+
+// Init loads and initialises the library.
+func (l *library) Init() nvml.Return {
+	ret := l.Interface.Init()
+	if ret != nvml.ERROR_LIBRARY_NOT_FOUND {
+		loaded.Lock()
+		loaded.lib = l
+		loaded.Unlock()
 	}
-	return nil, fmt.Errorf("%w (loaded was %s, now it is %s)", ErrRestart, loaded.path, path)
+	return ret
 }

@@ -188,10 +188,8 @@ func (s *session) readPaths(index int, others []GPU) paths {
 
 // linkCount is how many NVLinks the GPU has, up or down.
 func (r *reader) linkCount(device nvml.Device) int {
-	if values, ok := r.fields(device, nvml.FI_DEV_NVLINK_LINK_COUNT); ok {
-		if n, ok := values[nvml.FI_DEV_NVLINK_LINK_COUNT]; ok {
-			return min(int(n), nvml.NVLINK_MAX_LINKS)
-		}
+	if n, ok := r.fields(device, nvml.FI_DEV_NVLINK_LINK_COUNT)[nvml.FI_DEV_NVLINK_LINK_COUNT]; ok {
+		return max(0, min(int(n), nvml.NVLINK_MAX_LINKS))
 	}
 	return nvml.NVLINK_MAX_LINKS
 }

@@ -28,13 +28,14 @@ type session struct {
 // newer are the functions that go-nvml replaces by newer versions of themselves
 // where the library has them.
 var newer = map[string][]string{
-	"nvmlDeviceGetPciInfo":                 {"_v2", "_v3"},
-	"nvmlDeviceGetCount":                   {"_v2"},
-	"nvmlDeviceGetHandleByIndex":           {"_v2"},
-	"nvmlDeviceGetNvLinkRemotePciInfo":     {"_v2"},
-	"nvmlEventSetWait":                     {"_v2"},
-	"nvmlDeviceGetAttributes":              {"_v2"},
-	"nvmlDeviceGetComputeRunningProcesses": {"_v2", "_v3"},
+	"nvmlDeviceGetPciInfo":                  {"_v2", "_v3"},
+	"nvmlDeviceGetCount":                    {"_v2"},
+	"nvmlDeviceGetHandleByIndex":            {"_v2"},
+	"nvmlDeviceGetNvLinkRemotePciInfo":      {"_v2"},
+	"nvmlEventSetWait":                      {"_v2"},
+	"nvmlDeviceGetAttributes":               {"_v2"},
+	"nvmlDeviceGetComputeRunningProcesses":  {"_v2", "_v3"},
+	"nvmlDeviceGetGraphicsRunningProcesses": {"_v2", "_v3"},
 }
 
 // has says whether the library has a function. Calling one that it lacks ends

@@ -77,6 +77,7 @@ func (s *session) measure(g GPU) []Telemetry {
 	m.heat(device)
 	m.clocks(device)
 	m.counters(device)
+	m.linkErrors(device, g)
 	all := []Telemetry{{GPU: g.UUID, Values: m.values, Err: m.err}}
 	if g.MIGEnabled && !m.end {
 		all = append(all, m.instances(device, g)...)
@@ -193,7 +194,7 @@ func (m *meter) counters(device nvml.Device) {
 	for _, c := range counters {
 		ids = append(ids, c.id)
 	}
-	values, _ := m.fields(device, ids...)
+	values := m.fields(device, ids...)
 	if celsius, ok := values[nvml.FI_DEV_MEMORY_TEMP]; ok {
 		m.gauge("temperature_celsius", celsius, "sensor", "memory")
 	}
@@ -203,6 +204,34 @@ func (m *meter) counters(device nvml.Device) {
 	for _, c := range counters {
 		if v, ok := values[c.id]; ok {
 			m.counter(c.name, v, c.label, c.kind)
+		}
+	}
+}
+
+// linkErrors are the counters of NVLink 5, which are each link's own (Blackwell
+// and newer), summed up over the links, with one call.
+func (m *meter) linkErrors(device nvml.Device, g GPU) {
+	if g.Architecture != "blackwell" && g.Architecture != "rubin" {
+		return
+	}
+	types := []struct {
+		id   uint32
+		kind string
+	}{
+		{nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS, "receive"},
+		{nvml.FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS, "link-integrity"},
+		{nvml.FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, "recovery"},
+	}
+	var asked []nvml.FieldValue
+	for _, t := range types {
+		for link := range uint32(nvml.NVLINK_MAX_LINKS) {
+			asked = append(asked, nvml.FieldValue{FieldId: t.id, ScopeId: link})
+		}
+	}
+	sums := m.sums(device, asked)
+	for _, t := range types {
+		if n, ok := sums[t.id]; ok {
+			m.counter("nvlink_errors_total", n, "type", t.kind)
 		}
 	}
 }

@@ -66,3 +66,18 @@ func TestTelemetry(t *testing.T) {
 	}
 	wantError(t, all[0].Err, driver.ErrLost)
 }
+
+// NVLink 5 counts for each link; the sum over the links is told.
+func TestTelemetryOfNVLink5(t *testing.T) {
+	l := drivertest.New("B200 180GB", 1)
+	l.GPUs[0].SetField(nvml.FI_DEV_NVLINK_COUNT_RCV_ERRORS, 2)
+	d := open(t, l)
+	snapshot(t, d)
+	all, err := d.Telemetry(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := values(all[0])["nvlink_errors_total{type=receive}"]; n != 2*nvml.NVLINK_MAX_LINKS {
+		t.Errorf("%v errors", n)
+	}
+}

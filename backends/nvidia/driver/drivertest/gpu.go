@@ -26,6 +26,7 @@ type GPU struct {
 	instances []*Instance
 	links     []link
 	fabric    nvml.GpuFabricInfo
+	processes []nvml.ProcessInfo
 }
 
 // Instance is a MIG device; the fields that are zero are not there.
@@ -74,6 +75,9 @@ func (g *GPU) SetRemapped(pending, failed bool) {
 
 // SetFabric sets what the GPU says of its fabric.
 func (g *GPU) SetFabric(info nvml.GpuFabricInfo) { g.set(func() { g.fabric = info }) }
+
+// SetProcesses sets the processes that compute on the GPU.
+func (g *GPU) SetProcesses(all ...nvml.ProcessInfo) { g.set(func() { g.processes = all }) }
 
 // SetMIG puts the GPU into MIG mode or takes it out, with the given MIG devices;
 // nil is an empty place.
@@ -242,5 +246,11 @@ func (g *GPU) serveTelemetry() {
 	}
 	g.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) {
 		return get(g, "nvmlDeviceGetCurrentClocksEventReasons", func() uint64 { return nvml.ClocksEventReasonSwPowerCap })
+	}
+	g.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return get(g, "nvmlDeviceGetComputeRunningProcesses", func() []nvml.ProcessInfo { return g.processes })
+	}
+	g.GetGraphicsRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return get(g, "nvmlDeviceGetGraphicsRunningProcesses", func() []nvml.ProcessInfo { return nil })
 	}
 }

@@ -246,6 +246,7 @@ var functions = []string{
 	"nvmlSystemEventSetWait",
 	"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetClockInfo",
 	"nvmlDeviceGetCurrentClocksEventReasons",
+	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
 }
 
 // Functions are those that the library has, until Lack.

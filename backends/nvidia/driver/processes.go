@@ -1,0 +1,85 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Process is a process that has a GPU open.
+type Process struct {
+	// PID is in the PID namespace of the driver, the host's.
+	PID uint32
+	// MemoryBytes is the GPU's memory that it holds; 0 if unknown.
+	MemoryBytes uint64
+	// GPUInstance and ComputeInstance say which MIG device it uses; [Whole] if
+	// the GPU is not in MIG mode.
+	GPUInstance, ComputeInstance uint32
+}
+
+// Processes are the processes that use a GPU, by PID; those of its MIG devices
+// too. The GPU must have been read by a snapshot. ErrNotSupported if the driver
+// cannot tell.
+func (d *Driver) Processes(ctx context.Context, uuid string) ([]Process, error) {
+	s := d.current()
+	if s == nil {
+		return nil, ErrClosed
+	}
+	for index, g := range s.identities() {
+		if g.UUID != uuid {
+			continue
+		}
+		found, err := within(ctx, d, s, d.lane(index), fmt.Sprintf("processes of GPU %d", index),
+			func() outcome[[]Process] { return s.processes(index) })
+		if err = errors.Join(err, found.err); err != nil {
+			return nil, system(err)
+		}
+		return found.value, nil
+	}
+	return nil, fmt.Errorf("processes of GPU %s: %w: there is no such GPU", uuid, ErrFailed)
+}
+
+// processes reads those of one GPU. In its lane.
+func (s *session) processes(index int) outcome[[]Process] {
+	r := &reader{s: s}
+	device, ok := r.handle(index)
+	if !ok {
+		return outcome[[]Process]{err: r.err}
+	}
+	byPID := map[uint32]Process{}
+	told := false
+	for _, kind := range []struct {
+		function string
+		read     func() ([]nvml.ProcessInfo, nvml.Return)
+	}{
+		{"nvmlDeviceGetGraphicsRunningProcesses", device.GetGraphicsRunningProcesses},
+		{"nvmlDeviceGetComputeRunningProcesses", device.GetComputeRunningProcesses},
+	} {
+		told = r.call(kind.function, func() nvml.Return {
+			infos, ret := kind.read()
+			for _, info := range infos {
+				p := Process{PID: info.Pid, MemoryBytes: info.UsedGpuMemory, GPUInstance: info.GpuInstanceId,
+					ComputeInstance: info.ComputeInstanceId}
+				if p.MemoryBytes == math.MaxUint64 { // NVML_VALUE_NOT_AVAILABLE
+					p.MemoryBytes = 0
+				}
+				byPID[p.PID] = p
+			}
+			return ret
+		}) || told
+	}
+	if r.err == nil && !told {
+		r.fail(fmt.Errorf("nvmlDeviceGetComputeRunningProcesses: %w", ErrNotSupported))
+	}
+	all := make([]Process, 0, len(byPID))
+	for _, p := range byPID {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	return outcome[[]Process]{all, r.err}
+}
