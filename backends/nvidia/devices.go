@@ -1,0 +1,253 @@
+package nvidia
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// The classes of devices.
+const (
+	classGPU = "gpu"
+	// classMIG is a MIG device, unless the strategy is single.
+	classMIG = "mig"
+)
+
+// strategy says which devices MIG makes, in the words of NVIDIA's own plugin.
+type strategy string
+
+const (
+	// migNone: GPUs are listed as a whole, whatever MIG mode they are in.
+	migNone strategy = "none"
+	// migSingle: MIG devices are listed as GPUs; all must be of one profile.
+	migSingle strategy = "single"
+	// migMixed: MIG devices are a class of their own, beside whole GPUs that are
+	// not in MIG mode.
+	migMixed strategy = "mixed"
+)
+
+// listing makes devices of what is known.
+type listing struct {
+	strategy strategy
+	versions versions
+	links    map[string][]*sdk.Link // by UUID
+	groups   map[string]string      // reset groups, by UUID
+	table    *xid.Table
+	// away is why the driver cannot be asked now; nil if it can.
+	away     error
+	problems []string
+}
+
+// versions are the driver's.
+type versions struct{ driver, cuda string }
+
+// devices are all devices in a stable order, and what could not be listed.
+func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
+	l.problems = append(l.problems, r.strangers...)
+	gpus := r.sorted()
+	var devices []*sdk.Device
+	for _, known := range gpus {
+		if l.strategy == migNone || !known.gpu.MIGEnabled {
+			devices = append(devices, l.gpu(known))
+			continue
+		}
+		for _, instance := range known.gpu.Instances {
+			devices = append(devices, l.instance(known, instance))
+		}
+	}
+	if l.strategy == migSingle {
+		devices = l.alike(gpus, devices)
+	}
+	return devices, l.problems
+}
+
+// alike leaves out what does not fit to the strategy single: a container that
+// asks for a GPU must always get the same.
+func (l *listing) alike(gpus []*record, devices []*sdk.Device) []*sdk.Device {
+	profiles := map[string]bool{}
+	for _, known := range gpus {
+		if !known.gpu.MIGEnabled {
+			profiles["whole GPUs"] = true
+			continue
+		}
+		for _, instance := range known.gpu.Instances {
+			profiles[instance.Profile] = true
+		}
+	}
+	if len(profiles) <= 1 {
+		return devices
+	}
+	l.problems = append(l.problems, "the MIG strategy single needs MIG devices that are all alike, but there are "+
+		joined(profiles)+": make them alike, or use the strategy mixed; nothing is listed meanwhile")
+	return nil
+}
+
+// gpu is a whole GPU.
+func (l *listing) gpu(known *record) *sdk.Device {
+	g := known.gpu
+	d := l.base(known, g.UUID, classGPU, g.MemoryBytes)
+	d.Health = l.health(known)
+	d.Links = l.links[g.UUID]
+	if g.PowerLimitWatts > 0 {
+		d.Capacities["powerLimit"] = int64(g.PowerLimitWatts)
+	}
+	if g.Serial != "" {
+		d.Attributes["serial"] = sdk.String(g.Serial)
+	}
+	if g.Minor >= 0 {
+		d.Attributes["minor"] = sdk.Int(int64(g.Minor))
+	}
+	if f := g.Fabric; f != nil && f.ClusterUUID != "" {
+		d.Attributes["fabricCluster"] = sdk.String(f.ClusterUUID)
+		d.Attributes["fabricClique"] = sdk.Int(int64(f.Clique))
+	}
+	return d
+}
+
+// instance is a MIG device. A fault of its GPU is its own, which the core sees by
+// the parent.
+func (l *listing) instance(known *record, i driver.Instance) *sdk.Device {
+	class := classMIG
+	if l.strategy == migSingle {
+		class = classGPU
+	}
+	d := l.base(known, i.UUID, class, i.MemoryBytes)
+	d.ParentId = known.gpu.UUID
+	d.Health = known.instanceHealth(i)
+	if gpu := l.health(known); gpu.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+		// The GPU itself is not listed, so its health is told here.
+		d.Health = xid.Graver(d.Health, gpu)
+	}
+	d.Attributes["profile"] = sdk.String(i.Profile)
+	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
+	d.Attributes["computeInstance"] = sdk.Int(int64(i.ComputeInstance))
+	for name, amount := range map[string]uint32{
+		"multiprocessors": i.Multiprocessors, "copyEngines": i.CopyEngines, "decoders": i.Decoders,
+		"encoders": i.Encoders, "jpegEngines": i.JPEGEngines, "ofaEngines": i.OFAEngines,
+	} {
+		if amount > 0 {
+			d.Capacities[name] = int64(amount)
+		}
+	}
+	return d
+}
+
+// base is what GPUs and MIG devices have in common.
+func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Device {
+	g := known.gpu
+	d := &sdk.Device{
+		Id: id, Class: class, PciBusId: g.PCIBusID, ResetGroup: cmp.Or(l.groups[g.UUID], g.UUID),
+		Attributes: map[string]*sdk.Attribute{
+			"uuid": sdk.String(id), "model": sdk.String(model(g.Name)), "productName": sdk.String(g.Name),
+			"migEnabled": sdk.Bool(g.MIGEnabled),
+		},
+		Capacities: map[string]int64{},
+	}
+	text := func(name, value string) {
+		if value != "" {
+			d.Attributes[name] = sdk.String(value)
+		}
+	}
+	text("architecture", g.Architecture)
+	text("driverVersionText", l.versions.driver)
+	if v := semantic(l.versions.driver); v != "" {
+		d.Attributes["driverVersion"] = sdk.Version(v)
+	}
+	if v := semantic(l.versions.cuda); v != "" {
+		d.Attributes["cudaVersion"] = sdk.Version(v)
+	}
+	if g.ComputeMajor > 0 {
+		d.Attributes["computeCapability"] = sdk.Version(fmt.Sprintf("%d.%d.0", g.ComputeMajor, g.ComputeMinor))
+	}
+	if memory > 0 {
+		d.Capacities["memory"] = int64(min(memory, math.MaxInt64))
+	}
+	if known.at.NUMANode >= 0 && known.at.Vendor != 0 {
+		d.NumaNodes = []uint32{uint32(known.at.NUMANode)}
+	}
+	given := known.given[id]
+	d.Edits = given.edits
+	if given.err != nil {
+		l.problems = append(l.problems, id+": no container can be given the device yet: "+given.err.Error())
+	}
+	return d
+}
+
+// health is that of the whole GPU, also while the driver is away.
+func (l *listing) health(known *record) *sdk.Health {
+	own := known.health(l.table)
+	switch {
+	case l.away == nil:
+		return own
+	case errors.Is(l.away, driver.ErrNoAnswer):
+		own = xid.Graver(sdk.Unknown(l.away.Error()), own)
+	default:
+		own = xid.Graver(own, sdk.Fault("driver-away", sdk.RecoverySelf, l.away.Error()))
+	}
+	return own
+}
+
+// model is the name without the vendor's, which every GPU has.
+func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }
+
+var numbers = regexp.MustCompile(`^(\d+)(?:\.(\d+))?(?:\.(\d+))?`)
+
+// semantic makes a semantic version of a driver's: 570.124.06 is 570.124.6, 12.8
+// is 12.8.0. It is empty for a text that does not begin with a number.
+func semantic(version string) string {
+	parts := numbers.FindStringSubmatch(version)
+	if parts == nil {
+		return ""
+	}
+	clean := make([]string, 3)
+	for i, part := range parts[1:] {
+		clean[i] = strings.TrimLeft(part, "0")
+		if clean[i] == "" {
+			clean[i] = "0"
+		}
+	}
+	return strings.Join(clean, ".")
+}
+
+// linksOf are a snapshot's links in the contract's terms, in both directions.
+func linksOf(links []driver.Link) map[string][]*sdk.Link {
+	of := map[string][]*sdk.Link{}
+	for _, l := range links {
+		of[l.A] = append(of[l.A], &sdk.Link{PeerId: l.B, Kind: l.Kind, Count: l.Count})
+		of[l.B] = append(of[l.B], &sdk.Link{PeerId: l.A, Kind: l.Kind, Count: l.Count})
+	}
+	return of
+}
+
+// groupsOf are the GPUs that lose their state together in a reset: those that
+// NVLinks join without a switch. Each group has the name of its first UUID.
+func groupsOf(links []driver.Link) map[string]string {
+	group := map[string]string{}
+	find := func(uuid string) string {
+		for group[uuid] != "" && group[uuid] != uuid {
+			uuid = group[uuid]
+		}
+		return uuid
+	}
+	for _, l := range links {
+		if l.Kind != backendv1.LinkKind_LINK_KIND_NVLINK {
+			continue
+		}
+		a, b := find(l.A), find(l.B)
+		group[max(a, b)] = min(a, b)
+		group[min(a, b)] = min(a, b)
+	}
+	flat := map[string]string{}
+	for uuid := range group {
+		flat[uuid] = find(uuid)
+	}
+	return flat
+}

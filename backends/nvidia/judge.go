@@ -1,0 +1,158 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// fault is what an event told.
+type fault struct {
+	health *sdk.Health
+	// despite says that it is a fault although the driver wants nothing done,
+	// because settings say so: then the driver's word does not end it.
+	despite bool
+}
+
+// health is what is said of the GPU as a whole.
+func (k *record) health(table *xid.Table) *sdk.Health {
+	worst := k.faults[whole].health
+	for _, fault := range k.conditions(table) {
+		worst = xid.Graver(worst, fault)
+	}
+	switch {
+	case worst != nil:
+		return worst
+	case k.gpu.Err != nil:
+		return sdk.Unknown(k.gpu.Err.Error())
+	case k.sound():
+		return sdk.Recovered()
+	}
+	return sdk.Healthy()
+}
+
+// instanceHealth is what is said of one MIG device, by its own faults alone.
+func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
+	var worst *sdk.Health
+	for concerned, fault := range k.faults {
+		if concerned != whole && concerned.covers(i) {
+			worst = xid.Graver(worst, fault.health)
+		}
+	}
+	switch {
+	case worst != nil:
+		return worst
+	case i.Err != nil:
+		return sdk.Unknown(i.Err.Error())
+	case k.sound():
+		return sdk.Recovered()
+	}
+	return sdk.Healthy()
+}
+
+// conditions are the faults that show when the GPU is asked.
+func (k *record) conditions(table *xid.Table) []*sdk.Health {
+	var all []*sdk.Health
+	add := func(when bool, code string, recovery sdk.Recovery, message string) {
+		if when {
+			all = append(all, sdk.Fault(code, recovery, message))
+		}
+	}
+	add(!k.missing.IsZero(), "gpu-gone", sdk.RecoveryReboot,
+		"the driver does not list the GPU any more, though it is on the PCI bus: see the kernel's log, and reboot the node")
+	if err := k.gpu.Err; err != nil {
+		add(errors.Is(err, driver.ErrLost), "gpu-lost", sdk.RecoveryReboot, err.Error())
+		add(errors.Is(err, driver.ErrReset), "reset-required", sdk.RecoveryReset, err.Error())
+	}
+	c := k.gpu.Condition
+	if demand := table.Demand(c.Recovery); demand != nil {
+		all = append(all, demand)
+	}
+	add(is(c.RemapFailed), "row-remap-failed", sdk.RecoveryReplacement, "the memory has no spare rows left: replace the GPU")
+	add(is(c.Unrepairable), "memory-unrepairable", sdk.RecoveryReplacement, "the memory has errors that cannot be repaired: replace the GPU")
+	const reset = "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it"
+	add(is(c.RemapPending), "row-remap-pending", sdk.RecoveryReset, "memory rows are to be remapped: "+reset)
+	add(is(c.RetiredPending), "page-retirement-pending", sdk.RecoveryReset, "memory pages are to be retired: "+reset)
+	add(is(c.RepairPending), "repair-pending", sdk.RecoveryReset, "a repair is pending: "+reset)
+	return all
+}
+
+// sound reports whether the driver itself says that nothing is to be done, and
+// nothing else is known: evidence that earlier faults are over. So is a driver that
+// was loaded anew, where none of the conditions shows.
+func (k *record) sound() bool {
+	return k.gpu.Err == nil && k.missing.IsZero() && (k.content() || k.fresh) && len(k.faults) == 0
+}
+
+// content reports whether the driver wants nothing done with the GPU.
+func (k *record) content() bool {
+	action := k.gpu.Condition.Recovery
+	return action != nil && *action == driver.RecoveryNone
+}
+
+// heard judges an event by the GPU's state, which was read after it. It returns
+// what is worth a line in the log; "" for nothing.
+func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
+	concerned := scope{e.GPUInstance, e.ComputeInstance}
+	action := k.gpu.Condition.Recovery
+	if k.gpu.Err != nil {
+		action = nil // it was read before the event
+	}
+	var health *sdk.Health
+	if e.Type == driver.EventXID {
+		health, note = table.Judge(e.XID, action)
+	} else {
+		health, note = k.told(e, action, table)
+	}
+	if health != nil {
+		k.fresh = false
+	}
+	if before := k.faults[concerned]; health != nil && xid.Graver(before.health, health) == health {
+		k.faults[concerned] = fault{health: health, despite: action != nil && *action == driver.RecoveryNone}
+	}
+	return note
+}
+
+// told judges events other than XIDs. Where the driver has a recovery action, that
+// says what is to be done.
+func (k *record) told(e driver.Event, action *driver.RecoveryAction, table *xid.Table) (fault *sdk.Health, note string) {
+	kinds := map[driver.EventType]struct {
+		recovery sdk.Recovery
+		message  string
+	}{
+		driver.EventECC:              {sdk.RecoveryReset, "an uncorrectable memory error"},
+		driver.EventRetirementFailed: {sdk.RecoveryReplacement, "memory that is bad could not be retired"},
+		driver.EventFatalPoison:      {sdk.RecoveryReset, "poisoned data was used and could not be contained"},
+		driver.EventUnavailable:      {sdk.RecoveryReboot, "the driver says that the GPU cannot be used any more"},
+	}
+	kind, known := kinds[e.Type]
+	switch {
+	case e.Type == driver.EventPoison:
+		return nil, "poisoned data was contained: the program that used it ends, the GPU is sound"
+	case !known || table.Off():
+		return nil, ""
+	case action != nil && *action == driver.RecoveryNone:
+		return nil, kind.message + ": the driver says that the GPU needs nothing"
+	}
+	return sdk.Fault(string(e.Type), kind.recovery, fmt.Sprintf("%s (event of NVIDIA's driver)", kind.message)), ""
+}
+
+// renew drops what events told, when the driver says that it is over.
+func (k *record) renew() {
+	if k.gpu.Err == nil && k.content() {
+		maps.DeleteFunc(k.faults, func(_ scope, told fault) bool { return !told.despite })
+	}
+}
+
+// reload drops what events told of the GPU before the driver was loaded anew,
+// which sets the GPU up from the start.
+func (k *record) reload() {
+	clear(k.faults)
+	k.fresh = true
+}
+
+func is(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,209 @@
+package nvidia
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// assertCharDevice is how the container toolkit tells a device node. Tests replace
+// it, since nodes can be made by root only.
+//
+//go:linkname assertCharDevice github.com/NVIDIA/nvidia-container-toolkit/internal/devices.assertCharDeviceStub
+var assertCharDevice func(string) error
+
+func TestMain(m *testing.M) {
+	assertCharDevice = func(path string) error {
+		_, err := os.Stat(path)
+		return err
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience bounds what a test waits for; nothing takes so long by itself.
+const patience = 20 * time.Second
+
+// rig is the backend behind its service, on a node of a test.
+type rig struct {
+	*sdk.Server
+	t      *testing.T
+	lib    *drivertest.Library
+	dir    string
+	events chan *backendv1.WatchResponse
+	ended  chan error
+	cancel context.CancelFunc
+}
+
+// stream is the Watch stream of a rig.
+type stream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	events chan *backendv1.WatchResponse
+}
+
+func (s *stream) Context() context.Context { return s.ctx }
+
+func (s *stream) Send(e *backendv1.WatchResponse) error {
+	select {
+	case s.events <- e:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// newRig is a backend on a node with the GPUs of lib, not yet configured.
+func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
+	t.Helper()
+	r := &rig{t: t, lib: lib, dir: t.TempDir(), events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
+	for _, node := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
+		r.file("", "dev", node)
+	}
+	for i := range gpus {
+		r.file("", "dev", fmt.Sprintf("nvidia%d", i))
+	}
+	backend := &Backend{log: slog.New(slog.DiscardHandler), open: func(o driver.Options) *driver.Driver {
+		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
+		return driver.New(o)
+	}}
+	var err error
+	if r.Server, err = sdk.NewServer(backend, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// start is newRig, configured and watched.
+func start(t *testing.T, lib *drivertest.Library, gpus int, settings string) *rig {
+	t.Helper()
+	r := newRig(t, lib, gpus)
+	r.configure(settings)
+	r.watch()
+	return r
+}
+
+func (r *rig) watch() {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	r.cancel = cancel
+	go func() {
+		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(200 * time.Millisecond)},
+			&stream{ctx: ctx, events: r.events})
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		<-r.ended // says that it was cancelled
+		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+// path is one of the host's trees.
+func (r *rig) path(parts ...string) string {
+	return filepath.Join(append([]string{r.dir}, parts...)...)
+}
+
+func (r *rig) file(text string, parts ...string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.path(parts...)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(r.path(parts...), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// configure has the settings taken on. They are those of the mode "runtime", which
+// needs no driver's files.
+func (r *rig) configure(settings string) {
+	r.t.Helper()
+	if errs := r.refused(settings); len(errs) > 0 {
+		r.t.Fatalf("Configure(%s): %v", settings, errs)
+	}
+}
+
+// refused are the field errors of the settings.
+func (r *rig) refused(settings string) []*backendv1.FieldError {
+	r.t.Helper()
+	if settings == "" {
+		settings = `{"edits": {"mode": "runtime"}, "rescan": "1s"}`
+	}
+	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
+		SettingsJson: []byte(settings),
+		Paths:        &backendv1.HostPaths{Sysfs: r.path("sys"), Devfs: r.path("dev"), Procfs: r.path("proc")},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.GetErrors()
+}
+
+// inventory waits for an inventory that is as wanted, and returns it.
+func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
+	r.t.Helper()
+	late := time.After(patience)
+	var last *backendv1.Inventory
+	for {
+		select {
+		case e := <-r.events:
+			if inv := e.GetInventory(); inv != nil {
+				if last = inv; want(inv) {
+					return inv
+				}
+			}
+		case err := <-r.ended:
+			r.ended <- err
+			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
+		case <-late:
+			r.t.Fatalf("waited %s for %s; last inventory: %v", patience, what, last)
+		}
+	}
+}
+
+// device finds a device of an inventory by its place in it, or nil.
+func healthAt(i int, inv *backendv1.Inventory) *backendv1.Health {
+	if i >= len(inv.GetDevices()) {
+		return nil
+	}
+	return inv.GetDevices()[i].GetHealth()
+}
+
+// healthy reports whether there are n devices, all healthy.
+func healthy(n int) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		for i := range inv.GetDevices() {
+			if healthAt(i, inv).GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+				return false
+			}
+		}
+		return len(inv.GetDevices()) == n
+	}
+}
+
+// onlyBad reports whether the device at a place has a fault, and no other device.
+func onlyBad(n, bad int, code string) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		for i := range inv.GetDevices() {
+			unhealthy := healthAt(i, inv).GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY
+			if unhealthy != (i == bad) {
+				return false
+			}
+		}
+		return len(inv.GetDevices()) == n && healthAt(bad, inv).GetCode() == code
+	}
+}

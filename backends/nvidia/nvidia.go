@@ -1,0 +1,67 @@
+package nvidia
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"sync"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Version is the backend's own version.
+const Version = "0.1.0"
+
+// Backend is the NVIDIA backend. Make it with [New].
+type Backend struct {
+	log *slog.Logger
+	// open makes the driver; tests have another one.
+	open func(driver.Options) *driver.Driver
+
+	mu  sync.Mutex
+	cfg *config
+}
+
+// The abilities of the backend.
+var (
+	_ sdk.Backend    = (*Backend)(nil)
+	_ sdk.Configurer = (*Backend)(nil)
+)
+
+// New returns the backend.
+func New() *Backend {
+	return &Backend{log: sdk.Logger(), open: driver.New}
+}
+
+// Describe implements [sdk.Backend].
+func (b *Backend) Describe() sdk.Description {
+	return sdk.Description{
+		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
+		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema,
+	}
+}
+
+// Configure implements [sdk.Configurer].
+func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
+	cfg, err := configure(data, host, os.Getenv, b.log)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg = cfg
+	return nil
+}
+
+func (b *Backend) config() *config {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cfg
+}
+
+// Watch implements [sdk.Backend].
+func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
+	return newLoop(b, out).run(ctx)
+}

@@ -1,0 +1,200 @@
+package nvidia
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// roster remembers the GPUs of the node, so that one that dies keeps its
+// identity: its UUID, what it was, and the MIG devices that it had.
+type roster struct {
+	gpus map[string]*record // by UUID
+	// strangers are GPUs that never said who they are, in words.
+	strangers []string
+}
+
+// record is one GPU.
+type record struct {
+	// gpu is what NVML said last, with what was known before where it says
+	// nothing now.
+	gpu driver.GPU
+	// at is what sysfs says; zero if the device is not there.
+	at pci.Device
+	// faults are what events told, by what they concern; see judge.go.
+	faults map[scope]fault
+	// given is what containers get with the GPU and with its MIG devices, by UUID.
+	given map[string]given
+	// fresh says that the driver was loaded anew, and nothing was heard since.
+	fresh bool
+	// missing is since when NVML does not count the GPU any more; zero if it does.
+	missing time.Time
+}
+
+// given is what a container gets, or why nothing.
+type given struct {
+	edits *sdk.Edits
+	err   error
+}
+
+// scope is a GPU as a whole, or one of its MIG devices.
+type scope struct {
+	gpuInstance, computeInstance uint32
+}
+
+var whole = scope{driver.Whole, driver.Whole}
+
+// covers reports whether something that concerns s concerns the MIG device.
+func (s scope) covers(i driver.Instance) bool {
+	return (s.gpuInstance == driver.Whole || s.gpuInstance == i.GPUInstance) &&
+		(s.computeInstance == driver.Whole || s.computeInstance == i.ComputeInstance)
+}
+
+func newRoster() *roster { return &roster{gpus: map[string]*record{}} }
+
+// take takes a snapshot in. identify gives the UUID of a GPU that does not say it
+// any more, by its PCI bus ID.
+func (r *roster) take(s driver.Snapshot, now time.Time, sysfs string, identify func(busID string) string) {
+	r.strangers = nil
+	seen := map[string]bool{}
+	for _, g := range s.GPUs {
+		if g.UUID == "" {
+			g.UUID = cmp.Or(r.at(g.PCIBusID), identify(g.PCIBusID))
+		}
+		if g.UUID == "" {
+			r.strangers = append(r.strangers, stranger(g))
+			continue
+		}
+		seen[g.UUID] = true
+		known := r.gpus[g.UUID]
+		if known == nil {
+			known = &record{faults: map[scope]fault{}}
+			r.gpus[g.UUID] = known
+		}
+		known.update(g, sysfs)
+	}
+	for uuid, known := range r.gpus {
+		if !seen[uuid] && known.missing.IsZero() {
+			known.missing = now
+		}
+	}
+}
+
+// update takes in what NVML says now. A GPU that could not be read keeps what it
+// was.
+func (k *record) update(g driver.GPU, sysfs string) {
+	k.missing = time.Time{}
+	before := k.gpu
+	if g.Err != nil && before.UUID != "" {
+		before.Err, before.Index = g.Err, g.Index
+		before.PCIBusID = cmp.Or(g.PCIBusID, before.PCIBusID)
+		g = before
+	}
+	k.gpu = g
+	k.at = pci.Device{NUMANode: -1}
+	if address, err := pci.ParseAddress(g.PCIBusID); err == nil {
+		if device, err := pci.ReadDevice(sysfs, address); err == nil {
+			k.at = device
+		}
+	}
+}
+
+// give takes over what containers get now. A GPU that could not be read keeps what
+// it gave before.
+func (k *record) give(set *edits.Set) {
+	if k.gpu.Err != nil || !k.missing.IsZero() {
+		return
+	}
+	k.given = map[string]given{}
+	put := func(uuid string) {
+		e, err := set.Of(uuid)
+		k.given[uuid] = given{e, err}
+	}
+	put(k.gpu.UUID)
+	for _, i := range k.gpu.Instances {
+		put(i.UUID)
+	}
+}
+
+// at is the UUID of the GPU that was last seen at the bus ID.
+func (r *roster) at(busID string) string {
+	for uuid, known := range r.gpus {
+		if busID != "" && known.gpu.PCIBusID == busID {
+			return uuid
+		}
+	}
+	return ""
+}
+
+// forget drops GPUs that were unplugged on purpose: neither NVML nor the bus has
+// them. A dead GPU is still on the bus as far as the kernel knows.
+func (r *roster) forget(sysfs string) {
+	maps.DeleteFunc(r.gpus, func(_ string, known *record) bool {
+		if known.missing.IsZero() {
+			return false
+		}
+		address, err := pci.ParseAddress(known.gpu.PCIBusID)
+		if err != nil {
+			return true
+		}
+		_, err = pci.ReadDevice(sysfs, address)
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// sorted are the GPUs in the order of their bus IDs.
+func (r *roster) sorted() []*record {
+	return slices.SortedFunc(maps.Values(r.gpus), func(a, b *record) int {
+		return cmp.Or(comparePCI(a.gpu.PCIBusID, b.gpu.PCIBusID), cmp.Compare(a.gpu.UUID, b.gpu.UUID))
+	})
+}
+
+func comparePCI(a, b string) int {
+	first, errA := pci.ParseAddress(a)
+	second, errB := pci.ParseAddress(b)
+	if errA != nil || errB != nil {
+		return cmp.Compare(a, b)
+	}
+	return first.Compare(second)
+}
+
+func stranger(g driver.GPU) string {
+	where := cmp.Or(g.PCIBusID, "a GPU at an unknown bus ID")
+	if g.Err == nil {
+		return where + ": the GPU has no UUID, so it cannot be given to anybody"
+	}
+	return where + ": the GPU was dead before it said who it is, so it is not listed: " + g.Err.Error()
+}
+
+// identifier reads UUIDs from the driver's procfs, where they stay when a GPU is
+// lost: <procfs>/driver/nvidia/gpus/<bus ID>/information.
+func identifier(procfs string) func(busID string) string {
+	return func(busID string) string {
+		if busID == "" {
+			return ""
+		}
+		text, err := os.ReadFile(filepath.Join(procfs, "driver/nvidia/gpus", busID, "information"))
+		if err != nil {
+			return ""
+		}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(line, ":")
+			value = strings.TrimSpace(value)
+			// A GPU that never was initialised has question marks there.
+			if name == "GPU UUID" && strings.HasPrefix(value, "GPU-") && !strings.Contains(value, "?") {
+				return value
+			}
+		}
+		return ""
+	}
+}

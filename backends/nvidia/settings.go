@@ -1,0 +1,101 @@
+package nvidia
+
+import (
+	_ "embed" // settings.schema.json
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+// settings are what the node's configuration says; README.md is the reference.
+type settings struct {
+	MIG   migSettings    `json:"mig"`
+	XID   xid.Settings   `json:"xid"`
+	Edits edits.Settings `json:"edits"`
+	// Library is the path of libnvidia-ml.so.1; by default it is looked for in the
+	// driver root.
+	Library string `json:"library"`
+	// Rescan is how often the GPUs are asked even if no event came.
+	Rescan duration `json:"rescan"`
+}
+
+type migSettings struct {
+	Strategy strategy `json:"strategy"`
+}
+
+// duration is written as in Go: 30s, 1m.
+type duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no duration: write it as 30s or 1m", text)
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+const (
+	defaultRescan = 30 * time.Second
+	minRescan     = time.Second
+	maxRescan     = time.Hour
+)
+
+// config is what the settings mean. It never changes.
+type config struct {
+	strategy strategy
+	table    *xid.Table
+	maker    *edits.Maker
+	driver   driver.Options
+	host     sdk.HostPaths
+	rescan   time.Duration
+}
+
+// configure checks the settings as a whole.
+func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) string, log *slog.Logger) (*config, error) {
+	s := settings{MIG: migSettings{Strategy: migNone}, Rescan: duration(defaultRescan)}
+	if err := sdk.DecodeSettings(data, &s); err != nil {
+		return nil, err
+	}
+	var errs sdk.FieldErrors
+	switch s.MIG.Strategy {
+	case migNone, migSingle, migMixed:
+	default:
+		errs.Add("mig.strategy", "%q is none of the strategies: none, single or mixed", s.MIG.Strategy)
+	}
+	if every := time.Duration(s.Rescan); every < minRescan || every > maxRescan {
+		errs.Add("rescan", "%v must be between %v and %v", every, minRescan, maxRescan)
+	}
+	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan)}
+	var err error
+	if cfg.table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
+		errs = append(errs, fieldErrors(err)...)
+	}
+	if cfg.maker, err = edits.New("edits", s.Edits, host, log); err != nil {
+		errs = append(errs, fieldErrors(err)...)
+	}
+	root := s.Edits.DriverRootMount
+	if root == "" {
+		root = s.Edits.DriverRoot
+	}
+	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
+	return cfg, errs.Err()
+}
+
+// fieldErrors are those of a part of the settings.
+func fieldErrors(err error) sdk.FieldErrors {
+	if errs, ok := err.(sdk.FieldErrors); ok { //nolint:errorlint // the parts return it as it is
+		return errs
+	}
+	return sdk.FieldErrors{{Message: err.Error()}}
+}

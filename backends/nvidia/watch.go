@@ -1,0 +1,314 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+const (
+	// retryFirst and retryLast bound the pause before the driver is opened again;
+	// it doubles.
+	retryFirst, retryLast = time.Second, 30 * time.Second
+	// releaseLimit bounds the letting go of a driver.
+	releaseLimit = 5 * time.Second
+	// pendingLimit bounds the events that wait for a look at their GPUs.
+	pendingLimit = 4096
+	// vendorNVIDIA, and the classes that GPUs have on the PCI bus.
+	vendorNVIDIA             = 0x10de
+	classVGA, class3D uint16 = 0x0300, 0x0302
+)
+
+// loop looks after the GPUs. Reading takes as long as a sick driver wants, so it
+// is done beside the loop, one look at a time; the loop itself never waits for the
+// driver.
+type loop struct {
+	backend *Backend
+	out     *sdk.Reporter
+	cfg     *config
+	driver  *driver.Driver
+	roster  *roster
+	links   []driver.Link
+	say     versions
+	// notes are what an operator must know of the edits.
+	notes []string
+
+	stream *driver.Stream
+	// pending are events that no look has followed yet.
+	pending []driver.Event
+	looks   chan look
+	looking bool
+	// opened are the options that driver was made with.
+	opened driver.Options
+	// due is when the next look is, though nothing happens.
+	due      time.Time
+	failures int
+	// away is why the driver cannot be asked; nil if it can.
+	away error
+}
+
+// look is what one look found, by which settings.
+type look struct {
+	cfg      *config
+	began    time.Time
+	snapshot driver.Snapshot
+	stream   *driver.Stream // a new one, or nil
+	set      *edits.Set
+	err      error
+}
+
+func newLoop(b *Backend, out *sdk.Reporter) *loop {
+	return &loop{backend: b, out: out, roster: newRoster(), looks: make(chan look, 1)}
+}
+
+func (l *loop) run(ctx context.Context) error {
+	if l.cfg = l.backend.config(); l.cfg == nil {
+		return errors.New("nvidia: Watch came before Configure")
+	}
+	l.driver, l.opened = l.backend.open(l.cfg.driver), l.cfg.driver
+	defer l.close()
+	for {
+		if !l.looking && (len(l.pending) > 0 || !time.Now().Before(l.due)) {
+			l.look(ctx)
+		}
+		wake := time.NewTimer(l.pause())
+		select {
+		case <-ctx.Done():
+			wake.Stop()
+			return ctx.Err()
+		case <-l.out.Reconfigured():
+			l.reconfigure()
+		case found := <-l.looks:
+			l.take(found)
+		case event, ok := <-l.events():
+			l.hear(event, ok)
+		case <-wake.C:
+		}
+		wake.Stop()
+		l.out.Beat()
+	}
+}
+
+// pause is how long nothing has to be done.
+func (l *loop) pause() time.Duration {
+	if l.looking {
+		return l.out.Pace()
+	}
+	return max(min(l.out.Pace(), time.Until(l.due)), 0)
+}
+
+func (l *loop) events() <-chan driver.Event {
+	if l.stream == nil {
+		return nil
+	}
+	return l.stream.Events()
+}
+
+// hear keeps an event until a look has followed it.
+func (l *loop) hear(event driver.Event, ok bool) {
+	switch {
+	case !ok:
+		l.stream = nil
+		l.due = time.Now()
+	case event.Type == driver.EventBroken:
+		l.backend.log.Warn("no events from the driver, the GPUs are asked now and then", "every", l.cfg.rescan, "error", event.Err)
+	case event.Type == driver.EventMended:
+		l.backend.log.Info("events from the driver come again")
+		l.due = time.Now()
+	case len(l.pending) < pendingLimit:
+		l.backend.log.Debug("event", "type", string(event.Type), "gpu", event.GPU, "xid", event.XID)
+		l.pending = append(l.pending, event)
+	}
+}
+
+// look begins a look at all GPUs.
+func (l *loop) look(ctx context.Context) {
+	l.looking = true
+	l.reopen()
+	cfg, d, listens, known := l.cfg, l.driver, l.stream != nil, slices.Sorted(maps.Keys(l.roster.gpus))
+	go func() {
+		found := look{cfg: cfg, began: time.Now()}
+		found.err = d.Open(ctx)
+		if found.err == nil {
+			found.snapshot, found.err = d.Snapshot(ctx)
+		}
+		if found.err == nil && (!listens || !slices.Equal(known, uuids(found.snapshot))) {
+			// What happens from now on is heard; what happened before is seen by the
+			// next look, which follows at once.
+			found.stream, found.err = d.Listen(ctx)
+		}
+		switch {
+		case found.err == nil:
+			found.set = cfg.maker.Make(&found.snapshot)
+		case errors.Is(found.err, driver.ErrDriverGone):
+			release(d)
+		}
+		l.looks <- found
+	}()
+}
+
+// reopen takes another driver if the settings say so.
+func (l *loop) reopen() {
+	now := l.cfg.driver
+	if now.Library == l.opened.Library && now.Root == l.opened.Root && now.ProcFS == l.opened.ProcFS {
+		return
+	}
+	go release(l.driver)
+	l.driver, l.opened, l.stream = l.backend.open(now), now, nil
+}
+
+// release lets go of a driver. One that hangs lets go when its call returns.
+func release(d *driver.Driver) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
+	defer cancel()
+	_ = d.Close(ctx)
+}
+
+func uuids(s driver.Snapshot) []string {
+	var all []string
+	for _, g := range s.GPUs {
+		if g.UUID != "" {
+			all = append(all, g.UUID)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// take takes in what a look found.
+func (l *loop) take(found look) {
+	l.looking = false
+	now := time.Now()
+	if found.stream != nil {
+		l.listen(found.stream)
+		l.due = now
+	} else {
+		l.due = now.Add(l.cfg.rescan)
+	}
+	if found.cfg != l.cfg {
+		l.due = now // it went by older settings
+		return
+	}
+	if found.err != nil {
+		l.lose(found.err, now)
+		l.publish()
+		return
+	}
+	reloaded := l.away != nil
+	l.away, l.failures = nil, 0
+	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
+	l.notes = found.set.Problems
+	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
+	l.roster.forget(l.cfg.host.Sysfs)
+	for _, known := range l.roster.gpus {
+		known.renew()
+		if reloaded && known.gpu.Err == nil {
+			known.reload()
+		}
+		known.give(found.set)
+	}
+	l.judge(found.began)
+	l.publish()
+}
+
+// listen changes over to another stream of events.
+func (l *loop) listen(stream *driver.Stream) {
+	if before := l.stream; before != nil {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
+			defer cancel()
+			_ = before.Close(ctx) // one that hangs ends when the driver lets it
+		}()
+	}
+	l.stream = stream
+}
+
+// lose notes that the driver cannot be asked.
+func (l *loop) lose(err error, now time.Time) {
+	if l.away == nil || l.away.Error() != err.Error() {
+		l.backend.log.Info("the driver cannot be asked, trying again", "error", err)
+	}
+	l.away = err
+	pause := min(retryFirst<<min(l.failures, 10), retryLast)
+	l.failures++
+	l.due = now.Add(pause/2 + rand.N(pause/2))
+	if errors.Is(err, driver.ErrDriverGone) {
+		l.stream = nil // closed with the driver
+	}
+}
+
+// judge judges the events from before a look by what it found.
+func (l *loop) judge(before time.Time) {
+	var later []driver.Event
+	for _, event := range l.pending {
+		if !event.Time.Before(before) {
+			later = append(later, event)
+			continue
+		}
+		known := l.roster.gpus[event.GPU]
+		if known == nil {
+			known = l.roster.gpus[l.roster.at(event.PCIBusID)]
+		}
+		if known == nil {
+			continue // bound, unbound, missed: the look itself was the answer
+		}
+		if note := known.heard(event, l.cfg.table); note != "" {
+			l.backend.log.Info("an event that is no fault of the GPU", "gpu", known.gpu.UUID, "note", note)
+		}
+	}
+	l.pending = later
+}
+
+// reconfigure goes by new settings.
+func (l *loop) reconfigure() {
+	cfg := l.backend.config()
+	if cfg == l.cfg {
+		return // only the pace is another
+	}
+	l.cfg = cfg
+	l.due = time.Now()
+	l.publish()
+}
+
+// publish tells the core what is known.
+func (l *loop) publish() {
+	if l.away != nil && len(l.roster.gpus) == 0 {
+		l.out.Publish(nil, l.absence()...)
+		return
+	}
+	list := &listing{
+		strategy: l.cfg.strategy, versions: l.say, table: l.cfg.table, away: l.away,
+		links: linksOf(l.links), groups: groupsOf(l.links), problems: slices.Clone(l.notes),
+	}
+	devices, problems := list.devices(l.roster)
+	l.out.Publish(devices, problems...)
+}
+
+// absence says why a node that has NVIDIA's hardware lists none. A node without
+// it has nothing to say.
+func (l *loop) absence() []string {
+	present, _ := pci.List(l.cfg.host.Sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+	if len(present) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d NVIDIA GPUs are on the PCI bus (the first at %s), but the driver cannot be asked: %v",
+		len(present), present[0].Address, l.away)}
+}
+
+// close lets go of the driver, as far as it lets itself be let go of. A process
+// that is told to end does not wait for that.
+func (l *loop) close() {
+	if l.looking {
+		<-l.looks // bounded, and cut short by the loop's context
+	}
+	release(l.driver)
+}
