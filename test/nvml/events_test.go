@@ -1,0 +1,213 @@
+package nvml
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+const all = uint32(0xFFFFFFFF)
+
+func event(t *testing.T, double *Double, text string) {
+	t.Helper()
+	if _, err := double.Event(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func registered(t *testing.T, lib nvml.Interface, types uint64, indexes ...int) nvml.EventSet {
+	t.Helper()
+	set, ret := lib.EventSetCreate()
+	want(t, "EventSetCreate", ret, nvml.SUCCESS)
+	for _, index := range indexes {
+		want(t, "RegisterEvents", device(t, lib, index).RegisterEvents(types, set), nvml.SUCCESS)
+	}
+	return set
+}
+
+// A set gets the events it is registered for, in order and once.
+func TestEvents(t *testing.T) {
+	double, lib := initialised(t, 3)
+	event(t, double, "gpu 0 xid 13")
+	supported, ret := device(t, lib, 0).GetSupportedEventTypes()
+	same(t, "GetSupportedEventTypes", supported, ret, nvml.EventTypeAll)
+	set := registered(t, lib, nvml.EventTypeXidCriticalError|nvml.EventTypeGpuRecoveryAction, 0, 2)
+	other := registered(t, lib, nvml.EventTypeAll, 1)
+	_, ret = set.Wait(1)
+	want(t, "Wait for what was before", ret, nvml.ERROR_TIMEOUT)
+	for _, text := range []string{
+		"gpu 0 xid 79", "gpu 1 xid 48", "gpu 2 xid 94 gi 4 ci 0", "gpu 0 type clock", "gpu 2 type gpu-recovery-action data 2", "gpu 0 type 0x8 data 31",
+	} {
+		event(t, double, text)
+	}
+	for _, expected := range []nvml.EventData{
+		{Device: device(t, lib, 0), EventType: nvml.EventTypeXidCriticalError, EventData: 79, GpuInstanceId: all, ComputeInstanceId: all},
+		{Device: device(t, lib, 2), EventType: nvml.EventTypeXidCriticalError, EventData: 94, GpuInstanceId: 4, ComputeInstanceId: 0},
+		{Device: device(t, lib, 2), EventType: nvml.EventTypeGpuRecoveryAction, EventData: 2, GpuInstanceId: all, ComputeInstanceId: all},
+		{Device: device(t, lib, 0), EventType: nvml.EventTypeXidCriticalError, EventData: 31, GpuInstanceId: all, ComputeInstanceId: all},
+	} {
+		data, ret := set.Wait(5000)
+		same(t, "Wait", data, ret, expected)
+	}
+	_, ret = set.Wait(0)
+	want(t, "Wait for no more", ret, nvml.ERROR_TIMEOUT)
+	data, ret := other.Wait(5000)
+	same(t, "Wait of another set", data.EventData, ret, 48)
+	want(t, "Free", set.Free(), nvml.SUCCESS)
+	_, ret = set.Wait(5000)
+	want(t, "Wait of a freed set", ret, nvml.ERROR_INVALID_ARGUMENT)
+}
+
+// Each type has a name and arrives.
+func TestEventTypes(t *testing.T) {
+	double, lib := initialised(t, 1)
+	set := registered(t, lib, nvml.EventTypeAll, 0)
+	for name, kind := range map[string]uint64{
+		"single-bit-ecc": nvml.EventTypeSingleBitEccError, "double-bit-ecc": nvml.EventTypeDoubleBitEccError,
+		"pstate": nvml.EventTypePState, "xid": nvml.EventTypeXidCriticalError, "clock": nvml.EventTypeClock,
+		"power-source": nvml.EventTypePowerSourceChange, "mig-config": nvml.EventMigConfigChange,
+		"single-bit-ecc-storm": nvml.EventTypeSingleBitEccErrorStorm, "dram-retirement": nvml.EventTypeDramRetirementEvent,
+		"dram-retirement-failure": nvml.EventTypeDramRetirementFailure, "non-fatal-poison": nvml.EventTypeNonFatalPoisonError,
+		"fatal-poison": nvml.EventTypeFatalPoisonError, "gpu-unavailable": nvml.EventTypeGpuUnavailableError,
+		"gpu-recovery-action": nvml.EventTypeGpuRecoveryAction,
+	} {
+		event(t, double, "gpu 0 type "+name)
+		data, ret := set.Wait(5000)
+		same(t, name, data.EventType, ret, kind)
+	}
+}
+
+// A GPU may have no events, or not those asked for.
+func TestEventsNotSupported(t *testing.T) {
+	double, lib := initialised(t, 2)
+	update(t, double, func(s State) {
+		s.GPU(0).Delete("events")
+		s.GPU(1).Set("events", nvml.EventTypeXidCriticalError)
+	})
+	set := registered(t, lib, 0)
+	_, ret := device(t, lib, 0).GetSupportedEventTypes()
+	want(t, "GetSupportedEventTypes", ret, nvml.ERROR_NOT_SUPPORTED)
+	want(t, "RegisterEvents", device(t, lib, 0).RegisterEvents(8, set), nvml.ERROR_NOT_SUPPORTED)
+	want(t, "RegisterEvents", device(t, lib, 1).RegisterEvents(nvml.EventTypeAll, set), nvml.ERROR_NOT_SUPPORTED)
+	want(t, "RegisterEvents", device(t, lib, 1).RegisterEvents(8, set), nvml.SUCCESS)
+}
+
+// A wait ends with an event, an error and the library's end as soon as they come.
+func TestWait(t *testing.T) {
+	double, lib := initialised(t, 1)
+	set := registered(t, lib, nvml.EventTypeAll, 0)
+	wait := func(change func()) nvml.Return {
+		started := time.Now()
+		done := make(chan nvml.Return)
+		go func() {
+			_, ret := set.Wait(60_000)
+			done <- ret
+		}()
+		change()
+		defer soon(t, started)
+		return <-done
+	}
+	want(t, "an event", wait(func() { event(t, double, "gpu 0 xid 79") }), nvml.SUCCESS)
+	want(t, "an error", wait(func() {
+		update(t, double, func(s State) { s.Driver().Fail("nvmlEventSetWait", "GPU_IS_LOST") })
+	}), nvml.ERROR_GPU_IS_LOST)
+	for range 3 {
+		_, ret := set.Wait(60_000)
+		want(t, "an error again", ret, nvml.ERROR_GPU_IS_LOST)
+	}
+	update(t, double, func(s State) { s.Driver().Mend("nvmlEventSetWait") })
+	want(t, "Shutdown", wait(func() { lib.Shutdown() }), nvml.ERROR_UNINITIALIZED)
+	want(t, "Init", lib.Init(), nvml.SUCCESS)
+	_, ret := set.Wait(60_000)
+	want(t, "Wait of a set from before", ret, nvml.ERROR_INVALID_ARGUMENT)
+}
+
+// Drivers are bound to GPUs and unbound, where the driver tells it.
+func TestSystemEvents(t *testing.T) {
+	double, lib := initialised(t, 1)
+	create := nvml.SystemEventSetCreateRequest{}
+	want(t, "SystemEventSetCreate without a version", lib.SystemEventSetCreate(&create), nvml.ERROR_ARGUMENT_VERSION_MISMATCH)
+	create.Version = nvml.STRUCT_VERSION(create, 1)
+	want(t, "SystemEventSetCreate", lib.SystemEventSetCreate(&create), nvml.SUCCESS)
+	register := nvml.SystemRegisterEventRequest{EventTypes: nvml.SystemEventTypeGpuDriverBind | nvml.SystemEventTypeGpuDriverUnbind, Set: create.Set}
+	register.Version = nvml.STRUCT_VERSION(register, 1)
+	want(t, "SystemRegisterEvents", lib.SystemRegisterEvents(&register), nvml.SUCCESS)
+	if _, err := double.SystemEvent("unbind id 5"); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]nvml.SystemEventData_v1, 1)
+	wait := nvml.SystemEventSetWaitRequest{Timeoutms: 5000, Set: create.Set, Data: &data[0], DataSize: 1}
+	wait.Version = nvml.STRUCT_VERSION(wait, 1)
+	pin(t, data)
+	want(t, "SystemEventSetWait", lib.SystemEventSetWait(&wait), nvml.SUCCESS)
+	if want := (nvml.SystemEventData_v1{EventType: nvml.SystemEventTypeGpuDriverUnbind, GpuId: 5}); wait.NumEvent != 1 || data[0] != want {
+		t.Errorf("got %d events, %+v", wait.NumEvent, data[0])
+	}
+	wait.Timeoutms = 1
+	want(t, "SystemEventSetWait for no more", lib.SystemEventSetWait(&wait), nvml.ERROR_TIMEOUT)
+	free := nvml.SystemEventSetFreeRequest{Set: create.Set}
+	free.Version = nvml.STRUCT_VERSION(free, 1)
+	want(t, "SystemEventSetFree", lib.SystemEventSetFree(&free), nvml.SUCCESS)
+	update(t, double, func(s State) { s.Driver().Fail("nvmlSystemEventSetCreate", "NOT_SUPPORTED") })
+	want(t, "SystemEventSetCreate", lib.SystemEventSetCreate(&create), nvml.ERROR_NOT_SUPPORTED)
+}
+
+// Sets are bounded.
+func TestManySets(t *testing.T) {
+	_, lib := initialised(t, 0)
+	for range 64 {
+		registered(t, lib, 0)
+	}
+	_, ret := lib.EventSetCreate()
+	want(t, "EventSetCreate", ret, nvml.ERROR_INSUFFICIENT_RESOURCES)
+}
+
+// Many threads, while the file changes, see whole versions of it and every event.
+func TestThreads(t *testing.T) {
+	double, lib := initialised(t, 4)
+	const events = 200
+	var threads sync.WaitGroup
+	for index := range 4 {
+		set := registered(t, lib, nvml.EventTypeAll, index)
+		threads.Go(func() {
+			for n := range uint64(events) {
+				if data, ret := set.Wait(60_000); ret != nvml.SUCCESS || data.EventData != n {
+					t.Errorf("event %d: %v %v", n, data, ret)
+					return
+				}
+			}
+		})
+		gpu := device(t, lib, index)
+		threads.Go(func() {
+			for range events {
+				used, ret := gpu.GetUtilizationRates()
+				if ret != nvml.SUCCESS || used.Gpu != used.Memory {
+					t.Errorf("%+v %v", used, ret)
+					return
+				}
+			}
+		})
+	}
+	for n := range events {
+		update(t, double, func(s State) {
+			for slot := range 4 {
+				s.GPU(slot).Set("utilization.gpu", n).Set("utilization.memory", n)
+			}
+		})
+		for slot := range 4 {
+			event(t, double, fmt.Sprintf("gpu %d xid %d", slot, n))
+		}
+	}
+	threads.Wait()
+}
+
+// pin lets C write into Go's memory by a pointer that is inside of a struct.
+func pin(t *testing.T, data []nvml.SystemEventData_v1) {
+	var pinner runtime.Pinner
+	pinner.Pin(&data[0])
+	t.Cleanup(pinner.Unpin)
+}

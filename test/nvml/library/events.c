@@ -1,0 +1,267 @@
+/* Event sets. An event is a line with a number; numbers only grow. A set gets
+ * those that are newer than the registration they belong to, each once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "double.h"
+
+/* Under source_lock. */
+static struct set {
+	bool used, system;
+	u64 delivered;
+	struct {
+		u64 types, after;
+	} on[MAX_GPUS]; /* of a system's set: the first only */
+} sets[MAX_SETS];
+
+struct event {
+	u64 number, type, data;
+	int gpu;
+	u32 id, gi, ci;
+};
+
+#define DEVICE_EVENTS "event."
+#define SYSTEM_EVENTS "system-event."
+
+void events_forget(void)
+{
+	memset(sets, 0, sizeof sets);
+}
+
+static bool is_set(const struct set *set, bool system)
+{
+	for (int i = 0; i < MAX_SETS; i++)
+		if (set == &sets[i])
+			return set->used && set->system == system;
+	return false;
+}
+
+static int create(EventSet *out, bool system)
+{
+	int result = out ? INSUFFICIENT_RESOURCES : INVALID_ARGUMENT;
+	source_lock();
+	for (int i = 0; out && i < MAX_SETS; i++) {
+		if (sets[i].used)
+			continue;
+		memset(&sets[i], 0, sizeof sets[i]);
+		sets[i].used = true;
+		sets[i].system = system;
+		*out = &sets[i];
+		result = SUCCESS;
+		break;
+	}
+	source_unlock();
+	return result;
+}
+
+static int destroy(EventSet set, bool system)
+{
+	source_lock();
+	bool found = is_set(set, system);
+	if (found)
+		set->used = false;
+	source_unlock();
+	return found ? SUCCESS : INVALID_ARGUMENT;
+}
+
+/* A bit's name, its number, or "xid <n>" with the data. */
+static u64 type_of(const char *word)
+{
+	static const struct {
+		const char *name;
+		u64 type;
+	} types[] = {
+		{"single-bit-ecc", 0x1},	 {"double-bit-ecc", 0x2},	      {"pstate", 0x4},
+		{"xid", 0x8},			 {"clock", 0x10},		      {"power-source", 0x80},
+		{"mig-config", 0x100},		 {"single-bit-ecc-storm", 0x200},     {"dram-retirement", 0x400},
+		{"dram-retirement-failure", 0x800}, {"non-fatal-poison", 0x1000},     {"fatal-poison", 0x2000},
+		{"gpu-unavailable", 0x4000},	 {"gpu-recovery-action", 0x8000},
+	};
+	u64 number = 0;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(word, types[i].name))
+			return types[i].type;
+	return value_number(word, &number) ? number : 0;
+}
+
+/* gpu <slot> xid <n> | gpu <slot> type <name|number> [data <n>], [gi <n>] [ci <n>];
+ * of the system: unbind|bind [id <n>]. */
+static bool parse_event(const struct entry *entry, size_t prefix, struct event *out)
+{
+	const char *rest = entry->value;
+	char word[32], argument[64];
+	u64 amount = 0;
+	*out = (struct event){.gpu = NONE, .gi = ~0u, .ci = ~0u};
+	if (!value_number(entry->key + prefix, &out->number) || !out->number)
+		return false;
+	while (next_word(&rest, word, sizeof word)) {
+		if (!strcmp(word, "unbind") || !strcmp(word, "bind")) {
+			out->type = *word == 'u' ? 1 : 2;
+			continue;
+		}
+		if (!next_word(&rest, argument, sizeof argument))
+			return false;
+		if (!strcmp(word, "type")) {
+			out->type = type_of(argument);
+			continue;
+		}
+		if (!value_number(argument, &amount))
+			return false;
+		if (!strcmp(word, "xid"))
+			out->type = 0x8;
+		if (!strcmp(word, "xid") || !strcmp(word, "data"))
+			out->data = amount;
+		else if (!strcmp(word, "gpu"))
+			out->gpu = amount < MAX_GPUS ? (int)amount : NONE;
+		else if (!strcmp(word, "id"))
+			out->id = (u32)amount;
+		else if (!strcmp(word, "gi"))
+			out->gi = (u32)amount;
+		else if (!strcmp(word, "ci"))
+			out->ci = (u32)amount;
+	}
+	return out->type != 0;
+}
+
+static u64 newest_number(const struct file *file, const char *prefix)
+{
+	size_t entries, length = strlen(prefix);
+	const struct entry *entry = file_range(file, prefix, &entries);
+	u64 newest = 0, number;
+	for (; entries--; entry++)
+		if (value_number(entry->key + length, &number) && number > newest)
+			newest = number;
+	return newest;
+}
+
+/* The next event for the set, in the order of their numbers. */
+static bool next_event(struct set *set, const struct file *file, struct event *out)
+{
+	const char *prefix = set->system ? SYSTEM_EVENTS : DEVICE_EVENTS;
+	size_t entries, length = strlen(prefix);
+	const struct entry *entry = file_range(file, prefix, &entries);
+	bool found = false;
+	for (; entries--; entry++) {
+		struct event event;
+		if (!parse_event(entry, length, &event) || event.number <= set->delivered)
+			continue;
+		if (!set->system && event.gpu == NONE)
+			continue;
+		int on = set->system ? 0 : event.gpu;
+		if (!(set->on[on].types & event.type) || event.number <= set->on[on].after)
+			continue;
+		if (!found || event.number < out->number) {
+			*out = event;
+			found = true;
+		}
+	}
+	if (found)
+		set->delivered = out->number;
+	return found;
+}
+
+/* Blocks until there is an event for the set, the call fails, or time is up. */
+static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, struct event *out)
+{
+	u64 deadline = now_ms() + timeout_ms;
+	for (;;) {
+		int result = again(call);
+		if (result != SUCCESS)
+			return result;
+		source_lock();
+		bool there = is_set(set, system);
+		bool found = there && next_event(set, call->file, out);
+		source_unlock();
+		if (!there)
+			return INVALID_ARGUMENT;
+		if (found)
+			return SUCCESS;
+		if (now_ms() >= deadline)
+			return TIMEOUT;
+		wait_newer(call, deadline);
+	}
+}
+
+static int add(const struct call *call, EventSet set, bool system, int on, u64 types)
+{
+	int result = INVALID_ARGUMENT;
+	source_lock();
+	if (is_set(set, system)) {
+		if (!set->on[on].types)
+			set->on[on].after = newest_number(call->file, system ? SYSTEM_EVENTS : DEVICE_EVENTS);
+		set->on[on].types |= types;
+		result = SUCCESS;
+	}
+	source_unlock();
+	return result;
+}
+
+EXPORT int nvmlEventSetCreate(EventSet *set)
+	ANSWER(NULL, create(set, false))
+
+EXPORT int nvmlEventSetFree(EventSet set)
+	ANSWER(NULL, destroy(set, false))
+
+EXPORT int nvmlDeviceGetSupportedEventTypes(Device device, u64 *types)
+	ANSWER(device, number64(c, types, "events"))
+
+static int register_events(const struct call *call, u64 types, EventSet set)
+{
+	u64 supported;
+	int result = number64(call, &supported, "events");
+	if (result != SUCCESS)
+		return result;
+	if (types & ~supported || call->mig != NONE)
+		return NOT_SUPPORTED;
+	return add(call, set, false, call->gpu, types);
+}
+
+EXPORT int nvmlDeviceRegisterEvents(Device device, u64 types, EventSet set)
+	ANSWER(device, register_events(c, types, set))
+
+static int wait_device(struct call *call, EventSet set, EventData *out, u32 timeout_ms)
+{
+	struct event event;
+	int result = out ? wait(call, set, false, timeout_ms, &event) : INVALID_ARGUMENT;
+	if (result == SUCCESS)
+		*out = (EventData){
+			.device = handle_of(event.gpu, NONE),
+			.eventType = event.type,
+			.eventData = event.data,
+			.gpuInstanceId = event.gi,
+			.computeInstanceId = event.ci,
+		};
+	return result;
+}
+
+EXPORT int nvmlEventSetWait_v2(EventSet set, EventData *data, u32 timeout_ms)
+	ANSWER(NULL, wait_device(c, set, data, timeout_ms))
+
+#define CHECK(request, type, then) \
+	(!(request) ? INVALID_ARGUMENT : (request)->version != VERSION(type, 1) ? VERSION_MISMATCH : (then))
+
+EXPORT int nvmlSystemEventSetCreate(SystemEventSetCreateRequest *request)
+	ANSWER(NULL, CHECK(request, SystemEventSetCreateRequest, create(&request->set, true)))
+
+EXPORT int nvmlSystemEventSetFree(SystemEventSetFreeRequest *request)
+	ANSWER(NULL, CHECK(request, SystemEventSetFreeRequest, destroy(request->set, true)))
+
+EXPORT int nvmlSystemRegisterEvents(SystemRegisterEventRequest *request)
+	ANSWER(NULL, CHECK(request, SystemRegisterEventRequest, add(c, request->set, true, 0, request->eventTypes)))
+
+static int wait_system(struct call *call, SystemEventSetWaitRequest *request)
+{
+	struct event event;
+	if (!request->data || !request->dataSize)
+		return INVALID_ARGUMENT;
+	int result = wait(call, request->set, true, request->timeoutms, &event);
+	if (result != SUCCESS)
+		return result;
+	*request->data = (SystemEventData){.eventType = event.type, .gpuId = event.id};
+	request->numEvent = 1;
+	return SUCCESS;
+}
+
+EXPORT int nvmlSystemEventSetWait(SystemEventSetWaitRequest *request)
+	ANSWER(NULL, CHECK(request, SystemEventSetWaitRequest, wait_system(c, request)))
