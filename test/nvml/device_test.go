@@ -267,8 +267,6 @@ func TestMIG(t *testing.T) {
 	update(t, double, func(s State) {
 		s.AddMIG(0, 0, 1, 10240)
 		s.AddMIG(0, 3, 2, 20480)
-		s.GPU(0).Set("gi-profile.1.id", 2).Set("gi-profile.1.slices", 2).Set("gi-profile.1.memory", 20480).
-			Set("ci-profile.1.id", 1).Set("ci-profile.1.slices", 2)
 		s.GPU(1).Set("mig.pending", 1)
 	})
 	current, pending, ret = gpu.GetMigMode()
@@ -315,7 +313,7 @@ func testInstances(t *testing.T, gpu, mig nvml.Device) {
 	instance, ret := gpu.GetGpuInstanceById(gi)
 	want(t, "GetGpuInstanceById", ret, nvml.SUCCESS)
 	info, ret := instance.GetInfo()
-	same(t, "GetInfo", info.ProfileId, ret, 2)
+	same(t, "GetInfo", info.ProfileId, ret, 1)
 	same(t, "its GPU", info.Device, ret, gpu)
 	compute, ret := instance.GetComputeInstanceById(ci)
 	want(t, "GetComputeInstanceById", ret, nvml.SUCCESS)
@@ -323,7 +321,7 @@ func testInstances(t *testing.T, gpu, mig nvml.Device) {
 	same(t, "GetInfo", computeInfo.ProfileId, ret, 1)
 	profile, ret := gpu.GetGpuInstanceProfileInfo(1)
 	same(t, "GetGpuInstanceProfileInfo", profile.MemorySizeMB, ret, 20480)
-	_, ret = gpu.GetGpuInstanceProfileInfo(0)
+	_, ret = gpu.GetGpuInstanceProfileInfo(2)
 	want(t, "GetGpuInstanceProfileInfo of none", ret, nvml.ERROR_NOT_SUPPORTED)
 	computeProfile, ret := instance.GetComputeInstanceProfileInfo(1, 0)
 	same(t, "GetComputeInstanceProfileInfo", computeProfile.SliceCount, ret, 2)

@@ -120,7 +120,7 @@ func TestWait(t *testing.T) {
 		want(t, "an error again", ret, nvml.ERROR_GPU_IS_LOST)
 	}
 	update(t, double, func(s State) { s.Driver().Mend("nvmlEventSetWait") })
-	want(t, "Shutdown", wait(func() { lib.Shutdown() }), nvml.ERROR_UNINITIALIZED)
+	want(t, "Shutdown", wait(func() { _ = lib.Shutdown() }), nvml.ERROR_UNINITIALIZED)
 	want(t, "Init", lib.Init(), nvml.SUCCESS)
 	_, ret := set.Wait(60_000)
 	want(t, "Wait of a set from before", ret, nvml.ERROR_INVALID_ARGUMENT)

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func FuzzFile(f *testing.F) {
 	}
 	double, lib := start(f, 0)
 	want(f, "Init", lib.Init(), nvml.SUCCESS)
-	defer lib.Shutdown()
+	f.Cleanup(func() { _ = lib.Shutdown() })
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "hang.") && strings.Contains(text, "=") {
 			// It may well be for a day.
@@ -42,9 +43,8 @@ func FuzzFile(f *testing.F) {
 		if err := double.write(text + "\nevent.99 = gpu 0 xid 1\n"); err != nil {
 			t.Fatal(err)
 		}
-		set.Wait(0)
-		set.Free()
-		lib.Shutdown()
+		call(set, "Wait Free")
+		want(t, "Shutdown", lib.Shutdown(), nvml.SUCCESS)
 		if lib.Init() != nvml.SUCCESS { // the file may say so
 			if err := double.write(""); err != nil {
 				t.Fatal(err)
@@ -56,12 +56,8 @@ func FuzzFile(f *testing.F) {
 
 // walk calls all that there is to be called, whatever comes of it.
 func walk(lib nvml.Interface, set nvml.EventSet) {
-	lib.SystemGetDriverVersion()
-	lib.SystemGetNVMLVersion()
-	lib.SystemGetCudaDriverVersion()
-	lib.SystemGetProcessName(7)
-	lib.DeviceGetHandleByUUID("a")
-	lib.DeviceGetHandleByPciBusId("0:0:0.0")
+	call(lib, "SystemGetDriverVersion SystemGetNVMLVersion SystemGetCudaDriverVersion SystemGetProcessName")
+	call(lib, "DeviceGetHandleByUUID DeviceGetHandleByPciBusId", "0:0:0.0")
 	count, _ := lib.DeviceGetCount()
 	for index := range min(count, 3) {
 		gpu, ret := lib.DeviceGetHandleByIndex(index)
@@ -69,80 +65,63 @@ func walk(lib nvml.Interface, set nvml.EventSet) {
 			continue
 		}
 		walkDevice(gpu, set)
-		walkLinks(gpu)
+		for link := range 37 {
+			call(gpu, `GetNvLinkState GetNvLinkVersion GetNvLinkRemotePciInfo GetNvLinkRemoteDeviceType
+				GetNvLinkErrorCounter GetNvLinkCapability`, link)
+		}
+		call(gpu, "GetTopologyCommonAncestor GetP2PStatus", gpu)
 		walkMIG(gpu, set)
 	}
 }
 
 func walkDevice(gpu nvml.Device, set nvml.EventSet) {
-	gpu.GetName()
-	gpu.GetUUID()
-	gpu.GetSerial()
-	gpu.GetIndex()
-	gpu.GetMinorNumber()
-	gpu.GetPciInfo()
-	gpu.GetPciInfoExt()
-	gpu.GetBrand()
-	gpu.GetArchitecture()
-	gpu.GetCudaComputeCapability()
-	gpu.GetAddressingMode()
-	gpu.GetMemoryInfo()
-	gpu.GetMemoryInfo_v2()
-	gpu.GetUtilizationRates()
-	gpu.GetPowerManagementLimitConstraints()
-	gpu.GetTemperature(nvml.TEMPERATURE_GPU)
-	gpu.GetTemperatureV().V1()
-	gpu.GetMarginTemperature()
-	gpu.GetClockInfo(9)
-	gpu.GetTotalEccErrors(9, 9)
-	gpu.GetMemoryErrorCounter(0, 0, 9)
-	gpu.GetSramEccErrorStatus()
-	gpu.GetRemappedRows()
-	gpu.GetRowRemapperHistogram()
-	gpu.GetFieldValues([]nvml.FieldValue{{FieldId: 1}, {FieldId: 2}, {FieldId: 230}})
-	gpu.GetComputeRunningProcesses()
-	gpu.GetGraphicsRunningProcesses()
-	gpu.GetMPSComputeRunningProcesses()
-	gpu.RegisterEvents(8, set)
-	gpu.GetMemoryAffinity(3, nvml.AFFINITY_SCOPE_NODE)
-	gpu.GetCpuAffinity(3)
-}
-
-func walkLinks(gpu nvml.Device) {
-	for link := range 37 {
-		gpu.GetNvLinkState(link)
-		gpu.GetNvLinkVersion(link)
-		gpu.GetNvLinkRemotePciInfo(link)
-		gpu.GetNvLinkRemoteDeviceType(link)
-		gpu.GetNvLinkErrorCounter(link, 0)
-		gpu.GetNvLinkCapability(link, 0)
-	}
-	gpu.GetTopologyCommonAncestor(gpu)
-	gpu.GetP2PStatus(gpu, 0)
-	gpu.GetGpuFabricInfo()
-	gpu.GetGpuFabricInfoV().V2()
-	gpu.GetGpuFabricInfoV().V3()
+	call(gpu, `GetName GetUUID GetSerial GetIndex GetMinorNumber GetPciInfo GetPciInfoExt GetBrand GetArchitecture
+		GetCudaComputeCapability GetAddressingMode GetMemoryInfo GetMemoryInfo_v2 GetUtilizationRates
+		GetPowerManagementLimitConstraints GetTemperature GetMarginTemperature GetTotalEccErrors GetSramEccErrorStatus
+		GetRemappedRows GetRowRemapperHistogram GetComputeRunningProcesses GetGraphicsRunningProcesses
+		GetMPSComputeRunningProcesses GetGpuFabricInfo`)
+	call(gpu, "GetClockInfo GetMemoryErrorCounter", nvml.CLOCK_COUNT, nvml.MEMORY_LOCATION_COUNT)
+	call(gpu, "GetFieldValues", []nvml.FieldValue{{FieldId: 1}, {FieldId: 2}, {FieldId: 230}})
+	call(gpu, "RegisterEvents GetMemoryAffinity GetCpuAffinity", set, uint64(8), 3)
+	call(gpu.GetGpuFabricInfoV(), "V2 V3")
+	call(gpu.GetTemperatureV(), "V1")
 }
 
 func walkMIG(gpu nvml.Device, set nvml.EventSet) {
-	gpu.GetMigMode()
-	gpu.GetMaxMigDeviceCount()
-	gpu.GetGpuInstanceProfileInfo(0)
+	call(gpu, "GetMigMode GetMaxMigDeviceCount GetGpuInstanceProfileInfo")
 	for index := range 64 {
 		mig, ret := gpu.GetMigDeviceHandleByIndex(index)
 		if ret != nvml.SUCCESS {
 			continue
 		}
 		walkDevice(mig, set)
-		mig.GetAttributes()
-		mig.GetDeviceHandleFromMigDeviceHandle()
+		call(mig, "GetAttributes GetDeviceHandleFromMigDeviceHandle")
 		id, _ := mig.GetGpuInstanceId()
 		if gi, ret := gpu.GetGpuInstanceById(id); ret == nvml.SUCCESS {
-			gi.GetInfo()
-			gi.GetComputeInstanceProfileInfo(0, 0)
+			call(gi, "GetInfo GetComputeInstanceProfileInfo")
 			if ci, ret := gi.GetComputeInstanceById(0); ret == nvml.SUCCESS {
-				ci.GetInfo()
+				call(ci, "GetInfo")
 			}
 		}
+	}
+}
+
+// call calls methods, each with those of the arguments that have its
+// parameters' types, and zeros.
+func call(on any, methods string, arguments ...any) {
+	for name := range strings.FieldsSeq(methods) {
+		method := reflect.ValueOf(on).MethodByName(name)
+		var in []reflect.Value
+		for i := range method.Type().NumIn() {
+			parameter := method.Type().In(i)
+			value := reflect.Zero(parameter)
+			for _, argument := range arguments {
+				if reflect.TypeOf(argument).AssignableTo(parameter) {
+					value = reflect.ValueOf(argument)
+				}
+			}
+			in = append(in, value)
+		}
+		method.Call(in)
 	}
 }

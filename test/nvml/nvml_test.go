@@ -16,8 +16,7 @@ import (
 
 // The library's structs have the layout that go-nvml has.
 func TestSizes(t *testing.T) {
-	// go-nvml keeps these two to itself, with handles where this has pointers.
-	type handles struct{ device, instance unsafe.Pointer }
+	// go-nvml keeps three to itself, with handles where these have pointers.
 	sizes := map[string]uintptr{
 		"PciInfo": unsafe.Sizeof(nvml.PciInfo{}), "PciInfoExt": unsafe.Sizeof(nvml.PciInfoExt{}),
 		"Memory": unsafe.Sizeof(nvml.Memory{}), "Memory_v2": unsafe.Sizeof(nvml.Memory_v2{}),
@@ -52,9 +51,9 @@ func TestSizes(t *testing.T) {
 			placement   nvml.GpuInstancePlacement
 		}{}),
 		"ComputeInstanceInfo": unsafe.Sizeof(struct {
-			handles
-			id, profile uint32
-			placement   nvml.ComputeInstancePlacement
+			device, instance unsafe.Pointer
+			id, profile      uint32
+			placement        nvml.ComputeInstancePlacement
 		}{}),
 	}
 	said, err := exec.CommandContext(t.Context(), built(t, "sizes")).Output()
@@ -130,6 +129,17 @@ func TestNoCompiler(t *testing.T) {
 	}
 }
 
+// A program that knows nothing of the double finds it by its environment.
+func TestEnv(t *testing.T) {
+	double, _ := start(t, 2)
+	program := exec.CommandContext(t.Context(), os.Args[0])
+	program.Env = append(os.Environ(), append(double.Env(), "NVML_TEST_CHILD=1")...)
+	said, err := program.CombinedOutput()
+	if err != nil || strings.TrimSpace(string(said)) != "SUCCESS 2" {
+		t.Errorf("got %q, %v", said, err)
+	}
+}
+
 // Functions that are left out cannot be looked up, all others can.
 func TestWithout(t *testing.T) {
 	older, err := Build(t.Context(), t.TempDir(), "nvmlSystemEventSetCreate", "nvmlDeviceGetMemoryInfo_v2")
@@ -139,7 +149,7 @@ func TestWithout(t *testing.T) {
 	start(t, 0)
 	lib := nvml.New(nvml.WithLibraryPath(older))
 	want(t, "Init", lib.Init(), nvml.SUCCESS)
-	defer lib.Shutdown()
+	t.Cleanup(func() { _ = lib.Shutdown() })
 	for name, there := range map[string]bool{
 		"nvmlSystemEventSetCreate": false, "nvmlDeviceGetMemoryInfo_v2": false,
 		"nvmlDeviceGetMemoryInfo": true, "nvmlEventSetWait_v2": true, "file_parse": false,
@@ -155,7 +165,7 @@ func TestCalls(t *testing.T) {
 	double, lib := initialised(t, 3)
 	update(t, double, func(s State) { s.GPU(2).Fail("nvmlDeviceGetName", "GPU_IS_LOST") })
 	for index := range 3 {
-		device(t, lib, index).GetName()
+		_, _ = device(t, lib, index).GetName()
 	}
 	calls, err := double.Calls()
 	if err != nil {

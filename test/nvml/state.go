@@ -142,14 +142,23 @@ func MIGUUID(slot, index int) string {
 	return fmt.Sprintf("MIG-%08x-%04x-5000-8000-000000000000", slot, index)
 }
 
+// profiles are NVML's profiles of GPU and compute instances, by their slices.
+var profiles = map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
+
 // AddMIG creates the MIG device with this index on the GPU, of so many slices
 // and so much memory, in a GPU instance of its own: index + 1. It turns MIG on.
 func (s State) AddMIG(slot, index, slices, memoryMB int) Section {
 	gpu := s.GPU(slot).Set("mig.current", 1).Set("mig.pending", 1)
+	profile := profiles[slices]
+	for _, kind := range []string{"gi", "ci"} {
+		gpu.Set(fmt.Sprintf("%s-profile.%d.id", kind, profile), profile)
+		gpu.Set(fmt.Sprintf("%s-profile.%d.slices", kind, profile), slices)
+	}
+	gpu.Set(fmt.Sprintf("gi-profile.%d.memory", profile), memoryMB)
 	mig := gpu.MIG(index)
 	for key, value := range map[string]any{
 		"uuid": MIGUUID(slot, index), "name": fmt.Sprintf("%s MIG %dg.%dgb", gpu.Get("name"), slices, memoryMB>>10),
-		"gi": index + 1, "ci": 0, "gi.profile": slices, "ci.profile": slices - 1,
+		"gi": index + 1, "ci": 0, "gi.profile": profile, "ci.profile": profile,
 		"memory.total": memoryMB << 20, "memory.used": 0,
 		"attribute.memory": memoryMB, "attribute.multiprocessors": 16 * slices,
 		"attribute.gi-slices": slices, "attribute.ci-slices": slices, "attribute.copy-engines": slices,

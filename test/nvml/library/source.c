@@ -190,7 +190,8 @@ bool source_open(void)
 	if (call_log >= 0)
 		close(call_log);
 	call_log = calls ? open(calls, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644) : -1;
-	logged = 0;
+	off_t size = call_log >= 0 ? lseek(call_log, 0, SEEK_END) : 0;
+	logged = size > 0 ? (size_t)size : 0;
 	refresh();
 	return newest != NULL;
 }
