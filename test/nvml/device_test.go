@@ -77,7 +77,7 @@ func TestReadings(t *testing.T) {
 	double, lib := initialised(t, 1)
 	update(t, double, func(s State) {
 		s.GPU(0).Set("memory.used", 1<<30).Set("temperature", -3).Set("ecc.uncorrected.volatile", 2).
-			Set("ecc.corrected.aggregate.device", 7).Set("remapped-rows.pending", 1).Set("field.230", 2).
+			Set("ecc.corrected.aggregate.device", 7).Set("remapped-rows.pending", 1).Set("recovery-action", 2).
 			Set("field.160", "u64 18446744073709551615").Set("field.161", "double 0.5").Set("field.162", "error GPU_IS_LOST").
 			Set("field.163.4", "i32 -9").Set("process.77", "memory 4096 gi 1 ci 0").Set("process.78", "graphics").
 			Set("process.79", "memory 1").Set("clocks-event-reasons", "0x48")
@@ -116,6 +116,10 @@ func TestReadings(t *testing.T) {
 	same(t, "GetMemoryErrorCounter", ecc, ret, 7)
 	_, _, pending, failed, ret := gpu.GetRemappedRows()
 	same(t, "GetRemappedRows", [2]bool{pending, failed}, ret, [2]bool{true, false})
+	repairs, ret := gpu.GetRepairStatus()
+	same(t, "GetRepairStatus", repairs.BChannelRepairPending, ret, 0)
+	unrepairable, ret := gpu.GetUnrepairableMemoryFlag_v1()
+	same(t, "GetUnrepairableMemoryFlag_v1", unrepairable.BUnrepairableMemory, ret, 0)
 	processes, ret := gpu.GetComputeRunningProcesses()
 	same(t, "GetComputeRunningProcesses", len(processes), ret, 2)
 	same(t, "process", processes[0], ret, nvml.ProcessInfo{Pid: 77, UsedGpuMemory: 4096, GpuInstanceId: 1})
@@ -127,6 +131,8 @@ func TestReadings(t *testing.T) {
 func testFields(t *testing.T, gpu nvml.Device) {
 	fields := []nvml.FieldValue{
 		{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}, {FieldId: 160}, {FieldId: 161}, {FieldId: 162}, {FieldId: 163, ScopeId: 4}, {FieldId: 164},
+		{FieldId: nvml.FI_DEV_ECC_DBE_VOL_TOTAL}, {FieldId: nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION}, {FieldId: nvml.FI_DEV_REMAPPED_PENDING},
+		{FieldId: nvml.FI_DEV_PCIE_REPLAY_COUNTER}, {FieldId: nvml.FI_DEV_NVLINK_LINK_COUNT},
 	}
 	want(t, "GetFieldValues", gpu.GetFieldValues(fields), nvml.SUCCESS)
 	for i, expected := range []struct {
@@ -139,6 +145,11 @@ func testFields(t *testing.T, gpu nvml.Device) {
 		{nvml.SUCCESS, nvml.VALUE_TYPE_DOUBLE, [8]byte{6: 0xe0, 7: 0x3f}},
 		{nvml.ERROR_GPU_IS_LOST, 0, [8]byte{}},
 		{nvml.SUCCESS, nvml.VALUE_TYPE_SIGNED_INT, [8]byte{0xf7, 255, 255, 255}},
+		{nvml.ERROR_NOT_SUPPORTED, 0, [8]byte{}},
+		{nvml.SUCCESS, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, [8]byte{2}},
+		{nvml.SUCCESS, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, [8]byte{0x40, 0x42, 0x0f}},
+		{nvml.SUCCESS, nvml.VALUE_TYPE_UNSIGNED_INT, [8]byte{1}},
+		{nvml.SUCCESS, nvml.VALUE_TYPE_UNSIGNED_INT, [8]byte{}},
 		{nvml.ERROR_NOT_SUPPORTED, 0, [8]byte{}},
 	} {
 		field := fields[i]

@@ -23,6 +23,8 @@ func TestSizes(t *testing.T) {
 		"Utilization": unsafe.Sizeof(nvml.Utilization{}), "Temperature": unsafe.Sizeof(nvml.Temperature{}),
 		"MarginTemperature":           unsafe.Sizeof(nvml.MarginTemperature{}),
 		"DeviceAddressingMode":        unsafe.Sizeof(nvml.DeviceAddressingMode{}),
+		"RepairStatus":                unsafe.Sizeof(nvml.RepairStatus{}),
+		"UnrepairableMemoryStatus_v1": unsafe.Sizeof(nvml.UnrepairableMemoryStatus_v1{}),
 		"ProcessInfo":                 unsafe.Sizeof(nvml.ProcessInfo{}),
 		"RowRemapperHistogramValues":  unsafe.Sizeof(nvml.RowRemapperHistogramValues{}),
 		"RemappedRowsInfo_v2":         unsafe.Sizeof(nvml.RemappedRowsInfo_v2{}),

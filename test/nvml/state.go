@@ -115,7 +115,7 @@ func (s State) AddGPU(slot int) Section {
 		"pci": BusID(slot), "pci.device-id": "0x233010de", "pci.subsystem-id": "0x16c110de", "pci.subclass": 2,
 		"brand": 14, "architecture": 9, "compute-capability": "9.0", "board-id": 0x1000 + slot, "module-id": slot,
 		"memory.total": 80 << 30, "memory.reserved": 512 << 20, "memory.used": 0,
-		"utilization.gpu": 0, "utilization.memory": 0, "temperature": 31, "pstate": 0,
+		"utilization.gpu": 0, "utilization.memory": 0, "temperature": 31, "temperature.memory": 44, "pstate": 0,
 		"power.usage": 70_000, "power.limit": 700_000, "power.enforced": 700_000, "power.default": 700_000,
 		"power.min": 200_000, "power.max": 700_000, "energy": 1_000_000,
 		"clock.graphics": 345, "clock.sm": 345, "clock.memory": 2619, "clock.video": 765,
@@ -127,8 +127,8 @@ func (s State) AddGPU(slot int) Section {
 		"ecc.uncorrected.volatile": 0, "ecc.uncorrected.aggregate": 0, "ecc.sram-threshold-exceeded": 0,
 		"remapped-rows.corrected": 0, "remapped-rows.uncorrected": 0,
 		"remapped-rows.pending": 0, "remapped-rows.failure": 0, "remapped-rows.banks.max": 2560,
-		"field.230": 0, // recovery action: none
-		"events":    "0xff9f", "mig.current": 0, "mig.pending": 0, "mig.max": 7,
+		"repair.channel": 0, "repair.tpc": 0, "unrepairable-memory": 0,
+		"recovery-action": 0, "events": "0xff9f", "mig.current": 0, "mig.pending": 0, "mig.max": 7,
 		"compute-mode": 0, "persistence-mode": 1, "virtualization-mode": 0,
 		"topology": "system", "affinity.memory": 1, "affinity.cpu": "0xff", "vbios": "96.00.74.00.01",
 	} {

@@ -69,6 +69,14 @@ typedef struct {
 } DeviceAddressingMode;
 
 typedef struct {
+	u32 version, channel, tpc;
+} RepairStatus;
+
+typedef struct {
+	u32 unrepairable;
+} UnrepairableMemoryStatus_v1;
+
+typedef struct {
 	u32 pid;
 	u64 usedGpuMemory;
 	u32 gpuInstanceId, computeInstanceId;

@@ -191,56 +191,20 @@ static int histogram(const struct call *call, RowRemapperHistogramValues *out)
 EXPORT int nvmlDeviceGetRowRemapperHistogram(Device device, RowRemapperHistogramValues *out)
 	ANSWER(device, histogram(c, out))
 
-/* "1", "u64 5", "i32 -1", "double 0.5" or "error NOT_SUPPORTED". */
-static void field(const struct call *call, FieldValue *out)
+static int repairs(const struct call *call, RepairStatus *out)
 {
-	enum { DOUBLE, U32, U64 = 3, I64, I32 };
-	char type[16], wide[64];
-	const char *value = get(call, "field.%u.%u", out->fieldId, out->scopeId), *rest;
-	u64 number = 0;
-	if (!value)
-		value = get(call, "field.%u", out->fieldId);
-	out->timestamp = (long long)now_ms() * 1000;
-	out->latencyUsec = 0;
-	out->nvmlReturn = NOT_SUPPORTED;
-	memset(&out->value, 0, sizeof out->value);
-	rest = value;
-	if (!value || !next_word(&rest, type, sizeof type))
-		return;
-	if (!next_word(&rest, wide, sizeof wide)) {
-		snprintf(wide, sizeof wide, "%s", type);
-		snprintf(type, sizeof type, "u32");
-	}
-	if (!strcmp(type, "error")) {
-		out->nvmlReturn = (u32)value_error(wide);
-		return;
-	}
-	out->nvmlReturn = SUCCESS;
-	if (!strcmp(type, "double")) {
-		out->valueType = DOUBLE;
-		out->nvmlReturn = sscanf(wide, "%lf", &out->value.d) == 1 ? SUCCESS : UNKNOWN;
-		return;
-	}
-	out->valueType = !strcmp(type, "u64") ? U64 : !strcmp(type, "i64") ? I64 : !strcmp(type, "i32") ? I32 : U32;
-	if (!value_number(wide, &number))
-		out->nvmlReturn = UNKNOWN;
-	if (out->valueType == U64 || out->valueType == I64)
-		out->value.ull = number;
-	else
-		out->value.ui = (u32)number;
-}
-
-static int fields(const struct call *call, int count, FieldValue *values)
-{
-	if (!values || count < 1)
+	if (!out)
 		return INVALID_ARGUMENT;
-	for (int i = 0; i < count; i++)
-		field(call, &values[i]);
-	return SUCCESS;
+	if (out->version != VERSION(RepairStatus, 1))
+		return VERSION_MISMATCH;
+	return both(number(call, &out->channel, "repair.channel"), number(call, &out->tpc, "repair.tpc"));
 }
 
-EXPORT int nvmlDeviceGetFieldValues(Device device, int count, FieldValue *values)
-	ANSWER(device, fields(c, count, values))
+EXPORT int nvmlDeviceGetRepairStatus(Device device, RepairStatus *out)
+	ANSWER(device, repairs(c, out))
+
+EXPORT int nvmlDeviceGetUnrepairableMemoryFlag_v1(Device device, UnrepairableMemoryStatus_v1 *out)
+	ANSWER(device, out ? number(c, &out->unrepairable, "unrepairable-memory") : INVALID_ARGUMENT)
 
 /* process.<pid> = [compute|graphics|mps] [memory <bytes>] [gi <id>] [ci <id>] */
 static bool process(const struct entry *entry, size_t prefix, const char *kind, ProcessInfo *out)

@@ -16,6 +16,8 @@ int main(void)
 	PRINT(Temperature);
 	PRINT(MarginTemperature);
 	PRINT(DeviceAddressingMode);
+	PRINT(RepairStatus);
+	PRINT(UnrepairableMemoryStatus_v1);
 	PRINT(ProcessInfo);
 	PRINT(RowRemapperHistogramValues);
 	PRINT(RemappedRowsInfo_v2);
