@@ -103,11 +103,18 @@ func (d *Double) write(text string) error {
 	return nil
 }
 
-// Call is a call that the library got and answered.
+// What a call does that is logged before it answers: it hangs because the file
+// says so, or waits for an event.
+const (
+	Hangs = "HANGS"
+	Waits = "WAITS"
+)
+
+// Call is a call that the library got.
 type Call struct {
 	Function string // with its version: nvmlInit_v2
 	Device   string // "gpu.3", "gpu.3.mig.1", or "-" where it is about none
-	Outcome  string // "SUCCESS", the error's name, or "HANGS": it has not answered yet
+	Outcome  string // "SUCCESS", the error's name, or Hangs or Waits
 }
 
 // Calls is every call that was logged so far, in order.
@@ -133,31 +140,26 @@ func (d *Double) Calls() ([]Call, error) {
 func Count(calls []Call, function, device string) int {
 	count := 0
 	for _, call := range calls {
-		if (function == "" || call.Function == function) && (device == "" || call.Device == device) && call.Outcome != "HANGS" {
+		if (function == "" || call.Function == function) && (device == "" || call.Device == device) && call.Outcome != Hangs && call.Outcome != Waits {
 			count++
 		}
 	}
 	return count
 }
 
-// Await waits until some call that was logged is as the test says.
-func (d *Double) Await(ctx context.Context, is func(Call) bool) error {
+// Await waits until the calls logged so far are as the test says.
+func (d *Double) Await(ctx context.Context, are func([]Call) bool) error {
 	poll := time.NewTicker(callsPoll)
 	defer poll.Stop()
 	for {
 		calls, err := d.Calls()
-		if err != nil {
+		if err != nil || are(calls) {
 			return err
-		}
-		for _, call := range calls {
-			if is(call) {
-				return nil
-			}
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for a call of the NVML double among %d: %w", len(calls), ctx.Err())
+			return fmt.Errorf("wait for calls of the NVML double, after %d of them: %w", len(calls), ctx.Err())
 		}
 	}
 }

@@ -3,6 +3,7 @@ package nvml
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -100,6 +101,7 @@ func TestEventsNotSupported(t *testing.T) {
 func TestWait(t *testing.T) {
 	double, lib := initialised(t, 1)
 	set := registered(t, lib, nvml.EventTypeAll, 0)
+	waits := 0
 	wait := func(change func()) nvml.Return {
 		started := time.Now()
 		done := make(chan nvml.Return)
@@ -107,6 +109,10 @@ func TestWait(t *testing.T) {
 			_, ret := set.Wait(60_000)
 			done <- ret
 		}()
+		waits++
+		await(t, double, func(calls []Call) bool {
+			return len(slices.DeleteFunc(calls, func(c Call) bool { return c.Outcome != Waits })) == waits
+		})
 		change()
 		defer soon(t, started)
 		return <-done

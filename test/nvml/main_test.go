@@ -78,6 +78,15 @@ func update(t testing.TB, double *Double, change func(State)) {
 	}
 }
 
+func await(t testing.TB, double *Double, are func([]Call) bool) {
+	t.Helper()
+	limited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := double.Await(limited, are); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func want(t testing.TB, what string, got, want nvml.Return) {
 	t.Helper()
 	if got != want {

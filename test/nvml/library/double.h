@@ -68,6 +68,7 @@ int again(struct call *call);
 /* Blocks until there is a newer file than the call's, or an end of the
  * library, or now_ms() is the deadline. */
 void wait_newer(const struct call *call, u64 deadline);
+void log_blocked(const struct call *call, const char *how);
 u64 now_ms(void);
 
 /* What is asked, under the key's prefix. NOT_SUPPORTED: the file does not say. */

@@ -165,7 +165,7 @@ static bool next_event(struct set *set, const struct file *file, struct event *o
 static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, struct event *out)
 {
 	u64 deadline = now_ms() + timeout_ms;
-	for (;;) {
+	for (bool told = false;; told = true) {
 		int result = again(call);
 		if (result != SUCCESS)
 			return result;
@@ -179,6 +179,8 @@ static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, st
 			return SUCCESS;
 		if (now_ms() >= deadline)
 			return TIMEOUT;
+		if (!told)
+			log_blocked(call, "WAITS");
 		wait_newer(call, deadline);
 	}
 }

@@ -65,6 +65,7 @@ static const char *of_call(const struct call *call, const char *kind, bool whole
 	return found || !whole ? found : of_function(call, "", kind);
 }
 
+/* Under source_lock. */
 static void log_call(const struct call *call, const char *outcome)
 {
 	char line[256];
@@ -73,6 +74,13 @@ static void log_call(const struct call *call, const char *outcome)
 			 length ? (int)length - 1 : 1, length ? call->prefix : "-", outcome);
 	if (n > 0 && (size_t)n < sizeof line)
 		source_log(line, (size_t)n);
+}
+
+void log_blocked(const struct call *call, const char *how)
+{
+	source_lock();
+	log_call(call, how);
+	source_unlock();
 }
 
 static int failure(const struct call *call)
@@ -125,12 +133,9 @@ static void hang(struct call *call, bool whole)
 		time = value ? value_milliseconds(value) : 0;
 		if (!time || now_ms() - start > time)
 			return;
-		if (!told) {
-			source_lock();
-			log_call(call, "HANGS");
-			source_unlock();
-			told = true;
-		}
+		if (!told)
+			log_blocked(call, "HANGS");
+		told = true;
 		wait_newer(call, start + time + 1);
 		again(call);
 	}
