@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,6 +130,19 @@ func TestNoCompiler(t *testing.T) {
 	t.Setenv("CC", "no-such-compiler")
 	if _, err := Build(t.Context(), t.TempDir()); !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "C compiler") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The compiler has nothing to say. What does not fit into a buffer is cut on
+// purpose.
+func TestWarnings(t *testing.T) {
+	files, err := filepath.Glob("library/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := []string{"-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-format-truncation"}
+	if err := compile(t.Context(), filepath.Join(t.TempDir(), "all"), append(strict, files...)...); err != nil {
+		t.Error(err)
 	}
 }
 
