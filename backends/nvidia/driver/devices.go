@@ -77,15 +77,13 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	if err = errors.Join(err, created.err); err != nil {
 		return err
 	}
-	w.free()
-	w.set = &eventSet{EventSet: created.value, s: w.s, gpus: map[nvml.Device]GPU{}}
+	set := &eventSet{EventSet: created.value, s: w.s, gpus: map[nvml.Device]GPU{}}
 	gpus := w.s.identities()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	unheard := map[string]error{}
 	for index, g := range gpus {
 		all.Go(func() {
-			set := w.set
 			failed, err := within(ctx, w.d, w.s, w.d.lane(index), fmt.Sprintf("events of GPU %d", index),
 				func() error { return set.use(func() error { return set.register(g) }) })
 			if err = errors.Join(err, failed); err != nil {
@@ -96,6 +94,8 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 		})
 	}
 	all.Wait()
+	w.free()
+	w.set = set
 	w.e.mu.Lock()
 	w.e.unheard = unheard
 	w.e.mu.Unlock()

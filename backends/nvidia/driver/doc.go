@@ -3,7 +3,12 @@
 //
 // A [Driver] is opened, asked and closed; after a driver reload it is opened
 // again. [Driver.Snapshot] says what there is and how it is, [Driver.Listen]
-// what happens, [Driver.Telemetry] what is measured.
+// what happens, [Driver.Telemetry] what is measured, [Driver.Processes] who uses
+// a GPU.
+//
+// While it is open, the driver keeps its device nodes open: the kernel module
+// cannot be unloaded and a GPU cannot be reset. GPUs that come or go are seen
+// when it is opened again.
 //
 // Three rules hold everywhere:
 //

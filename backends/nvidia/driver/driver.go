@@ -187,8 +187,10 @@ const (
 	// EventMissed says that events were dropped since the reader was too slow:
 	// take a new snapshot. Data says how many.
 	EventMissed EventType = "missed"
-	// EventBroken says that waiting for events fails; Err says why. It comes once
-	// until it works again, which EventMended tells.
+	// EventBroken says that waiting for events fails; Err says why, which may be
+	// one GPU that is lost. It comes once until it works again, without the GPUs
+	// that do not answer, which EventMended tells: take a new snapshot, since
+	// events may be lost.
 	EventBroken EventType = "broken"
 	EventMended EventType = "mended"
 )

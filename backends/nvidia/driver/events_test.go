@@ -167,9 +167,10 @@ func TestMissedEvents(t *testing.T) {
 		for i := range sent {
 			l.GPUs[0].XID(uint64(i))
 		}
-		time.Sleep(10 * time.Minute) //nolint:forbidigo // the bubble's time
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the bubble's time
 		next, missed := uint64(0), uint64(0)
 		for next < sent {
+			time.Sleep(250 * time.Millisecond) //nolint:forbidigo // the bubble's time
 			switch e := receive(t, stream); e.Type {
 			case driver.EventXID:
 				if e.XID != next {

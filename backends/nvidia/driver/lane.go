@@ -92,7 +92,7 @@ func (l *lane) hangs() error {
 	if l.late == "" {
 		return nil
 	}
-	return &CallError{Call: l.late, Reason: fmt.Errorf("%w since %s: a call hangs in the driver", ErrNoAnswer,
+	return &CallError{Call: l.late, Reason: fmt.Errorf("%w since %s: a call hangs in the driver; if it stays so, reboot the node", ErrNoAnswer,
 		l.from.UTC().Format(time.RFC3339))}
 }
 

@@ -114,6 +114,13 @@ func TestLinksAreReadOnce(t *testing.T) {
 	l.Fail(2, "", nvml.SUCCESS)
 	expect("it is back", 0, 0, 28)
 	d.ForgetLinks()
+	l.Lose(7)
+	expect("forgotten, and one is lost", 7*18, 21, 21)
+	l.Lose(2)
+	l.Fail(7, "", nvml.SUCCESS)
+	expect("one came, another is lost", 7*18, 21, 27)
+	l.Fail(2, "", nvml.SUCCESS)
+	d.ForgetLinks()
 	expect("forgotten", 8*18, 28, 28)
 }
 

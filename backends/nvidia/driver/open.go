@@ -141,7 +141,7 @@ func (d *Driver) init(lib nvml.Interface) nvml.Return {
 func (d *Driver) Close(ctx context.Context) error {
 	d.life.Lock()
 	defer d.life.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, d.options.Timeout+waitTime)
 	defer cancel()
 	d.mu.Lock()
 	d.session = nil

@@ -37,7 +37,7 @@ func (d *Driver) Processes(ctx context.Context, uuid string) ([]Process, error) 
 		found, err := within(ctx, d, s, d.lane(index), fmt.Sprintf("processes of GPU %d", index),
 			func() outcome[[]Process] { return s.processes(index) })
 		if err = errors.Join(err, found.err); err != nil {
-			return nil, system(err)
+			return nil, err
 		}
 		return found.value, nil
 	}

@@ -39,10 +39,12 @@ func (d *Driver) Snapshot(ctx context.Context) (Snapshot, error) {
 	if ctx.Err() != nil {
 		return Snapshot{}, fmt.Errorf("read the GPUs: %w", ctx.Err())
 	}
-	for _, g := range snapshot.GPUs {
-		if gone(g.Err) {
-			return Snapshot{}, system(g.Err)
-		}
+	failed := make([]error, n.value)
+	for i, g := range snapshot.GPUs {
+		failed[i] = g.Err
+	}
+	if err := allGone(failed); err != nil {
+		return Snapshot{}, err
 	}
 	snapshot.Links = d.readLinks(ctx, s, snapshot.GPUs)
 	return snapshot, nil
@@ -55,6 +57,20 @@ func system(err error) error {
 		return fmt.Errorf("%w: %w", ErrDriverGone, err)
 	}
 	return err
+}
+
+// allGone is ErrDriverGone if all GPUs say that there is no driver. One that says
+// so alone is that GPU's trouble.
+func allGone(gpus []error) error {
+	for _, err := range gpus {
+		if !gone(err) {
+			return nil
+		}
+	}
+	if len(gpus) == 0 {
+		return nil
+	}
+	return system(gpus[0])
 }
 
 // each calls f for 0 to n-1 side by side, and waits for all.

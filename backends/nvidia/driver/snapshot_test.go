@@ -338,6 +338,56 @@ func TestDriverReload(t *testing.T) {
 	}
 }
 
+// All GPUs together can say that the driver is gone, one alone cannot.
+func TestGPUsSayThatTheDriverIsGone(t *testing.T) {
+	l := drivertest.New("H100 80GB", 2)
+	d := open(t, l)
+	snapshot(t, d)
+	l.Fail(0, "nvmlDeviceGetPciInfo", nvml.ERROR_DRIVER_NOT_LOADED)
+	s := snapshot(t, d)
+	sound(t, s, 0)
+	wantError(t, s.GPUs[0].Err, driver.ErrNoDriver)
+	if _, err := d.Telemetry(t.Context()); err != nil {
+		t.Error(err)
+	}
+	l.Fail(0, "", nvml.ERROR_DRIVER_NOT_LOADED)
+	l.Fail(1, "", nvml.ERROR_UNINITIALIZED)
+	_, err := d.Snapshot(t.Context())
+	wantError(t, err, driver.ErrDriverGone)
+	_, err = d.Telemetry(t.Context())
+	wantError(t, err, driver.ErrDriverGone)
+}
+
+// Whoever waits for his turn while the driver is closed does not get it.
+func TestCloseWhileCallsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := drivertest.New("H100 80GB", 1)
+		d := open(t, l)
+		snapshot(t, d)
+		release := l.Hang(0, "nvmlDeviceGetUUID")
+		go d.Snapshot(context.Background()) //nolint:errcheck // it only keeps the GPU busy
+		synctest.Wait()
+		measured := make(chan []driver.Telemetry)
+		go func() {
+			all, err := d.Telemetry(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			measured <- all
+		}()
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- d.Close(context.Background()) }()
+		synctest.Wait()
+		release()
+		all := <-measured
+		wantError(t, all[0].Err, driver.ErrClosed)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A kernel module that procfs shows no more is gone, whatever the library says.
 func TestModuleInProcfs(t *testing.T) {
 	proc := t.TempDir()
@@ -404,8 +454,7 @@ func TestAnyFailures(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "failures") {
 			gpu := rapid.IntRange(0, 5).Draw(t, "gpu")
 			function := rapid.SampledFrom(functions).Draw(t, "function")
-			// Not those that say that there is no driver at all.
-			code := rapid.SampledFrom([]nvml.Return{2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 19, 20, 999, 12345}).Draw(t, "code")
+			code := rapid.SampledFrom([]nvml.Return{1, 9, 12, 18, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 14, 15, 16, 17, 19, 20, 999, 12345}).Draw(t, "code")
 			l.Fail(gpu, function, code)
 			bad[gpu] = true
 			end = append(end, func() { l.Fail(gpu, function, nvml.SUCCESS) })

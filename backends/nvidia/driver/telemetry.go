@@ -35,13 +35,14 @@ func (d *Driver) Telemetry(ctx context.Context) ([]Telemetry, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("measure the GPUs: %w", ctx.Err())
 	}
-	all := slices.Concat(measured...)
-	for _, t := range all {
-		if gone(t.Err) {
-			return nil, system(t.Err)
-		}
+	failed := make([]error, len(measured))
+	for n, of := range measured {
+		failed[n] = of[0].Err
 	}
-	return all, nil
+	if err := allGone(failed); err != nil {
+		return nil, err
+	}
+	return slices.Concat(measured...), nil
 }
 
 // meter is a reader that keeps what it measures.
