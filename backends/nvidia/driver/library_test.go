@@ -1,87 +1,252 @@
 package driver_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/test/nvml"
 )
 
-// build makes a library of a version at a path.
-func build(t *testing.T, path, version string) {
+const (
+	inChild  = "ACCELMUX_TEST_NVML_DIR"
+	finished = "all steps were taken"
+)
+
+// alone runs the rest of a test in a process of its own, since a library stays
+// loaded, with a double whose library is to be at root/usr/lib64. In that process
+// it returns the double and its root, elsewhere nil.
+func alone(t *testing.T) (double *nvml.Double, root string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	dir, child := os.Getenv(inChild), true
+	if dir == "" {
+		dir, child = t.TempDir(), false
+	}
+	root = filepath.Join(dir, "root")
+	if err := os.MkdirAll(filepath.Join(root, "usr/lib64"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// A new file, as a package manager makes it, not the old one overwritten.
-	out, err := exec.Command("cc", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", `-DVERSION="`+version+`"`,
-		"-o", path+".new", "testdata/nvml.c").CombinedOutput()
+	double, err := nvml.New(filepath.Join(root, "usr/lib64", nvml.LibraryName), dir)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if child {
+		return double, root
+	}
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=2m")
+	command.Env = append(append(os.Environ(), double.Env()...), inChild+"="+dir)
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), finished) {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	return nil, ""
+}
+
+func update(t *testing.T, double *nvml.Double, change func(nvml.State)) {
+	t.Helper()
+	if err := double.Update(change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func build(t *testing.T, double *nvml.Double, without ...string) {
+	t.Helper()
+	// A new file, as a package manager makes it, not the old one overwritten.
+	if err := os.Remove(double.Library()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if _, err := nvml.Build(t.Context(), filepath.Dir(double.Library()), without...); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // The real loader: no library, no driver, a driver that comes late, goes and
-// comes, and another library that only a new process can load. A process of its
-// own, since a library stays loaded.
-func TestRealLibrary(t *testing.T) {
-	if os.Getenv("NVML_TEST_MODULE") == "" {
-		child := exec.Command(os.Args[0], "-test.run=^TestRealLibrary$", "-test.v")
-		child.Env = append(os.Environ(), "NVML_TEST_MODULE="+filepath.Join(t.TempDir(), "module"))
-		out, err := child.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "all steps were taken") {
-			t.Fatalf("%v\n%s", err, out)
-		}
+// comes, and another library that only a new process can load.
+func TestLibraryComesAndGoes(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
 		return
 	}
-	root, module := t.TempDir(), os.Getenv("NVML_TEST_MODULE")
-	path := filepath.Join(root, "usr/lib64/libnvidia-ml.so.1")
 	d := driver.New(driver.Options{Root: root})
 	err := d.Open(t.Context())
 	wantError(t, err, driver.ErrNoLibrary)
 	if !strings.Contains(err.Error(), root) {
 		t.Errorf("the error does not say where: %v", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("no library"), 0o644); err != nil {
+	if err := os.WriteFile(double.Library(), []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, d.Open(t.Context()), driver.ErrNoLibrary)
-	wantError(t, driver.New(driver.Options{Library: path + ".6"}).Open(t.Context()), driver.ErrNoLibrary)
-	build(t, path, "570.1")
+	wantError(t, driver.New(driver.Options{Library: double.Library() + ".6"}).Open(t.Context()), driver.ErrNoLibrary)
+	build(t, double)
+	unload := func(s nvml.State) {
+		s.Driver().Fail(nvml.All, "UNINITIALIZED").Fail("nvmlInit", "DRIVER_NOT_LOADED")
+		s.GPU(0).Fail(nvml.All, "UNINITIALIZED")
+	}
+	update(t, double, func(s nvml.State) { s.AddGPU(0); unload(s) })
 	for range 3 {
 		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
 	}
-	for range 3 {
-		if err := os.WriteFile(module, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	for generation := range 3 {
+		update(t, double, func(s nvml.State) {
+			s.Driver().Mend(nvml.All).Mend("nvmlInit").Set("driver.generation", generation)
+			s.GPU(0).Mend(nvml.All)
+		})
 		if err := d.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if s := snapshot(t, d); s.DriverVersion != "570.1" || s.CUDAVersion != "" || len(s.GPUs) != 0 {
-			t.Errorf("%+v", s)
-		}
-		if e := receive(t, listen(t, d)); e.Type != driver.EventBound || e.Data != 0x4100 {
-			t.Errorf("%+v", e)
-		}
+		sound(t, snapshot(t, d))
+		update(t, double, unload)
+		_, err := d.Snapshot(t.Context())
+		wantError(t, err, driver.ErrDriverGone)
 		if err := d.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(module); err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
 	}
-	build(t, path, "580.2")
+	build(t, double)
 	wantError(t, d.Open(t.Context()), driver.ErrRestart)
-	t.Log("all steps were taken")
+	t.Log(finished)
+}
+
+// What the mocks say, the C library says too: a lost GPU in the middle, MIG
+// devices, switches, conditions, events, telemetry, a call that hangs.
+func TestThroughC(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
+		return
+	}
+	build(t, double)
+	update(t, double, func(s nvml.State) {
+		for slot := range 4 {
+			s.AddGPU(slot)
+		}
+		s.Switched(18, 0, 1, 2, 3)
+		s.GPU(1).Fail(nvml.All, "GPU_IS_LOST")
+		s.AddMIG(2, 3, 1, 10240)
+		s.GPU(3).Set("recovery-action", 1).Set("pci", "00010000:E1:00.0")
+		s.GPU(0).Set("topology", "node")
+	})
+	d := driver.New(driver.Options{Root: root, Timeout: 300 * time.Millisecond})
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := snapshot(t, d)
+	sound(t, s, 1)
+	wantError(t, s.GPUs[1].Err, driver.ErrLost)
+	if s.DriverVersion != "580.65.06" || s.CUDAVersion != "13.0" || s.GPUs[0].UUID != nvml.UUID(0) || s.GPUs[0].Architecture != "hopper" {
+		t.Errorf("%+v", s)
+	}
+	if g := s.GPUs[2]; len(g.Instances) != 1 || g.Instances[0].UUID != nvml.MIGUUID(2, 3) || g.Instances[0].Profile != "1g.10gb" ||
+		g.Instances[0].GPUInstance != 4 || g.Instances[0].MemoryBytes != 10240<<20 {
+		t.Errorf("%+v", g)
+	}
+	c := s.GPUs[3].Condition
+	if c.Recovery == nil || *c.Recovery != driver.RecoveryReset || c.RemapPending == nil || c.ECCUncorrected == nil ||
+		c.RepairPending == nil || c.Unrepairable == nil || s.GPUs[3].PCIBusID != "10000:e1:00.0" {
+		t.Errorf("%+v, %+v", s.GPUs[3], c)
+	}
+	if got := kinds(s); len(got) != 3 || got["0-2"] != "NVSWITCH 18" {
+		t.Error(got)
+	}
+	stream := listen(t, d)
+	for event, want := range map[string]driver.Event{
+		"gpu 0 xid 79":                {Type: driver.EventXID, GPU: nvml.UUID(0), XID: 79, GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
+		"gpu 2 xid 94 gi 4 ci 0":      {Type: driver.EventXID, GPU: nvml.UUID(2), XID: 94, GPUInstance: 4},
+		"gpu 3 type fatal-poison":     {Type: driver.EventFatalPoison, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
+		"gpu 3 type gpu-unavailable":  {Type: driver.EventUnavailable, GPU: nvml.UUID(3), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
+		"gpu 0 type clock":            {},
+		"gpu 0 type dram-retirement ": {Type: driver.EventRetirement, GPU: nvml.UUID(0), GPUInstance: driver.Whole, ComputeInstance: driver.Whole},
+	} {
+		if _, err := double.Event(event); err != nil {
+			t.Fatal(err)
+		}
+		if want.Type == "" {
+			continue
+		}
+		e := receive(t, stream)
+		if e.PCIBusID == "" { // known by its handle, without asking the GPU
+			t.Errorf("%s: %+v", event, e)
+		}
+		e.Time, e.PCIBusID = time.Time{}, ""
+		if e != want {
+			t.Errorf("%s: %+v", event, e)
+		}
+	}
+	if _, err := double.SystemEvent("unbind id 5"); err != nil {
+		t.Fatal(err)
+	}
+	if e := receive(t, stream); e.Type != driver.EventUnbound || e.Data != 5 {
+		t.Errorf("%+v", e)
+	}
+	all, err := d.Telemetry(t.Context())
+	if err != nil || len(all) != 4 || values(all[0])["power_watts"] != 70 || values(all[0])["temperature_celsius{sensor=memory}"] != 44 ||
+		values(all[2])["memory_total_bytes"] != 10240<<20 {
+		t.Error(all, err)
+	}
+	update(t, double, func(s nvml.State) { s.GPU(0).Hang("nvmlDeviceGetName", time.Hour) })
+	for range 5 {
+		s = snapshot(t, d)
+	}
+	sound(t, s, 0, 1)
+	wantError(t, s.GPUs[0].Err, driver.ErrNoAnswer)
+	update(t, double, func(s nvml.State) { s.GPU(0).Mend("nvmlDeviceGetName"); s.GPU(1).Mend(nvml.All) })
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, snapshot(t, d))
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Log(finished)
+}
+
+// A library that lacks all that is not needed ends no process.
+func TestOldLibrary(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
+		return
+	}
+	needed := []string{"nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID",
+		"nvmlDeviceGetPciInfo", "nvmlDeviceGetMemoryInfo"}
+	var without []string
+	for _, function := range append(drivertest.Functions(), "nvmlDeviceGetRepairStatus", "nvmlDeviceGetUnrepairableMemoryFlag_v1",
+		"nvmlDeviceGetCurrentClocksThrottleReasons") {
+		if !slices.Contains(needed, function) {
+			without = append(without, function, function+"_v2", function+"_v3")
+		}
+	}
+	build(t, double, without...)
+	update(t, double, func(s nvml.State) { s.AddGPU(0); s.AddGPU(1) })
+	d := driver.New(driver.Options{Root: root})
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := snapshot(t, d)
+	sound(t, s)
+	if s.GPUs[0].Name != "" || s.Links != nil {
+		t.Errorf("the library has more than it should: %+v", s)
+	}
+	if _, err := d.Telemetry(t.Context()); err != nil {
+		t.Error(err)
+	}
+	_, err := d.Listen(t.Context())
+	wantError(t, err, driver.ErrNotSupported)
+	_, err = d.Processes(t.Context(), s.GPUs[0].UUID)
+	wantError(t, err, driver.ErrNotSupported)
+	if err := d.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Log(finished)
 }
