@@ -76,7 +76,7 @@ func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	for i := range gpus {
 		r.file("", "dev", fmt.Sprintf("nvidia%d", i))
 	}
-	backend := &Backend{log: slog.New(slog.DiscardHandler), open: func(o driver.Options) *driver.Driver {
+	backend := &Backend{log: slog.New(slog.DiscardHandler), exit: func(int) {}, open: func(o driver.Options) *driver.Driver {
 		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
 		return driver.New(o)
 	}}
@@ -205,5 +205,18 @@ func onlyBad(n, bad int, code string) func(*backendv1.Inventory) bool {
 			}
 		}
 		return len(inv.GetDevices()) == n && healthAt(bad, inv).GetCode() == code
+	}
+}
+
+// until waits for what no inventory tells, and takes the stream's events meanwhile.
+func (r *rig) until(what string, done func() bool) {
+	r.t.Helper()
+	late := time.After(patience)
+	for !done() {
+		select {
+		case <-r.events: // a heartbeat, if nothing else
+		case <-late:
+			r.t.Fatalf("waited %s until %s", patience, what)
+		}
 	}
 }

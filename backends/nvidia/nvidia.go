@@ -16,7 +16,8 @@ const Version = "0.1.0"
 
 // Backend is the NVIDIA backend. Make it with [New].
 type Backend struct {
-	log *slog.Logger
+	log  *slog.Logger
+	exit func(code int)
 	// open makes the driver; tests have another one.
 	open func(driver.Options) *driver.Driver
 
@@ -30,9 +31,10 @@ var (
 	_ sdk.Configurer = (*Backend)(nil)
 )
 
-// New returns the backend.
-func New() *Backend {
-	return &Backend{log: sdk.Logger(), open: driver.New}
+// New returns the backend. It calls exit, which should end the process (os.Exit),
+// when another libnvidia-ml was installed: only a new process can load that.
+func New(exit func(code int)) *Backend {
+	return &Backend{log: sdk.Logger(), exit: exit, open: driver.New}
 }
 
 // Describe implements [sdk.Backend].

@@ -209,3 +209,16 @@ func TestMIG(t *testing.T) {
 	lib.GPUs[0].SetMIG(false)
 	r.inventory("two GPUs again", healthy(2))
 }
+
+// A GPU that is plugged in while the backend runs is found: NVML counts GPUs when
+// it is opened, so it is opened anew.
+func TestHotPlug(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r := start(t, lib, 2, "")
+	r.inventory("two healthy GPUs", healthy(2))
+	opened := lib.Calls("nvmlInit_v2")
+	lib.Bind(1)
+	r.until("the driver is opened anew", func() bool { return lib.Calls("nvmlInit_v2") > opened })
+	lib.Lose(0)
+	r.inventory("events and looks as before", onlyBad(2, 0, "gpu-lost"))
+}

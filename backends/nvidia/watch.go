@@ -21,6 +21,8 @@ const (
 	retryFirst, retryLast = time.Second, 30 * time.Second
 	// releaseLimit bounds the letting go of a driver.
 	releaseLimit = 5 * time.Second
+	// exitRestart is the exit code of a process that must be started again.
+	exitRestart = 3
 	// pendingLimit bounds the events that wait for a look at their GPUs.
 	pendingLimit = 4096
 	// vendorNVIDIA, and the classes that GPUs have on the PCI bus.
@@ -52,6 +54,10 @@ type loop struct {
 	// due is when the next look is, though nothing happens.
 	due      time.Time
 	failures int
+	// renew says that the driver must be opened anew to see which GPUs there are;
+	// unlisted are those on the bus that it did not list when that was done last.
+	renew    bool
+	unlisted []string
 	// away is why the driver cannot be asked; nil if it can.
 	away error
 }
@@ -63,6 +69,7 @@ type look struct {
 	snapshot driver.Snapshot
 	stream   *driver.Stream // a new one, or nil
 	set      *edits.Set
+	unlisted []string // GPUs on the bus that the driver does not list
 	err      error
 }
 
@@ -121,6 +128,9 @@ func (l *loop) hear(event driver.Event, ok bool) {
 		l.due = time.Now()
 	case event.Type == driver.EventBroken:
 		l.backend.log.Warn("no events from the driver, the GPUs are asked now and then", "every", l.cfg.rescan, "error", event.Err)
+	case event.Type == driver.EventBound || event.Type == driver.EventUnbound:
+		l.backend.log.Info("the driver took or left a GPU", "event", string(event.Type))
+		l.renew, l.due = true, time.Now()
 	case event.Type == driver.EventMended:
 		l.backend.log.Info("events from the driver come again")
 		l.due = time.Now()
@@ -134,9 +144,16 @@ func (l *loop) hear(event driver.Event, ok bool) {
 func (l *loop) look(ctx context.Context) {
 	l.looking = true
 	l.reopen()
+	renew := l.renew
+	if renew {
+		l.renew, l.stream = false, nil // closed with the driver
+	}
 	cfg, d, listens, known := l.cfg, l.driver, l.stream != nil, slices.Sorted(maps.Keys(l.roster.gpus))
 	go func() {
 		found := look{cfg: cfg, began: time.Now()}
+		if renew {
+			release(d)
+		}
 		found.err = d.Open(ctx)
 		if found.err == nil {
 			found.snapshot, found.err = d.Snapshot(ctx)
@@ -149,6 +166,7 @@ func (l *loop) look(ctx context.Context) {
 		switch {
 		case found.err == nil:
 			found.set = cfg.maker.Make(&found.snapshot)
+			found.unlisted = unlisted(cfg.host.Sysfs, found.snapshot)
 		case errors.Is(found.err, driver.ErrDriverGone):
 			release(d)
 		}
@@ -171,6 +189,20 @@ func release(d *driver.Driver) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
 	defer cancel()
 	_ = d.Close(ctx)
+}
+
+// unlisted are GPUs that the kernel module has, and NVML does not list: it counts
+// GPUs when it is opened.
+func unlisted(sysfs string, s driver.Snapshot) []string {
+	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+	var left []string
+	for _, device := range present {
+		at := device.Address.String()
+		if device.Driver == "nvidia" && !slices.ContainsFunc(s.GPUs, func(g driver.GPU) bool { return g.PCIBusID == at }) {
+			left = append(left, at)
+		}
+	}
+	return left
 }
 
 func uuids(s driver.Snapshot) []string {
@@ -205,6 +237,9 @@ func (l *loop) take(found look) {
 	}
 	reloaded := l.away != nil
 	l.away, l.failures = nil, 0
+	if !slices.Equal(found.unlisted, l.unlisted) {
+		l.unlisted, l.renew, l.due = found.unlisted, len(found.unlisted) > 0, now
+	}
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
 	l.notes = found.set.Problems
 	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
@@ -238,6 +273,9 @@ func (l *loop) lose(err error, now time.Time) {
 		l.backend.log.Info("the driver cannot be asked, trying again", "error", err)
 	}
 	l.away = err
+	if errors.Is(err, driver.ErrRestart) {
+		l.backend.exit(exitRestart)
+	}
 	pause := min(retryFirst<<min(l.failures, 10), retryLast)
 	l.failures++
 	l.due = now.Add(pause/2 + rand.N(pause/2))
