@@ -1,0 +1,91 @@
+package nvidia
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/xid"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// A driver's version becomes a semantic one, whatever zeros it has.
+func TestSemanticVersions(t *testing.T) {
+	for text, want := range map[string]string{
+		"570.124.06": "570.124.6", "12.8": "12.8.0", "535": "535.0.0", "550.54.15-rc1": "550.54.15", "": "", "beta": "",
+	} {
+		if got := semantic(text); got != want {
+			t.Errorf("semantic(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// GPUs that NVLinks join without a switch are reset together, the others alone.
+func TestResetGroups(t *testing.T) {
+	link := func(a, b string, kind backendv1.LinkKind) driver.Link {
+		return driver.Link{A: a, B: b, Kind: kind, Count: 1}
+	}
+	const nvlink, pcie = backendv1.LinkKind_LINK_KIND_NVLINK, backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
+	got := groupsOf([]driver.Link{
+		link("c", "d", nvlink), link("a", "b", nvlink), link("b", "c", nvlink), link("d", "e", pcie),
+		link("f", "g", backendv1.LinkKind_LINK_KIND_NVSWITCH), link("y", "x", nvlink),
+	})
+	want := map[string]string{"a": "a", "b": "a", "c": "a", "d": "a", "x": "x", "y": "x"}
+	if !maps.Equal(got, want) {
+		t.Errorf("groups are %v, want %v", got, want)
+	}
+}
+
+// listOf lists GPUs with a strategy.
+func listOf(t *testing.T, s strategy, gpus ...driver.GPU) ([]*sdk.Device, []string) {
+	t.Helper()
+	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRoster()
+	r.take(driver.Snapshot{GPUs: gpus}, time.Now(), t.TempDir(), nobody)
+	return (&listing{strategy: s, table: table}).devices(r)
+}
+
+// What is listed follows the MIG strategy, and single refuses what is not alike.
+func TestStrategies(t *testing.T) {
+	instance := func(uuid, profile string) driver.Instance { return driver.Instance{UUID: uuid, Profile: profile} }
+	plain := driver.GPU{UUID: uuidA, PCIBusID: busA}
+	cut := driver.GPU{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{
+		instance("MIG-1", "1g.10gb"), instance("MIG-2", "1g.10gb"),
+	}}
+	mixed := cut
+	mixed.Instances = append([]driver.Instance{instance("MIG-3", "3g.40gb")}, cut.Instances...)
+	for name, c := range map[string]struct {
+		strategy strategy
+		gpus     []driver.GPU
+		want     string // class and ID of each
+		problem  bool
+	}{
+		"none":                     {migNone, []driver.GPU{plain, cut}, "gpu " + uuidA + ", gpu " + uuidB, false},
+		"mixed":                    {migMixed, []driver.GPU{plain, mixed}, "gpu " + uuidA + ", mig MIG-3, mig MIG-1, mig MIG-2", false},
+		"single":                   {migSingle, []driver.GPU{cut}, "gpu MIG-1, gpu MIG-2", false},
+		"single of GPUs":           {migSingle, []driver.GPU{plain}, "gpu " + uuidA, false},
+		"single of two profiles":   {migSingle, []driver.GPU{mixed}, "", true},
+		"single with a whole one":  {migSingle, []driver.GPU{plain, cut}, "", true},
+		"mixed without partitions": {migMixed, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			devices, problems := listOf(t, c.strategy, c.gpus...)
+			var got []string
+			for _, d := range devices {
+				got = append(got, d.GetClass()+" "+d.GetId())
+				if d.GetClass() == classMIG && d.GetParentId() != uuidB {
+					t.Errorf("%s is a part of %q, want %s", d.GetId(), d.GetParentId(), uuidB)
+				}
+			}
+			if text := strings.Join(got, ", "); text != c.want || (len(problems) > 0) != c.problem {
+				t.Errorf("listed are %q with problems %q, want %q", text, problems, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+)
+
+const (
+	uuidA = "GPU-aaaaaaaa-0000-0000-0000-000000000000"
+	uuidB = "GPU-bbbbbbbb-0000-0000-0000-000000000000"
+	busA  = "0000:65:00.0"
+	busB  = "10000:01:00.0" // a domain wider than 16 bits
+)
+
+func nobody(string) string { return "" }
+
+// plug puts a PCI device into sysfs.
+func plug(t *testing.T, sysfs, bus string, numa int) {
+	t.Helper()
+	dir := filepath.Join(sysfs, "bus/pci/devices", bus)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"vendor": "0x10de", "device": "0x2330", "class": "0x030200", "numa_node": fmt.Sprint(numa),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func pair(first, second driver.GPU) driver.Snapshot {
+	return driver.Snapshot{GPUs: []driver.GPU{first, second}}
+}
+
+// A GPU that says nothing any more is known by its place on the bus, and keeps what
+// it was; so is one that another process has seen, by the kernel module's word.
+func TestIdentityOfTheDead(t *testing.T) {
+	sysfs := t.TempDir()
+	plug(t, sysfs, busA, 1)
+	plug(t, sysfs, busB, -1)
+	r := newRoster()
+	a := driver.GPU{UUID: uuidA, PCIBusID: busA, Name: "NVIDIA A", MemoryBytes: 1 << 30}
+	lost := driver.GPU{Index: 1, PCIBusID: busB, Err: fmt.Errorf("index 1: %w", driver.ErrLost)}
+	r.take(pair(a, lost), time.Now(), sysfs, func(bus string) string {
+		if bus == busB {
+			return uuidB
+		}
+		return ""
+	})
+	if r.gpus[uuidB] == nil || len(r.strangers) > 0 {
+		t.Fatalf("the kernel module's word does not count: %v, strangers %q", r.gpus, r.strangers)
+	}
+	if r.gpus[uuidA].at.NUMANode != 1 || r.gpus[uuidB].at.NUMANode != -1 {
+		t.Errorf("NUMA nodes are %d and %d, want 1 and unknown", r.gpus[uuidA].at.NUMANode, r.gpus[uuidB].at.NUMANode)
+	}
+	silent := driver.GPU{Index: 0, PCIBusID: busA, Err: driver.ErrLost}
+	r.take(pair(silent, lost), time.Now(), sysfs, nobody)
+	known := r.gpus[uuidA]
+	if known == nil || known.gpu.Name != "NVIDIA A" || known.gpu.MemoryBytes != 1<<30 || !errors.Is(known.gpu.Err, driver.ErrLost) {
+		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
+	}
+}
+
+// A GPU that the driver lists no more stays as long as it is on the bus, and goes
+// when it is unplugged.
+func TestUnplugged(t *testing.T) {
+	sysfs := t.TempDir()
+	plug(t, sysfs, busA, 0)
+	plug(t, sysfs, busB, 0)
+	a, b := driver.GPU{UUID: uuidA, PCIBusID: busA}, driver.GPU{UUID: uuidB, PCIBusID: busB}
+	r := newRoster()
+	r.take(pair(a, b), time.Now(), sysfs, nobody)
+	r.take(driver.Snapshot{GPUs: []driver.GPU{a}}, time.Now(), sysfs, nobody)
+	r.forget(sysfs)
+	if r.gpus[uuidB] == nil || r.gpus[uuidB].missing.IsZero() {
+		t.Fatal("a GPU that is on the bus was forgotten, or is not missing")
+	}
+	if err := os.RemoveAll(filepath.Join(sysfs, "bus/pci/devices", busB)); err != nil {
+		t.Fatal(err)
+	}
+	r.forget(sysfs)
+	if r.gpus[uuidB] != nil || r.gpus[uuidA] == nil {
+		t.Errorf("left are %v, want the one that was not unplugged", r.gpus)
+	}
+}
+
+// What the kernel module says of a GPU is read strictly.
+func TestIdentifier(t *testing.T) {
+	procfs := t.TempDir()
+	for bus, text := range map[string]string{
+		busA:           "Model: \t\t NVIDIA H100\nGPU UUID: \t " + uuidA + "\nBus Type: \t PCIe\n",
+		"0000:66:00.0": "GPU UUID: \t GPU-????????-????-????-????-????????????\n",
+		"0000:67:00.0": "",
+	} {
+		dir := filepath.Join(procfs, "driver/nvidia/gpus", bus)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "information"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	identify := identifier(procfs)
+	for bus, want := range map[string]string{busA: uuidA, "0000:66:00.0": "", "0000:67:00.0": "", "0000:68:00.0": "", "": ""} {
+		if got := identify(bus); got != want {
+			t.Errorf("the GPU at %q is %q, want %q", bus, got, want)
+		}
+	}
+}
