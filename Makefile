@@ -1,5 +1,6 @@
 # accelmux: `make help` says what there is.
-# A fresh machine needs Go, make and a C compiler (for the race detector).
+# A fresh machine needs Go, make and a C compiler (for the race detector, and for
+# the NVIDIA backend).
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,6 +10,12 @@ GO       ?= go
 BIN      := $(CURDIR)/bin
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
+# Programs that need cgo; `make build CGO_PROGRAMS=` goes without a C compiler.
+CGO_PROGRAMS ?= ./cmd/accelmux-backend-nvidia
+# NVML's functions are bound when they are called: a driver may lack some.
+LAZY         := -extldflags=-Wl,-z,lazy
+# go-nvml wraps functions that NVIDIA has deprecated, too.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # Tools are Go modules, pinned in modfiles of their own: two, because their
 # dependencies do not fit into one.
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
@@ -26,6 +33,12 @@ help: ## What each target does
 build: ## The binaries, into bin/
 	@mkdir -p $(BIN)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+ifneq ($(strip $(CGO_PROGRAMS)),)
+	@cc=($$($(GO) env CC)); command -v "$${cc[0]}" >/dev/null || { \
+	    echo "$(CGO_PROGRAMS) needs a C compiler, and there is no $${cc[0]}: install gcc and libc6-dev (glibc-devel)," \
+	        "or set CC; without it, \`make build CGO_PROGRAMS=\` builds the other programs" >&2; exit 1; }
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS) $(LAZY)' -o $(BIN)/ $(CGO_PROGRAMS)
+endif
 	@chmod go-w $(BIN) $(BIN)/* # whatever the umask: the agent runs no program that others may write
 
 .PHONY: demo
