@@ -55,6 +55,7 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 	gpus := r.sorted()
 	var devices []*sdk.Device
 	for _, known := range gpus {
+		l.unclear(known)
 		if l.strategy == migNone || !known.gpu.MIGEnabled {
 			devices = append(devices, l.gpu(known))
 			continue
@@ -67,6 +68,15 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 		devices = l.alike(gpus, devices)
 	}
 	return devices, l.problems
+}
+
+// unclear tells of a GPU whose health nobody knows. That is no fault, so without
+// a word of it nothing would show.
+func (l *listing) unclear(known *record) {
+	health := l.health(known)
+	if health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
+		l.problems = append(l.problems, known.gpu.UUID+": how the GPU is cannot be told now, so it stays as it was: "+health.GetMessage())
+	}
 }
 
 // alike leaves out what does not fit to the strategy single: a container that

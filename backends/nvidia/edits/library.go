@@ -2,7 +2,9 @@ package edits
 
 import (
 	"fmt"
-	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -83,16 +85,27 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// logger is what the toolkit logs to: all of it at debug, since it warns of every
-// file that a driver may have and this one lacks.
-type logger struct{ log *slog.Logger }
+// logger keeps what the toolkit says, each line once. It warns of every file that
+// a driver may have and this one lacks, which is dozens of lines each time.
+type logger struct{ lines map[string]bool }
 
-func (l logger) Debugf(string, ...any)               {}
-func (l logger) Tracef(string, ...any)               {}
-func (l logger) Infof(format string, args ...any)    { l.debug(format, args) }
-func (l logger) Warningf(format string, args ...any) { l.debug(format, args) }
-func (l logger) Errorf(format string, args ...any)   { l.debug(format, args) }
+func newLogger() *logger { return &logger{map[string]bool{}} }
 
-func (l logger) debug(format string, args []any) {
-	l.log.Debug("nvidia-container-toolkit: " + fmt.Sprintf(format, args...))
+func (l *logger) Debugf(string, ...any)               {}
+func (l *logger) Tracef(string, ...any)               {}
+func (l *logger) Infof(format string, args ...any)    { l.keep(format, args) }
+func (l *logger) Warningf(format string, args ...any) { l.keep(format, args) }
+func (l *logger) Errorf(format string, args ...any)   { l.keep(format, args) }
+
+func (l *logger) keep(format string, args []any) {
+	l.lines[strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")] = true
+}
+
+// told writes what the toolkit said at debug, unless it said the same the last
+// time.
+func (m *Maker) told(l *logger) {
+	text := strings.Join(slices.Sorted(maps.Keys(l.lines)), "; ")
+	if before := m.said.Swap(&text); before == nil || *before != text {
+		m.log.Debug("what the container toolkit said of the driver's files", "text", text)
+	}
 }

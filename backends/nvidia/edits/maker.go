@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
@@ -24,6 +25,8 @@ type Maker struct {
 	root     place // of the driver's files
 	devfs    place // of the host's device nodes
 	procfs   string
+	// said is what the toolkit said the last time.
+	said atomic.Pointer[string]
 }
 
 // Set is what containers get with the devices of one snapshot. It never changes.
@@ -62,6 +65,7 @@ func (s *Set) Err() error { return s.err }
 func (m *Maker) Make(s *driver.Snapshot) *Set {
 	set := &Set{results: map[string]result{}}
 	w := m.look(s, set)
+	defer m.told(w.log)
 	common, err := w.common()
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -101,19 +105,20 @@ type work struct {
 	at    places
 	nodes *nodes
 	nvml  *library
+	log   *logger
 }
 
 // look finds out where the device nodes are: in the host's /dev, or, where a
 // driver in a container keeps them to itself, below the driver root.
 func (m *Maker) look(s *driver.Snapshot, set *Set) *work {
-	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: newLibrary(s)}
+	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: newLibrary(s), log: newLogger()}
 	if resolved, err := filepath.EvalSymlinks(m.root.here); err == nil {
 		w.at.root.here = resolved // nvcdi resolves links too
 	}
 	if !exists(filepath.Join(m.devfs.here, controlNodes[0])) && exists(filepath.Join(m.root.here, controlNodes[0])) {
 		w.at.dev = w.at.root
 	}
-	w.nodes = newNodes(w.at.dev, m.procfs, logger{m.log})
+	w.nodes = newNodes(w.at.dev, m.procfs, w.log)
 	return w
 }
 
@@ -184,7 +189,7 @@ func hasLibrary(e *sdk.Edits) bool {
 func (w *work) nvcdi(mode nvcdi.Mode) (nvcdi.Interface, error) {
 	return nvcdi.New(
 		nvcdi.WithMode(mode),
-		nvcdi.WithLogger(logger{w.log}),
+		nvcdi.WithLogger(w.log),
 		nvcdi.WithNvmlLib(w.nvml),
 		nvcdi.WithDriverRoot(w.at.root.here),
 		nvcdi.WithDevRoot(w.at.dev.here),

@@ -1,6 +1,7 @@
 package edits
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
@@ -224,7 +225,7 @@ func TestSameAsNVML(t *testing.T) {
 				h.file("", filepath.Join("dev", "nvidia"+string(rune('0'+i))))
 			}
 			lib, err := nvcdi.New(nvcdi.WithMode(nvcdi.ModeNvml), nvcdi.WithNvmlLib(servers), nvcdi.WithDriverRoot(h.dir),
-				nvcdi.WithLogger(logger{slog.New(slog.DiscardHandler)}),
+				nvcdi.WithLogger(newLogger()),
 				nvcdi.WithFeatureFlags(nvcdi.FeatureDisableNvsandboxUtils))
 			if err != nil {
 				t.Fatal(err)
@@ -375,5 +376,28 @@ func BenchmarkMake(b *testing.B) {
 		if err := m.Make(s).Err(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What the toolkit says of files that are not there is one line in the log, and
+// only when it is news.
+func TestToolkitIsQuiet(t *testing.T) {
+	h := newHost(t, "")
+	m := h.maker(h.cdi(""))
+	var log bytes.Buffer
+	m.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := snapshot()
+	for range 3 {
+		if err := m.Make(s).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines for three looks at the same files, want 1:\n%s", lines, log.String())
+	}
+	h.remove("usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version)
+	m.Make(s)
+	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "libnvidia-ptxjitcompiler") {
+		t.Errorf("%d lines after a file went, want 2 and its name:\n%s", lines, log.String())
 	}
 }

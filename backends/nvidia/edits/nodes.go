@@ -35,7 +35,7 @@ type nodes struct {
 	majors map[string]uint32
 }
 
-func newNodes(root place, procfs string, log logger) *nodes {
+func newNodes(root place, procfs string, log *logger) *nodes {
 	n := &nodes{root: root, procfs: procfs}
 	n.locate = lookup.NewCharDeviceLocator(lookup.WithRoot(root.here), lookup.WithLogger(log))
 	if data, err := readSmall(filepath.Join(procfs, "devices")); err == nil {

@@ -1,7 +1,6 @@
 package edits
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 )
@@ -40,7 +39,7 @@ func TestParseMajors(t *testing.T) {
 // A node of an earlier load of the driver, with another number, would give a
 // container nothing: it is as good as missing. /dev/null plays it.
 func TestStaleNode(t *testing.T) {
-	n := newNodes(place{here: "/", host: "/"}, t.TempDir(), logger{slog.New(slog.DiscardHandler)})
+	n := newNodes(place{here: "/", host: "/"}, t.TempDir(), newLogger())
 	for major, says := range map[uint32]string{1: "", 505: "has the major number 1, the driver has 505"} {
 		for path, module := range map[string]string{
 			"/dev/nvidia-uvm": "nvidia-uvm", "/dev/nvidia-uvm-tools": "nvidia-uvm", "/dev/nvidia-caps/nvidia-cap3": "nvidia-caps",
