@@ -2,16 +2,11 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/test/nvml"
@@ -20,8 +15,6 @@ import (
 const (
 	nvidiaGPU = "nvidia.com/gpu"
 	nvidiaMIG = "nvidia.com/mig-1g.10gb"
-	// nvidiaDriver is the version that the double's driver has.
-	nvidiaDriver = "580.65.06"
 )
 
 // nvidiaConfig has the NVIDIA backend as it is on a node, but for what it reads:
@@ -56,6 +49,7 @@ var nvmlLibrary = sync.OnceValues(func() (string, error) {
 type nvidiaNode struct {
 	*node
 	driver *nvml.Double
+	host   nvml.Host
 }
 
 // newNVIDIANode is a node with so many GPUs; only kubelet runs.
@@ -69,10 +63,8 @@ func newNVIDIANode(t *testing.T, gpus int) *nvidiaNode {
 	if n.driver, err = nvml.New(library, n.dir); err != nil {
 		t.Fatal(err)
 	}
-	n.file("", "driver/usr/lib64/libcuda.so."+nvidiaDriver, "driver/usr/lib64/libnvidia-ml.so."+nvidiaDriver)
-	n.deviceNode("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
-	for slot := range gpus {
-		n.deviceNode(fmt.Sprintf("nvidia%d", slot))
+	if n.host, err = nvml.NewHost(n.dir, gpus); err != nil {
+		t.Fatal(err)
 	}
 	n.update(func(s nvml.State) {
 		for slot := range gpus {
@@ -158,39 +150,8 @@ func (n *nvidiaNode) oldDriver(gpus int) {
 // has for it.
 func (n *nvidiaNode) createMIG(slot, index int) {
 	n.Helper()
-	minor := 10*slot + 2*index
-	dir := fmt.Sprintf("proc/driver/nvidia/capabilities/gpu%d/mig/gi%d", slot, index+1)
-	n.file(fmt.Sprintf("DeviceFileMinor: %d\n", minor), dir+"/access")
-	n.file(fmt.Sprintf("DeviceFileMinor: %d\n", minor+1), dir+"/ci0/access")
-	n.deviceNode(fmt.Sprintf("nvidia-caps/nvidia-cap%d", minor), fmt.Sprintf("nvidia-caps/nvidia-cap%d", minor+1))
+	if err := n.host.AddMIG(slot, index); err != nil {
+		n.Fatal(err)
+	}
 	n.update(func(s nvml.State) { s.AddMIG(slot, index, 1, 10<<10) })
-}
-
-func (n *nvidiaNode) file(text string, names ...string) {
-	n.Helper()
-	for _, name := range names {
-		path := n.path(name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			n.Fatal(err)
-		}
-	}
-}
-
-// deviceNode makes device nodes in the node's /dev. Nobody opens them.
-func (n *nvidiaNode) deviceNode(names ...string) {
-	n.Helper()
-	for _, name := range names {
-		path := n.path("dev", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			n.Fatal(err)
-		}
-		err := unix.Mknod(path, unix.S_IFCHR|0o600, int(unix.Mkdev(195, 0)))
-		if errors.Is(err, unix.EPERM) {
-			// The one that everybody may make, since Linux 5.8.
-			err = unix.Mknod(path, unix.S_IFCHR|0o600, 0)
-		}
-		if err != nil {
-			n.Fatalf("make the device node %s: %v", path, err)
-		}
-	}
 }

@@ -36,7 +36,7 @@ func TestNVIDIAGPUs(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"/dev/nvidiactl", "/usr/lib64/libcuda.so." + nvidiaDriver, "/usr/bin/nvidia-cdi-hook"} {
+	for _, want := range []string{"/dev/nvidiactl", "/usr/lib64/libcuda.so." + nvml.DriverVersion, "/usr/bin/nvidia-cdi-hook"} {
 		if !strings.Contains(string(spec), want) {
 			t.Errorf("the CDI spec has no %s", want)
 		}

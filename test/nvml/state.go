@@ -94,8 +94,8 @@ func (s State) text() string {
 // NewState is a driver without GPUs.
 func NewState() State {
 	return State{
-		"driver.version": "580.65.06",
-		"nvml.version":   "13.580.65.06",
+		"driver.version": DriverVersion,
+		"nvml.version":   "13." + DriverVersion,
 		"cuda.version":   "13000",
 	}
 }
