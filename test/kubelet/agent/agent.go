@@ -20,6 +20,9 @@ const StopLimit = 5 * time.Second
 // service manager does. Its methods are not for concurrent use, but for Log and
 // those that ask over the admin socket.
 type Agent struct {
+	// Args are more arguments of accelmux run.
+	Args []string
+
 	bin  string
 	root string
 	run  string // the run directory's name
@@ -83,6 +86,7 @@ func (a *Agent) Start() error {
 		"--profile", ProfileName,
 		"--log-level", "debug",
 	}
+	args = append(args, a.Args...)
 	if a.turns {
 		args = append(args, "--take-over")
 	}

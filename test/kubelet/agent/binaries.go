@@ -13,7 +13,7 @@ import (
 const binEnv = "ACCELMUX_BIN"
 
 // programs must all be there.
-var programs = []string{"accelmux", "accelmux-backend-mock"}
+var programs = []string{"accelmux", "accelmux-backend-mock", "accelmux-backend-nvidia"}
 
 // Binaries returns a directory with the accelmux programs: the one that
 // ACCELMUX_BIN names, or else a new one that they are built into from the module
@@ -33,11 +33,13 @@ func Binaries(ctx context.Context, moduleRoot string) (dir string, remove func()
 		return "", nil, err
 	}
 	remove = func() error { return os.RemoveAll(dir) }
-	build := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", "./cmd/...")
-	build.Dir = moduleRoot
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("the accelmux programs could not be built from %s: %w\n%s", moduleRoot, err, out), remove())
+	for cgo, packages := range map[string]string{"0": "./cmd/...", "1": "./cmd/accelmux-backend-nvidia"} {
+		build := exec.CommandContext(ctx, "go", "build", "-o", dir+"/", packages)
+		build.Dir = moduleRoot
+		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", nil, errors.Join(fmt.Errorf("the accelmux programs could not be built from %s: %w\n%s", moduleRoot, err, out), remove())
+		}
 	}
 	if err := present(dir); err != nil {
 		return "", nil, errors.Join(fmt.Errorf("the build of %s left out a program: %w", moduleRoot, err), remove())

@@ -10,14 +10,15 @@ import (
 // ProfileName is the profile that the agent is started with.
 const ProfileName = "test"
 
-// Config is a node configuration with one profile and one backend, the mock.
+// Config is a node configuration with one profile and one backend, by default
+// the mock.
 // Fields left empty are left out of the file, so that the defaults apply.
 type Config struct {
 	Backend   Backend
 	Resources []Resource
 }
 
-// Backend is the mock's part of the configuration.
+// Backend is the backend's part of the configuration.
 type Backend struct {
 	Name      string            `json:"name"`
 	Env       map[string]string `json:"env,omitempty"`
@@ -25,6 +26,14 @@ type Backend struct {
 	Heartbeat string            `json:"heartbeat,omitempty"`
 	Holdover  string            `json:"holdover,omitempty"`
 	Recovery  *Recovery         `json:"recovery,omitempty"`
+	Allow     *Allow            `json:"allow,omitempty"`
+}
+
+// Allow is what the backend may give to containers.
+type Allow struct {
+	Devices []string `json:"devices,omitempty"`
+	Mounts  []string `json:"mounts,omitempty"`
+	Hooks   []string `json:"hooks,omitempty"`
 }
 
 // Recovery says how faulted devices come back.
