@@ -11,4 +11,4 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-func main() { os.Exit(sdk.Serve(nvidia.New())) }
+func main() { os.Exit(sdk.Serve(nvidia.New(os.Exit))) }
