@@ -28,25 +28,67 @@ func TestImageFitsTheChart(t *testing.T) {
 	for _, want := range []string{
 		"-o /out" + path.Dir(container.Command[0]) + "/ ./cmd/accelmux ",
 		`ENTRYPOINT ["` + container.Command[0] + `"]`,
-		"CGO_ENABLED=0",
+		"ENV CGO_ENABLED=0",
+		"ARG CGO_PROGRAMS=" + cgoPrograms(t) + "\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the Dockerfile has no %q", want)
 		}
 	}
 	for _, arg := range container.Args {
-		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "-o /out"+dir+"/ ./cmd/accelmux-backend-*") {
+		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "-o /out"+dir+"/ ./cmd/accelmux-backend-...") {
 			t.Errorf("the backends are not in %s", dir)
 		}
 	}
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(read(t, "go.mod")))
-	if language == nil || !strings.Contains(text, "ARG GO_IMAGE=golang:"+language[1]+"\n") {
+	if language == nil || !strings.Contains(text, "ARG GO_IMAGE=golang:"+language[1]+"-") {
 		t.Errorf("the Dockerfile does not build with Go %v of go.mod", language)
 	}
 	ignored := strings.Fields(string(read(t, "deployments/docker/Dockerfile.dockerignore")))
 	for _, needed := range []string{"cmd", "core", "backends", "proto", "go.mod"} {
 		if slices.Contains(ignored, needed) {
 			t.Errorf("the build needs %s, which is ignored", needed)
+		}
+	}
+}
+
+// cgoPrograms are the packages that the Makefile builds with cgo.
+func cgoPrograms(t *testing.T) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^CGO_PROGRAMS \?= (.+)$`).FindSubmatch(read(t, "Makefile"))
+	if found == nil {
+		t.Fatal("the Makefile has no CGO_PROGRAMS")
+	}
+	return string(found[1])
+}
+
+// TestImageArchiveOnABase verifies that programs that need a C library are in the
+// archive if it has a base to stand on, and that the base is the lower layer.
+func TestImageArchiveOnABase(t *testing.T) {
+	base, out := write(t, "base.tar", "a root file system"), filepath.Join(t.TempDir(), "image.tar")
+	must(t, "env", "BASE="+base, filepath.Join(root, "deployments/docker/archive.sh"), bin, out)
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, archive := untar(t, data)
+	var manifest []struct{ Config, Layers any }
+	if err := json.Unmarshal(archive["manifest.json"], &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{"base.tar", "layer.tar"}, manifest[0].Layers); diff != "" {
+		t.Errorf("layers (-want +got):\n%s", diff)
+	}
+	for _, layer := range []string{"base.tar", "layer.tar"} {
+		config, sum := string(archive[manifest[0].Config.(string)]), fmt.Sprintf("sha256:%x", sha256.Sum256(archive[layer]))
+		if !strings.Contains(config, sum) {
+			t.Errorf("the configuration lacks %s of %s:\n%s", sum, layer, config)
+		}
+	}
+	modes, _ := untar(t, archive["layer.tar"])
+	for _, program := range strings.Fields(cgoPrograms(t)) {
+		if mode := modes["./usr/libexec/accelmux/"+path.Base(program)]; mode != "0755 0:0" {
+			t.Errorf("%s: %q", program, mode)
 		}
 	}
 }

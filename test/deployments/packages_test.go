@@ -1,11 +1,16 @@
 package deployments
 
 import (
+	"bytes"
+	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,16 +20,17 @@ import (
 
 // packaged is every file of the packages, with its mode.
 var packaged = map[string]string{
-	"/etc/accelmux/accelmux.env":                  "-rw-r--r--",
-	"/etc/accelmux/node.yaml":                     "-rw-r--r--",
-	"/usr/bin/accelmux":                           "-rwxr-xr-x",
-	"/usr/lib/systemd/system/accelmux.service":    "-rw-r--r--",
-	"/usr/lib/tmpfiles.d/accelmux.conf":           "-rw-r--r--",
-	"/usr/libexec/accelmux/accelmux-backend-mock": "-rwxr-xr-x",
-	"/usr/share/doc/accelmux/README.md":           "-rw-r--r--",
-	"/usr/share/doc/accelmux/copyright":           "-rw-r--r--",
-	"/usr/share/doc/accelmux/examples/files.yaml": "-rw-r--r--",
-	"/usr/share/doc/accelmux/examples/mock.yaml":  "-rw-r--r--",
+	"/etc/accelmux/accelmux.env":                    "-rw-r--r--",
+	"/etc/accelmux/node.yaml":                       "-rw-r--r--",
+	"/usr/bin/accelmux":                             "-rwxr-xr-x",
+	"/usr/lib/systemd/system/accelmux.service":      "-rw-r--r--",
+	"/usr/lib/tmpfiles.d/accelmux.conf":             "-rw-r--r--",
+	"/usr/libexec/accelmux/accelmux-backend-mock":   "-rwxr-xr-x",
+	"/usr/libexec/accelmux/accelmux-backend-nvidia": "-rwxr-xr-x",
+	"/usr/share/doc/accelmux/README.md":             "-rw-r--r--",
+	"/usr/share/doc/accelmux/copyright":             "-rw-r--r--",
+	"/usr/share/doc/accelmux/examples/files.yaml":   "-rw-r--r--",
+	"/usr/share/doc/accelmux/examples/mock.yaml":    "-rw-r--r--",
 }
 
 // edited are the files that people edit and upgrades keep.
@@ -34,7 +40,7 @@ var edited = []string{"/etc/accelmux/accelmux.env", "/etc/accelmux/node.yaml"}
 func pack(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	programs, out := t.TempDir(), t.TempDir()
-	for _, name := range []string{"accelmux", "accelmux-backend-mock"} {
+	for _, name := range []string{"accelmux", "accelmux-backend-mock", "accelmux-backend-nvidia"} {
 		// Wide modes, as some umasks give.
 		path := filepath.Join(programs, name)
 		if err := errors.Join(os.WriteFile(path, []byte("#!/bin/sh\n"), 0o777), os.Chmod(path, 0o777)); err != nil {
@@ -75,6 +81,9 @@ func TestDeb(t *testing.T) {
 	}
 	control := t.TempDir()
 	must(t, "dpkg-deb", "-e", deb, control)
+	if fields, err := os.ReadFile(filepath.Join(control, "control")); err != nil || !bytes.Contains(fields, []byte("\nDepends: libc6 (>= 2.")) {
+		t.Errorf("the C library is no dependency: %v\n%s", err, fields)
+	}
 	conffiles, err := os.ReadFile(filepath.Join(control, "conffiles"))
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +102,9 @@ func TestRPM(t *testing.T) {
 	pkg, err := rpm.Open(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if needs := fmt.Sprint(pkg.Requires()); !strings.Contains(needs, "glibc >= 2.") {
+		t.Errorf("the C library is no dependency: %s", needs)
 	}
 	const configFile, noReplace = 1, 1 << 4 // RPMFILE_CONFIG, RPMFILE_NOREPLACE of rpmfiles.h
 	got := map[string]string{}
@@ -138,6 +150,65 @@ func TestPackagesAreReproducible(t *testing.T) {
 			t.Errorf("two builds of %s differ", filepath.Base(a))
 		}
 	}
+}
+
+// TestCLibrary verifies that the packages ask for a glibc that is new enough for
+// the programs that need one, that those bind a library's functions when they are
+// called, as NVML may lack some, and that the other programs need no library.
+func TestCLibrary(t *testing.T) {
+	stated := regexp.MustCompile(`libc6 \(>= 2\.(\d+)\)[^/]*glibc >= 2\.(\d+)`).FindSubmatch(read(t, "deployments/packages/nfpm.yaml"))
+	if stated == nil || !bytes.Equal(stated[1], stated[2]) {
+		t.Fatalf("the packages state no glibc, or two: %q", stated)
+	}
+	limit, err := strconv.Atoi(string(stated[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob(filepath.Join(bin, "accelmux*"))
+	if err != nil || len(programs) == 0 {
+		t.Fatalf("no programs in %s: %v", bin, err)
+	}
+	for _, path := range programs {
+		program, err := elf.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = program.Close() }()
+		libraries, err := program.ImportedLibraries()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cgo := slices.Contains(strings.Fields(cgoPrograms(t)), "./cmd/"+filepath.Base(path)); !cgo && len(libraries) > 0 || cgo && !slices.Equal(libraries, []string{"libc.so.6"}) {
+			t.Errorf("%s needs the libraries %q", filepath.Base(path), libraries)
+		}
+		symbols, _ := program.ImportedSymbols() // a static program has none
+		for _, s := range symbols {
+			version, _ := strings.CutPrefix(s.Version, "GLIBC_2.")
+			minor, _, _ := strings.Cut(version, ".")
+			if n, err := strconv.Atoi(minor); s.Version != "" && (err != nil || n > limit) {
+				t.Errorf("%s needs %s of %s; the packages ask for 2.%d", filepath.Base(path), s.Version, s.Library, limit)
+			}
+		}
+		for _, tag := range []elf.DynTag{elf.DT_BIND_NOW, elf.DT_FLAGS, elf.DT_FLAGS_1} {
+			for _, value := range dynamic(t, program, tag) {
+				if tag == elf.DT_BIND_NOW || tag == elf.DT_FLAGS && value&uint64(elf.DF_BIND_NOW) != 0 || tag == elf.DT_FLAGS_1 && value&uint64(elf.DF_1_NOW) != 0 {
+					t.Errorf("%s binds all functions at its start", filepath.Base(path))
+				}
+			}
+		}
+	}
+}
+
+func dynamic(t *testing.T, program *elf.File, tag elf.DynTag) []uint64 {
+	t.Helper()
+	if program.Section(".dynamic") == nil {
+		return nil
+	}
+	values, err := program.DynValue(tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
 }
 
 // TestSampleConfigurations verifies that what the packages install as a
