@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
@@ -75,6 +76,9 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	}
 	if every := time.Duration(s.Rescan); every < minRescan || every > maxRescan {
 		errs.Add("rescan", "%v must be between %v and %v", every, minRescan, maxRescan)
+	}
+	if p := s.Library; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+		errs.Add("library", "%q must be an absolute path without . or ..", p)
 	}
 	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan)}
 	var err error

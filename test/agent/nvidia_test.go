@@ -211,9 +211,12 @@ func TestNVIDIASettingsAreStrict(t *testing.T) {
 	pid := n.backend("nvidia").PID
 	n.mark(nvidiaGPU)
 	for settings, parts := range map[string][]string{
-		"mig: {strategi: mixed}":      {"nvidia", "mig", "strategi"},
-		"mig: {strategy: some}":       {"nvidia", "mig.strategy", "none, single or mixed"},
-		"xid: {rows: {fatal: reset}}": {"nvidia", "xid.rows", "fatal"},
+		// By the schema, in the core.
+		"mig: {strategi: mixed}": {"nvidia", "mig", "'strategi'"},
+		"mig: {strategy: some}":  {"nvidia", "mig.strategy", "'mixed'"},
+		// By the backend.
+		"xid: {rows: {fatal: reset}}":            {"nvidia", "xid.rows.fatal", "no XID"},
+		"xid: {rows: {79: reset}, ignore: [79]}": {"nvidia", "xid.ignore", "XID 79 is in rows too"},
 	} {
 		n.configureNVIDIA(settings, 1)
 		n.wantProblem(parts...)

@@ -1,0 +1,97 @@
+package nvidia
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// The schema has the same fields as the Go types, at every depth, and refuses
+// others.
+func TestSchemaIsComplete(t *testing.T) {
+	var doc any
+	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
+		t.Fatal(err)
+	}
+	sameFields(t, "settings", reflect.TypeFor[settings](), doc)
+}
+
+func sameFields(t *testing.T, at string, typ reflect.Type, schema any) {
+	t.Helper()
+	object, _ := schema.(map[string]any)
+	have, _ := object["properties"].(map[string]any)
+	var want []string
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		name := f.Tag.Get("json")
+		want = append(want, name)
+		if f.Type.Kind() == reflect.Struct {
+			sameFields(t, at+"."+name, f.Type, have[name])
+		}
+	}
+	slices.Sort(want)
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(have))); d != "" {
+		t.Errorf("%s (-Go +schema):\n%s", at, d)
+	}
+	if object["additionalProperties"] != false {
+		t.Errorf("%s: other fields are allowed", at)
+	}
+}
+
+// What the backend accepts, the schema does, since the core checks that before;
+// what a schema can express, both refuse, the backend with the field's path.
+func TestSettingsAndSchemaAgree(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(settingsSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("settings.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema := compiler.MustCompile("settings.json")
+	for text, field := range map[string]string{
+		`{}`: "",
+		`{"mig": {"strategy": "mixed"}, "rescan": "1m30s", "library": "/usr/lib64/libnvidia-ml.so.1"}`:                                                            "",
+		`{"xid": {"table": {"79": "reboot"}, "rows": {"94": "application"}, "ignore": [109], "unknown": "replace"}}`:                                              "",
+		`{"edits": {"mode": "runtime", "visibleDevices": "mounts", "gds": true, "mofed": true, "gdrcopy": true, "imex": {"channels": [0, 7], "required": true}}}`: "",
+		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
+		`{"mig": {"strategi": "mixed"}}`:          "mig.strategi",
+		`{"mig": {"strategy": "some"}}`:           "mig.strategy",
+		`{"rescan": "soon"}`:                      "rescan",
+		`{"library": "libnvidia-ml.so.1"}`:        "library",
+		`{"xid": {"rows": {"fatal": "reset"}}}`:   "xid.rows.fatal",
+		`{"xid": {"rows": {"79": "explode"}}}`:    "xid.rows",
+		`{"edits": {"mode": "magic"}}`:            "edits.mode",
+		`{"edits": {"driverRoot": "relative"}}`:   "edits.driverRoot",
+		`{"edits": {"disabledHooks": ["A B"]}}`:   "edits.disabledHooks[0]",
+		`{"edits": {"imex": {"channels": [-1]}}}`: "edits.imex.channels",
+		`{"edits": {"gds": "yes"}}`:               "edits.gds",
+	} {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Of a bad key the schema could not say where it is.
+		want := field == "" || field == "xid.rows.fatal"
+		if err := schema.Validate(value); (err == nil) != want {
+			t.Errorf("the schema says %v of %s", err, text)
+		}
+		_, err = configure(json.RawMessage(text), sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: "/proc"},
+			func(string) string { return "" }, slog.New(slog.DiscardHandler))
+		var errs sdk.FieldErrors
+		if field == "" && err != nil || field != "" && (!errors.As(err, &errs) || !strings.HasPrefix(errs[0].Field, field)) {
+			t.Errorf("%s: %v, want the field %q", text, err, field)
+		}
+	}
+}
