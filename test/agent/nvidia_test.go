@@ -215,8 +215,8 @@ func TestNVIDIASettingsAreStrict(t *testing.T) {
 		"mig: {strategi: mixed}": {"nvidia", "mig", "'strategi'"},
 		"mig: {strategy: some}":  {"nvidia", "mig.strategy", "'mixed'"},
 		// By the backend.
-		"xid: {rows: {fatal: reset}}":            {"nvidia", "xid.rows.fatal", "no XID"},
-		"xid: {rows: {79: reset}, ignore: [79]}": {"nvidia", "xid.ignore", "XID 79 is in rows too"},
+		"xid: {rows: {fatal: reset}}":              {"nvidia", "xid.rows.fatal", "no XID"},
+		`xid: {rows: {"79": reset}, ignore: [79]}`: {"nvidia", "xid.ignore", "XID 79 is in rows too"},
 	} {
 		n.configureNVIDIA(settings, 1)
 		n.wantProblem(parts...)
