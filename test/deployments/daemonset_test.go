@@ -77,6 +77,10 @@ func TestMounts(t *testing.T) {
 				}
 				mounted = append(mounted, m.MountPath)
 			}
+			// The runtime makes a file there.
+			if over := mountOf(container, container.TerminationMessagePath); over.MountPath == "" || over.ReadOnly {
+				t.Errorf("the termination message is at %q, in the mount %+v", container.TerminationMessagePath, over)
+			}
 			want := []string{"/var/lib/kubelet/device-plugins", "/var/lib/kubelet/plugins_registry", "/var/run/cdi", "/var/lib/accelmux"}
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
@@ -101,6 +105,16 @@ func TestMounts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mountOf is the mount that a file of the container is in, the innermost one.
+func mountOf(c corev1.Container, file string) (in corev1.VolumeMount) {
+	for _, m := range c.VolumeMounts {
+		if strings.HasPrefix(file, m.MountPath+"/") && len(m.MountPath) > len(in.MountPath) {
+			in = m
+		}
+	}
+	return in
 }
 
 // TestNothingIsPrivileged verifies that the agent has no right that it does not
