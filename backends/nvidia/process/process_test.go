@@ -1,0 +1,106 @@
+package process
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+)
+
+// procfs is a tree with these links and files.
+func procfs(t *testing.T, links, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, put := range []struct {
+		all  map[string]string
+		make func(path, text string) error
+	}{
+		{links, func(path, to string) error { return os.Symlink(to, path) }},
+		{files, func(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }},
+	} {
+		for name, text := range put.all {
+			path := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := put.make(path, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return root
+}
+
+// Those that have a node open are found, this process and all others are not.
+func TestOpened(t *testing.T) {
+	root := procfs(t, map[string]string{
+		"200/fd/0": "/dev/null", "200/fd/7": "/dev/nvidia1",
+		"100/fd/3":                          "/dev/nvidia0",
+		"300/fd/3":                          "/dev/nvidia10",
+		strconv.Itoa(os.Getpid()) + "/fd/3": "/dev/nvidia0",
+		"self":                              "1",
+	}, map[string]string{"400/comm": "gone", "version": "Linux"})
+	for want, nodes := range map[string][]string{
+		"[100 200]": {"/dev/nvidia0", "/dev/nvidia1"}, "[300]": {"/dev/nvidia10"}, "[]": {"/dev/nvidia2"},
+	} {
+		if got, err := Opened(t.Context(), root, nodes...); err != nil || want != text(got) {
+			t.Errorf("%v is open in %v, %v, want %s", nodes, got, err, want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Opened(ended, root, "/dev/nvidia0"); err == nil {
+		t.Error("the end of the context is no error")
+	}
+	if _, err := Opened(t.Context(), filepath.Join(root, "none")); err == nil {
+		t.Error("without a procfs nothing is open")
+	}
+}
+
+// A process that cannot be looked into may be one.
+func TestOpenedUnknown(t *testing.T) {
+	root := procfs(t, nil, map[string]string{"100/fd": "no directory"})
+	if got, err := Opened(t.Context(), root, "/dev/nvidia0"); err == nil {
+		t.Errorf("the processes are %v, want an error", got)
+	}
+}
+
+func text(pids []int) string {
+	if len(pids) == 0 {
+		return "[]"
+	}
+	s := "["
+	for i, p := range pids {
+		if i > 0 {
+			s += " "
+		}
+		s += strconv.Itoa(p)
+	}
+	return s + "]"
+}
+
+// Processes are named as far as they can be seen, and not too many.
+func TestNames(t *testing.T) {
+	root := procfs(t, nil, map[string]string{"1/comm": "init\n", "2/comm": "\n"})
+	if got, want := Names(root, 1, 2, 3), "init (1), 2, 3"; got != want {
+		t.Errorf("the names are %q, want %q", got, want)
+	}
+	if got, want := Names(root, slices.Repeat([]int{5}, 10)...), "5, 5, 5, 5, 5, 5, 5, 5 and 2 more"; got != want {
+		t.Errorf("the names are %q, want %q", got, want)
+	}
+}
+
+// Only the initial namespace sees all.
+func TestSeesAll(t *testing.T) {
+	for namespace, want := range map[string]bool{"pid:[4026531836]": true, "pid:[4026532001]": false, "": false} {
+		links := map[string]string{"version": "x"}
+		if namespace != "" {
+			links["self/ns/pid"] = namespace
+		}
+		if got := SeesAll(procfs(t, links, nil)); got != want {
+			t.Errorf("in %q all are seen: %v", namespace, got)
+		}
+	}
+}
