@@ -1,0 +1,230 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var pair = []GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: 0}, {UUID: "GPU-b", PCIBusID: "0001:20:00.0", Minor: 1}}
+
+// node is a node of a test.
+type node struct {
+	t   *testing.T
+	dir string
+}
+
+func newNode(t *testing.T) *node { return &node{t: t, dir: t.TempDir()} }
+
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
+
+func (n *node) file(name, text string, mode os.FileMode) {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(n.path(name)), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(n.path(name), []byte(text), mode); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) link(name, to string) {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(n.path(name)), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Symlink(to, n.path(name)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// tool makes nvidia-smi a script, and the means to use it.
+func (n *node) tool(script string) *Means {
+	n.t.Helper()
+	n.file("nvidia-smi", "#!/bin/sh\n"+script+"\n", 0o700)
+	return n.means(Settings{Tool: n.path("nvidia-smi")}, "")
+}
+
+func (n *node) means(s Settings, root string) *Means {
+	n.t.Helper()
+	m, err := NewMeans("reset", s, root, sdk.HostPaths{Sysfs: n.path("sys"), Procfs: n.path("proc")})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return m
+}
+
+// The tool gets all GPUs at once, and what it says is told.
+func TestTool(t *testing.T) {
+	n := newNode(t)
+	m := n.tool(`echo "called with: $@"; env | grep -c NVIDIA; pwd`)
+	t.Setenv("NVIDIA_VISIBLE_DEVICES", "void")
+	done, err := New().Reset(t.Context(), m, pair)
+	if want := "called with: --gpu-reset -i GPU-a,GPU-b 0 /"; err != nil || !strings.HasSuffix(done, want) {
+		t.Errorf("done: %q, %v, want %q", done, err, want)
+	}
+}
+
+// What the tool says when it fails is told, the end of it if it says much.
+func TestToolFails(t *testing.T) {
+	n := newNode(t)
+	m := n.tool(`yes "In use by another client" | head -n 100000; echo "the last word" >&2; exit 255`)
+	done, err := New().Reset(t.Context(), m, pair)
+	if err == nil || !strings.Contains(err.Error(), "exit status 255") || !strings.HasSuffix(err.Error(), "the last word") || len(err.Error()) > 1000 {
+		t.Errorf("done: %q, %v", done, err)
+	}
+	n.file("nvidia-smi", "#!/no/such/shell\n", 0o700)
+	if _, err := New().Reset(t.Context(), m, pair); err == nil || !strings.Contains(err.Error(), "could not be run") {
+		t.Errorf("a tool that cannot be run: %v", err)
+	}
+}
+
+// A tool in a driver's root runs with that as its own root.
+func TestToolInDriverRoot(t *testing.T) {
+	n := newNode(t)
+	n.file("driver/usr/bin/nvidia-smi", "", 0o700)
+	m := n.means(Settings{}, n.path("driver"))
+	path, err := m.find()
+	if err != nil || path != "/usr/bin/nvidia-smi" {
+		t.Fatalf("nvidia-smi is at %q, %v", path, err)
+	}
+	command := m.command(t.Context(), path, pair)
+	if command.Path != path || command.SysProcAttr == nil || command.SysProcAttr.Chroot != n.path("driver") || command.Dir != "/" {
+		t.Errorf("it is run as %v with %v in %s", command.Path, command.SysProcAttr, command.Dir)
+	}
+	if command := n.means(Settings{}, "/").command(t.Context(), path, pair); command.SysProcAttr != nil {
+		t.Errorf("the host's own root is changed to %v", command.SysProcAttr)
+	}
+	n.file("driver/usr/bin/nvidia-smi", "", 0o600)
+	if err := os.Chmod(n.path("driver/usr/bin/nvidia-smi"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.find(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is no program: %v", err)
+	}
+}
+
+// A call whose time is up is abandoned at once and the tool killed; the next reset
+// waits until it is over.
+func TestAbandoned(t *testing.T) {
+	n := newNode(t)
+	fifo := n.path("called")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	called, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = called.Close() }()
+	m := n.tool("echo $$ > " + fifo + "; exec tail -f /dev/null")
+	r := New()
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := r.Reset(ctx, m, pair)
+		failed <- err
+	}()
+	line := make([]byte, 100)
+	if _, err := called.Read(line); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("abandoned: %v", err)
+	}
+	// It gets its turn, so the one before is over.
+	if done, err := r.Reset(t.Context(), n.tool("echo next"), pair); err != nil || !strings.HasSuffix(done, "next") {
+		t.Errorf("the next one: %q, %v", done, err)
+	}
+}
+
+// A reset that hangs in the kernel is abandoned, and none begins before it ends.
+func TestHangs(t *testing.T) {
+	n := newNode(t)
+	n.link("proc/self/ns/pid", "pid:[4026531836]")
+	trigger := n.path("sys/bus/pci/devices/0000:10:00.0/reset")
+	n.file("sys/bus/pci/devices/0000:10:00.0/vendor", "", 0o600)
+	if err := unix.Mkfifo(trigger, 0o600); err != nil { // opening it waits for a reader
+		t.Fatal(err)
+	}
+	m, r := n.means(Settings{Method: PCI}, ""), New()
+	for _, want := range []string{"abandoned", "earlier reset"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := r.Reset(ctx, m, pair[:1])
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a reset that hangs: %v, want %q", err, want)
+		}
+	}
+	reader, err := os.OpenFile(trigger, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	if done, err := r.Reset(t.Context(), m, pair[:1]); err != nil || done != "PCI reset of 0000:10:00.0" {
+		t.Errorf("when it has ended: %q, %v", done, err)
+	}
+}
+
+// Without the tool, Auto is the PCI reset, if all that it needs is there.
+func TestPCI(t *testing.T) {
+	n := newNode(t)
+	m := n.means(Settings{}, n.dir)
+	reset := func(gpus []GPU, want string) {
+		t.Helper()
+		done, err := New().Reset(t.Context(), m, gpus)
+		if got := done; err != nil && !strings.Contains(err.Error(), want) || err == nil && got != want {
+			t.Errorf("done: %q, %v, want %q", done, err, want)
+		}
+	}
+	first, second := "sys/bus/pci/devices/0000:10:00.0/reset", "sys/bus/pci/devices/0001:20:00.0/reset"
+	n.file(first, "", 0o600)
+	reset(pair, "no reset for it")
+	n.file(second, "", 0o600)
+	reset(pair, "hostPID")
+	n.link("proc/self/ns/pid", "pid:[4026531836]")
+	reset([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: -1}}, "is not known")
+	reset([]GPU{{UUID: "GPU-a", PCIBusID: "nowhere"}}, "nowhere")
+	n.link("proc/12/fd/4", "/dev/nvidia1")
+	reset(pair, "processes have /dev/nvidia0, /dev/nvidia1 open: 12")
+	reset(pair[:1], "PCI reset of 0000:10:00.0")
+	if err := os.Remove(n.path("proc/12/fd/4")); err != nil {
+		t.Fatal(err)
+	}
+	reset(pair, "PCI reset of 0000:10:00.0, 0001:20:00.0")
+	for _, file := range []string{first, second} {
+		if text, err := os.ReadFile(n.path(file)); string(text) != "1" || err != nil {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+}
+
+// The method is what settings say.
+func TestMethods(t *testing.T) {
+	n := newNode(t)
+	if _, err := New().Reset(t.Context(), n.means(Settings{Method: Never}, ""), pair); !errors.Is(err, ErrNever) {
+		t.Errorf("never: %v", err)
+	}
+	if _, err := New().Reset(t.Context(), n.means(Settings{Method: Tool}, n.dir), pair); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a tool that is not there: %v", err)
+	}
+	for field, s := range map[string]Settings{"reset.method": {Method: "x"}, "reset.tool": {Tool: "a/b"}} {
+		_, err := NewMeans("reset", s, "", sdk.HostPaths{})
+		var errs sdk.FieldErrors
+		if !errors.As(err, &errs) || errs[0].Field != field {
+			t.Errorf("%v: %v, want a refusal of %s", s, err, field)
+		}
+	}
+}
