@@ -44,6 +44,8 @@ type listing struct {
 	// away is why the driver cannot be asked now; nil if it can.
 	away     error
 	problems []string
+	// prepared says that Prepare has something to do.
+	prepared bool
 }
 
 // versions are the driver's.
@@ -182,6 +184,9 @@ func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Devi
 	}
 	if known.at.NUMANode >= 0 && known.at.Vendor != 0 {
 		d.NumaNodes = []uint32{uint32(known.at.NUMANode)}
+	}
+	if l.prepared {
+		d.Hooks = []backendv1.Hook{sdk.HookPrepare}
 	}
 	given := known.given[id]
 	d.Edits = given.edits

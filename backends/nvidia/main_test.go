@@ -40,12 +40,13 @@ const patience = 20 * time.Second
 // rig is the backend behind its service, on a node of a test.
 type rig struct {
 	*sdk.Server
-	t      *testing.T
-	lib    *drivertest.Library
-	dir    string
-	events chan *backendv1.WatchResponse
-	ended  chan error
-	cancel context.CancelFunc
+	backend *Backend
+	t       *testing.T
+	lib     *drivertest.Library
+	dir     string
+	events  chan *backendv1.WatchResponse
+	ended   chan error
+	cancel  context.CancelFunc
 }
 
 // stream is the Watch stream of a rig.
@@ -76,10 +77,11 @@ func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	for i := range gpus {
 		r.file("", "dev", fmt.Sprintf("nvidia%d", i))
 	}
-	backend := &Backend{log: slog.New(slog.DiscardHandler), exit: func(int) {}, open: func(o driver.Options) *driver.Driver {
+	backend := newBackend(slog.New(slog.DiscardHandler), func(int) {}, func(o driver.Options) *driver.Driver {
 		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
 		return driver.New(o)
-	}}
+	})
+	r.backend = backend
 	var err error
 	if r.Server, err = sdk.NewServer(backend, nil); err != nil {
 		t.Fatal(err)
@@ -128,6 +130,16 @@ func (r *rig) file(text string, parts ...string) {
 	}
 }
 
+func (r *rig) link(to string, parts ...string) {
+	r.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(r.path(parts...)), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Symlink(to, r.path(parts...)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // configure has the settings taken on. They are those of the mode "runtime", which
 // needs no driver's files.
 func (r *rig) configure(settings string) {
@@ -143,14 +155,18 @@ func (r *rig) refused(settings string) []*backendv1.FieldError {
 	if settings == "" {
 		settings = `{"edits": {"mode": "runtime"}, "rescan": "1s"}`
 	}
-	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
-		SettingsJson: []byte(settings),
-		Paths:        &backendv1.HostPaths{Sysfs: r.path("sys"), Devfs: r.path("dev"), Procfs: r.path("proc")},
-	})
+	res, err := r.Configure(r.t.Context(), r.request(settings))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return res.GetErrors()
+}
+
+func (r *rig) request(settings string) *backendv1.ConfigureRequest {
+	return &backendv1.ConfigureRequest{
+		SettingsJson: []byte(settings),
+		Paths:        &backendv1.HostPaths{Sysfs: r.path("sys"), Devfs: r.path("dev"), Procfs: r.path("proc")},
+	}
 }
 
 // inventory waits for an inventory that is as wanted, and returns it.

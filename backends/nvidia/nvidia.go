@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -21,6 +22,12 @@ type Backend struct {
 	// open makes the driver; tests have another one.
 	open func(driver.Options) *driver.Driver
 
+	// asks are what calls want of the loop; see request.go.
+	asks chan func(*loop)
+	// resetting is full while a reset has the driver closed: one at a time.
+	resetting chan struct{}
+	resetter  *reset.Resetter
+
 	mu  sync.Mutex
 	cfg *config
 }
@@ -29,12 +36,20 @@ type Backend struct {
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
+	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Resetter   = (*Backend)(nil)
+	_ sdk.Sampler    = (*Backend)(nil)
 )
 
 // New returns the backend. It calls exit, which should end the process (os.Exit),
 // when another libnvidia-ml was installed: only a new process can load that.
-func New(exit func(code int)) *Backend {
-	return &Backend{log: sdk.Logger(), exit: exit, open: driver.New}
+func New(exit func(code int)) *Backend { return newBackend(sdk.Logger(), exit, driver.New) }
+
+func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *driver.Driver) *Backend {
+	return &Backend{
+		log: log, exit: exit, open: open,
+		asks: make(chan func(*loop)), resetting: make(chan struct{}, 1), resetter: reset.New(),
+	}
 }
 
 // Describe implements [sdk.Backend].

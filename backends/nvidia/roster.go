@@ -33,6 +33,8 @@ type record struct {
 	at pci.Device
 	// faults are what events told, by what they concern; see judge.go.
 	faults map[scope]fault
+	// xids counts what was heard.
+	xids xidCounts
 	// given is what containers get with the GPU and with its MIG devices, by UUID.
 	given map[string]given
 	// fresh says that the driver was loaded anew, and nothing was heard since.
@@ -78,7 +80,7 @@ func (r *roster) take(s driver.Snapshot, now time.Time, sysfs string, identify f
 		seen[g.UUID] = true
 		known := r.gpus[g.UUID]
 		if known == nil {
-			known = &record{faults: map[scope]fault{}}
+			known = &record{faults: map[scope]fault{}, xids: xidCounts{}}
 			r.gpus[g.UUID] = known
 		}
 		known.update(g, sysfs)

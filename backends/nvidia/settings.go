@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -22,6 +23,10 @@ type settings struct {
 	MIG   migSettings    `json:"mig"`
 	XID   xid.Settings   `json:"xid"`
 	Edits edits.Settings `json:"edits"`
+	// Prepare is what is done before a container starts.
+	Prepare prepareSettings `json:"prepare"`
+	// Reset is how GPUs are reset.
+	Reset reset.Settings `json:"reset"`
 	// Library is the path of libnvidia-ml.so.1; by default it is looked for in the
 	// driver root.
 	Library string `json:"library"`
@@ -60,6 +65,8 @@ type config struct {
 	driver   driver.Options
 	host     sdk.HostPaths
 	rescan   time.Duration
+	prepare  prepareSettings
+	means    *reset.Means
 }
 
 // configure checks the settings as a whole.
@@ -80,7 +87,7 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	if p := s.Library; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
 		errs.Add("library", "%q must be an absolute path without . or ..", p)
 	}
-	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan)}
+	cfg := &config{strategy: s.MIG.Strategy, host: host, rescan: time.Duration(s.Rescan), prepare: s.Prepare}
 	var err error
 	if cfg.table, err = xid.New("xid", s.XID, xid.Environment{Disable: getenv(xid.EnvDisable), Enable: getenv(xid.EnvEnable)}); err != nil {
 		errs = append(errs, fieldErrors(err)...)
@@ -91,6 +98,10 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	root := s.Edits.DriverRootMount
 	if root == "" {
 		root = s.Edits.DriverRoot
+	}
+	s.Prepare.check("prepare", host, &errs)
+	if cfg.means, err = reset.NewMeans("reset", s.Reset, root, host); err != nil {
+		errs = append(errs, fieldErrors(err)...)
 	}
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
 	return cfg, errs.Err()

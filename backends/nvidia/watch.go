@@ -60,6 +60,10 @@ type loop struct {
 	unlisted []string
 	// away is why the driver cannot be asked; nil if it can.
 	away error
+	// held is who has taken the driver; there is no look meanwhile.
+	held *hold
+	// waiters wait for what the next look finds.
+	waiters []*waiter
 }
 
 // look is what one look found, by which settings.
@@ -84,7 +88,7 @@ func (l *loop) run(ctx context.Context) error {
 	l.driver, l.opened = l.backend.open(l.cfg.driver), l.cfg.driver
 	defer l.close()
 	for {
-		if !l.looking && (len(l.pending) > 0 || !time.Now().Before(l.due)) {
+		if !l.looking && l.held == nil && (len(l.pending) > 0 || !time.Now().Before(l.due)) {
 			l.look(ctx)
 		}
 		wake := time.NewTimer(l.pause())
@@ -98,6 +102,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.take(found)
 		case event, ok := <-l.events():
 			l.hear(event, ok)
+		case ask := <-l.backend.asks:
+			ask(l)
 		case <-wake.C:
 		}
 		wake.Stop()
@@ -107,7 +113,7 @@ func (l *loop) run(ctx context.Context) error {
 
 // pause is how long nothing has to be done.
 func (l *loop) pause() time.Duration {
-	if l.looking {
+	if l.looking || l.held != nil {
 		return l.out.Pace()
 	}
 	return max(min(l.out.Pace(), time.Until(l.due)), 0)
@@ -122,6 +128,9 @@ func (l *loop) events() <-chan driver.Event {
 
 // hear keeps an event until a look has followed it.
 func (l *loop) hear(event driver.Event, ok bool) {
+	if known := l.roster.gpus[l.concerned(event)]; ok && known != nil && event.Type == driver.EventXID {
+		known.xids.add(event.XID)
+	}
 	switch {
 	case !ok:
 		l.stream = nil
@@ -138,6 +147,14 @@ func (l *loop) hear(event driver.Event, ok bool) {
 		l.backend.log.Debug("event", "type", string(event.Type), "gpu", event.GPU, "xid", event.XID)
 		l.pending = append(l.pending, event)
 	}
+}
+
+// concerned is the UUID of the GPU that an event is of, if it is known.
+func (l *loop) concerned(event driver.Event) string {
+	if l.roster.gpus[event.GPU] != nil {
+		return event.GPU
+	}
+	return l.roster.at(event.PCIBusID)
 }
 
 // look begins a look at all GPUs.
@@ -219,6 +236,9 @@ func uuids(s driver.Snapshot) []string {
 // take takes in what a look found.
 func (l *loop) take(found look) {
 	l.looking = false
+	if l.held != nil {
+		close(l.held.granted)
+	}
 	now := time.Now()
 	if found.stream != nil {
 		l.listen(found.stream)
@@ -233,6 +253,7 @@ func (l *loop) take(found look) {
 	if found.err != nil {
 		l.lose(found.err, now)
 		l.publish()
+		l.answer(found.began)
 		return
 	}
 	reloaded := l.away != nil
@@ -243,6 +264,7 @@ func (l *loop) take(found look) {
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
 	l.notes = found.set.Problems
 	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
+	l.expect()
 	l.roster.forget(l.cfg.host.Sysfs)
 	for _, known := range l.roster.gpus {
 		known.renew()
@@ -251,8 +273,10 @@ func (l *loop) take(found look) {
 		}
 		known.give(found.set)
 	}
+	l.forgive(found.began)
 	l.judge(found.began)
 	l.publish()
+	l.answer(found.began)
 }
 
 // listen changes over to another stream of events.
@@ -292,10 +316,7 @@ func (l *loop) judge(before time.Time) {
 			later = append(later, event)
 			continue
 		}
-		known := l.roster.gpus[event.GPU]
-		if known == nil {
-			known = l.roster.gpus[l.roster.at(event.PCIBusID)]
-		}
+		known := l.roster.gpus[l.concerned(event)]
 		if known == nil {
 			continue // bound, unbound, missed: the look itself was the answer
 		}
@@ -323,12 +344,17 @@ func (l *loop) publish() {
 		l.out.Publish(nil, l.absence()...)
 		return
 	}
-	list := &listing{
+	devices, problems := l.listing().devices(l.roster)
+	l.out.Publish(devices, problems...)
+}
+
+// listing is what devices are made with now.
+func (l *loop) listing() *listing {
+	return &listing{
 		strategy: l.cfg.strategy, versions: l.say, table: l.cfg.table, away: l.away,
 		links: linksOf(l.links), groups: groupsOf(l.links), problems: slices.Clone(l.notes),
+		prepared: l.cfg.prepare.wanted(),
 	}
-	devices, problems := list.devices(l.roster)
-	l.out.Publish(devices, problems...)
 }
 
 // absence says why a node that has NVIDIA's hardware lists none. A node without

@@ -1,0 +1,234 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/accelmux/accelmux/backends/nvidia/process"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// leftovers says what is done about processes that a container before has left on
+// its device.
+type leftovers string
+
+const (
+	leftoversIgnore leftovers = "ignore"
+	leftoversReport leftovers = "report"
+	leftoversFail   leftovers = "fail"
+)
+
+// prepareSettings say what is done before a container starts. By default nothing
+// is, and devices do without the call.
+//
+// The core promises no more than that the container was given the devices. Others
+// may hold them too, if they are shared: their processes are leftovers here, and
+// their memory is used memory.
+type prepareSettings struct {
+	// Check has the driver asked for faults right before the start.
+	Check bool `json:"check"`
+	// Leftovers is what becomes of processes on the device: ignore (default), report
+	// in the log, or fail the start.
+	Leftovers leftovers `json:"leftovers"`
+	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, such
+	// as what was not cleared; 0: not looked at. The driver itself needs some.
+	MaxMemoryUsedMiB uint64 `json:"maxMemoryUsedMiB"`
+	// Reset resets the container's GPUs before it starts, where that reaches no
+	// other device and no process uses them; elsewhere nothing is done.
+	Reset bool `json:"reset"`
+}
+
+// check adds what is wrong with the settings.
+func (p prepareSettings) check(at string, host sdk.HostPaths, errs *sdk.FieldErrors) {
+	switch p.Leftovers {
+	case "", leftoversIgnore, leftoversReport:
+	case leftoversFail:
+		if !process.SeesAll(host.Procfs) {
+			errs.Add(at+".leftovers", "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
+		}
+	default:
+		errs.Add(at+".leftovers", "%q is none: ignore, report or fail", p.Leftovers)
+	}
+}
+
+// wanted reports whether anything is to be done.
+func (p prepareSettings) wanted() bool {
+	return p.Check || p.looksForLeftovers() || p.MaxMemoryUsedMiB > 0 || p.Reset
+}
+
+func (p prepareSettings) looksForLeftovers() bool {
+	return p.Leftovers == leftoversReport || p.Leftovers == leftoversFail
+}
+
+// Prepare implements [sdk.Preparer]. A reset of other GPUs, during which the driver
+// is closed, is waited for.
+func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (map[string]*sdk.Edits, error) {
+	ctx, cancel := beforehand(ctx)
+	defer cancel()
+	t, err := b.findFree(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.missing(); err != nil {
+		return nil, err
+	}
+	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: resource}
+	for _, step := range []func(context.Context) error{p.leftovers, p.reset, p.check, p.memory} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// findFree is find, once no reset is on its way.
+func (b *Backend) findFree(ctx context.Context, ids []string) (*targets, error) {
+	for {
+		t, err := b.find(ctx, ids)
+		if err != nil || t.held == nil {
+			return t, err
+		}
+		select {
+		case <-t.held.over:
+			// The driver is open again when somebody has looked.
+			if _, err := b.lookNow(ctx); err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("GPUs of this node are being reset, which has not come to its end: %w", ctx.Err())
+		}
+	}
+}
+
+// preparation is one call of Prepare.
+type preparation struct {
+	*targets
+	b        *Backend
+	settings prepareSettings
+	resource string
+	seen     *found // by a look after a reset
+}
+
+// leftovers looks for processes that are on the devices before the container is.
+func (p *preparation) leftovers(ctx context.Context) error {
+	if !p.settings.looksForLeftovers() {
+		return nil
+	}
+	for _, device := range p.devices {
+		users, err := p.users(ctx, device)
+		switch {
+		case err != nil && p.settings.Leftovers == leftoversFail:
+			return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", device.id, err)
+		case err != nil:
+			p.b.log.Warn("whether processes were left behind is not known", "device", device.id, "resource", p.resource, "error", err)
+		case len(users) == 0:
+		case p.settings.Leftovers == leftoversFail:
+			return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", device.id, p.names(users))
+		default:
+			p.b.log.Warn("processes use the device before its container starts", "device", device.id,
+				"resource", p.resource, "processes", p.names(users))
+		}
+	}
+	return nil
+}
+
+// reset resets the GPUs, if that concerns nobody else.
+func (p *preparation) reset(ctx context.Context) error {
+	if !p.settings.Reset {
+		return nil
+	}
+	why := p.alone()
+	for _, device := range p.devices {
+		if device.instance != nil {
+			why = errors.New("a reset ends MIG devices")
+		}
+	}
+	if why == nil {
+		why = p.free(ctx, false)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("reset before the start: %w", ctx.Err())
+	}
+	if why != nil {
+		p.b.log.Info("no reset before the container starts", "resource", p.resource, "gpus", p.uuids(), "reason", why)
+		return nil
+	}
+	done, seen, err := p.b.reset(ctx, p.targets)
+	if err != nil {
+		return fmt.Errorf("reset before the start: %w", err)
+	}
+	p.seen = seen
+	p.b.log.Info("GPUs were reset before a container starts", "resource", p.resource, "gpus", p.uuids(), "how", done)
+	for _, device := range p.devices {
+		if err := seen.sound(device.id); err != nil {
+			return fmt.Errorf("%s after its reset: %w", device.id, err)
+		}
+	}
+	return nil
+}
+
+// check looks at the GPUs once more.
+func (p *preparation) check(ctx context.Context) error {
+	if !p.settings.Check {
+		return nil
+	}
+	if p.seen == nil {
+		var err error
+		if p.seen, err = p.b.lookNow(ctx); err != nil {
+			return err
+		}
+	}
+	if p.seen.away != nil {
+		return p.seen.away
+	}
+	for _, device := range p.devices {
+		h := p.seen.devices[device.id].GetHealth()
+		if h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+			return fmt.Errorf("%s: %s", device.id, wrong(h))
+		}
+		c := p.seen.gpus[device.gpu.UUID].Condition
+		if c.ECCUncorrected == nil || *c.ECCUncorrected == 0 {
+			continue
+		}
+		if c.Recovery == nil { // nobody says that they are over
+			return fmt.Errorf("%s: GPU %s had %d uncorrectable memory errors since its driver was loaded: reset the GPU",
+				device.id, device.gpu.UUID, *c.ECCUncorrected)
+		}
+		p.b.log.Warn("the GPU had uncorrectable memory errors; the driver says that it needs nothing",
+			"device", device.id, "resource", p.resource, "errors", *c.ECCUncorrected)
+	}
+	return nil
+}
+
+// memory makes sure that the devices' memory is free.
+func (p *preparation) memory(ctx context.Context) error {
+	limit := p.settings.MaxMemoryUsedMiB
+	if limit == 0 {
+		return nil
+	}
+	measured, err := p.driver.Telemetry(ctx)
+	if err != nil {
+		return fmt.Errorf("how much memory is in use is not known: %w", err)
+	}
+	used := map[string]uint64{}
+	for _, m := range measured {
+		for _, v := range m.Values {
+			if v.Name == "memory_used_bytes" {
+				used[m.GPU] = uint64(v.Value)
+			}
+		}
+	}
+	for _, device := range p.devices {
+		bytes, ok := used[device.id]
+		if !ok {
+			return fmt.Errorf("how much memory of %s is in use is not known", device.id)
+		}
+		if bytes > limit<<20 {
+			return fmt.Errorf("%d MiB of the memory of %s are in use before the container starts, more than %d MiB (prepare.maxMemoryUsedMiB)",
+				bytes>>20, device.id, limit)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+package nvidia
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// prepare calls Prepare beside the test.
+func (r *rig) prepare(ctx context.Context, ids ...string) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Resource: "nvidia.com/gpu", DeviceIds: ids})
+		done <- err
+	}()
+	return done
+}
+
+// prepared waits for a call of Prepare.
+func (r *rig) prepared(done <-chan error) error {
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-r.events:
+		}
+	}
+}
+
+// Prepare does what settings ask for, and no more; without any, no device asks for
+// the call.
+func TestPrepare(t *testing.T) {
+	use := func(r *rig, lib *drivertest.Library) {
+		r.file("python\n", "proc", "4711", "comm")
+		lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
+	}
+	fault := func(_ *rig, lib *drivertest.Library) { lib.GPUs[0].SetRemapped(true, false) }
+	errors := func(_ *rig, lib *drivertest.Library) { lib.GPUs[0].SetECC(3) }
+	cannotSay := func(_ *rig, lib *drivertest.Library) {
+		lib.Fail(0, "nvmlDeviceGetComputeRunningProcesses", nvml.ERROR_UNKNOWN)
+	}
+	for name, c := range map[string]struct {
+		prepare string
+		set     func(*rig, *drivertest.Library)
+		want    string // of the error
+		hook    bool
+	}{
+		"nothing":                            {prepare: `{}`, set: use},
+		"ignored leftovers":                  {prepare: `{"leftovers": "ignore"}`, set: use},
+		"reported leftovers":                 {prepare: `{"leftovers": "report"}`, set: use, hook: true},
+		"leftovers that fail":                {prepare: `{"leftovers": "fail"}`, set: use, hook: true, want: "python (4711)"},
+		"no leftovers":                       {prepare: `{"leftovers": "fail"}`, hook: true},
+		"leftovers unknown":                  {prepare: `{"leftovers": "fail"}`, set: cannotSay, hook: true, want: "not known"},
+		"leftovers unknown, reported":        {prepare: `{"leftovers": "report"}`, set: cannotSay, hook: true},
+		"a check":                            {prepare: `{"check": true}`, hook: true},
+		"a check finds a fault":              {prepare: `{"check": true}`, set: fault, hook: true, want: "memory rows are to be remapped"},
+		"a check finds errors":               {prepare: `{"check": true}`, set: errors, hook: true, want: "3 uncorrectable"},
+		"a check finds errors that are over": {prepare: `{"check": true}`, hook: true, set: func(r *rig, lib *drivertest.Library) { errors(r, lib); lib.GPUs[0].SetField(recoveryField, 0) }},
+		"a check finds a GPU that is lost":   {prepare: `{"check": true}`, hook: true, want: "fallen off the bus", set: func(_ *rig, lib *drivertest.Library) { lib.Lose(0) }},
+		"a check finds no driver":            {prepare: `{"check": true}`, hook: true, want: "driver", set: func(_ *rig, lib *drivertest.Library) { lib.Unload() }},
+		"memory":                             {prepare: `{"maxMemoryUsedMiB": 1000000}`, hook: true},
+		"memory unknown":                     {prepare: `{"maxMemoryUsedMiB": 1}`, hook: true, want: "not known", set: func(_ *rig, lib *drivertest.Library) { lib.Lose(0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // nothing is run here
+			lib := drivertest.New("H100 80GB", 2)
+			r := newRig(t, lib, 2)
+			r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
+			tool := newTool(r)
+			r.configure(tool.settings(`, "prepare": ` + c.prepare))
+			r.watch()
+			inv := r.inventory("two healthy GPUs", healthy(2))
+			for _, d := range inv.GetDevices() {
+				if has := len(d.GetHooks()) == 1 && d.GetHooks()[0] == backendv1.Hook_HOOK_PREPARE; has != c.hook {
+					t.Errorf("hooks are %v, want Prepare: %v", d.GetHooks(), c.hook)
+				}
+			}
+			if c.set != nil {
+				c.set(r, lib)
+			}
+			err := r.prepared(r.prepare(t.Context(), ids(inv)[0]))
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Prepare: %v, want %q", err, c.want)
+			}
+			if err := r.prepared(r.prepare(t.Context(), "GPU-0")); err == nil || !strings.Contains(err.Error(), "GPU-0") {
+				t.Errorf("Prepare of an unknown device: %v", err)
+			}
+			tool.idle()
+		})
+	}
+}
+
+// Before a start a GPU is reset only where that can reach nobody else.
+func TestPrepareResets(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 3)
+	lib.Connect(0, 1, 4)
+	lib.GPUs[2].SetProcesses(nvml.ProcessInfo{Pid: 1})
+	r, tool := withTool(t, lib, `, "prepare": {"reset": true, "check": true}`)
+	all := ids(r.inventory("three healthy GPUs", healthy(3)))
+	for name, asked := range map[string][]string{"half of a group": all[:1], "in use": all[2:]} {
+		if err := r.prepared(r.prepare(t.Context(), asked...)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		tool.idle()
+	}
+	done := r.prepare(t.Context(), all[:2]...)
+	if got := tool.call(); !strings.HasSuffix(got, strings.Join(all[:2], ",")) {
+		t.Errorf("nvidia-smi was called with %q", got)
+	}
+	// Another one waits until the driver is back.
+	other := r.prepare(t.Context(), all[2])
+	tool.end(0, "done")
+	for _, done := range []<-chan error{done, other} {
+		if err := r.prepared(done); err != nil {
+			t.Error(err)
+		}
+	}
+	done = r.prepare(t.Context(), all[:2]...)
+	tool.call()
+	tool.end(1, "no way")
+	if err := r.prepared(done); err == nil || !strings.Contains(err.Error(), "no way") {
+		t.Errorf("Prepare whose reset fails: %v", err)
+	}
+}
+
+// MIG devices are their own: they share neither processes nor resets.
+func TestPrepareMIG(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
+	lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 7, GpuInstanceId: 2})
+	r := newRig(t, lib, 1)
+	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
+	tool := newTool(r)
+	r.configure(tool.settings(`, "mig": {"strategy": "mixed"}, "prepare": {"leftovers": "fail", "reset": true}`))
+	r.watch()
+	r.inventory("two MIG devices", healthy(2))
+	if err := r.prepared(r.prepare(t.Context(), "MIG-1")); err != nil {
+		t.Error(err)
+	}
+	if err := r.prepared(r.prepare(t.Context(), "MIG-2")); err == nil || !strings.Contains(err.Error(), "7") {
+		t.Errorf("Prepare of a MIG device that is in use: %v", err)
+	}
+	lib.GPUs[0].SetProcesses()
+	if err := r.prepared(r.prepare(t.Context(), "MIG-1", "MIG-2")); err != nil {
+		t.Error(err)
+	}
+	tool.idle()
+}
+
+// What cannot be promised is refused with the field's path.
+func TestHookSettings(t *testing.T) {
+	r := newRig(t, drivertest.New("H100 80GB", 1), 1)
+	for settings, field := range map[string]string{
+		`{"prepare": {"leftovers": "kill"}}`:       "prepare.leftovers",
+		`{"prepare": {"leftovers": "fail"}}`:       "prepare.leftovers", // not in the host's PID namespace
+		`{"prepare": {"maxMemoryUsedMiB": -1}}`:    "prepare.maxMemoryUsedMiB",
+		`{"reset": {"method": "hammer"}}`:          "reset.method",
+		`{"reset": {"tool": "nvidia-smi"}}`:        "reset.tool",
+		`{"reset": {"tool": "/../bin/nvidia-sm"}}`: "reset.tool",
+	} {
+		errs := r.refused(settings)
+		if len(errs) != 1 && !strings.Contains(settings, "-1") || len(errs) == 0 || errs[0].GetField() != field {
+			t.Errorf("Configure(%s) = %v, want a refusal of %s", settings, errs, field)
+		}
+	}
+}

@@ -1,0 +1,395 @@
+package nvidia
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// withTool is a watched backend with a stand-in for nvidia-smi.
+func withTool(t *testing.T, lib *drivertest.Library, more string) (*rig, *tool) {
+	t.Helper()
+	r := newRig(t, lib, len(lib.GPUs))
+	tool := newTool(r)
+	r.configure(tool.settings(more))
+	r.watch()
+	return r, tool
+}
+
+// A GPU is reset while nothing of this process has any GPU open, then looked at:
+// that it is sound is the evidence that ends its faults.
+func TestReset(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r, tool := withTool(t, lib, "")
+	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	lib.GPUs[1].XID(95)
+	r.inventory("XID 95", onlyBad(2, 1, "xid-95"))
+
+	done := r.reset(all[1])
+	if got, want := tool.call(), "--gpu-reset -i "+all[1]; got != want {
+		t.Errorf("nvidia-smi was called with %q, want %q", got, want)
+	}
+	if inits, sets := lib.Initialised(), lib.Sets(); inits != 0 || sets != 0 {
+		t.Errorf("NVML is initialised %d times and has %d sets of events while the GPU is reset", inits, sets)
+	}
+	// The loop goes on meanwhile.
+	if metrics := r.sample(); len(metrics) != 1 || metrics[0].GetName() != "xid_errors_total" {
+		t.Errorf("metrics while a GPU is reset: %v", metrics)
+	}
+	tool.end(0, "GPU was successfully reset.")
+	if recovered, message := r.outcome(done, 1); !recovered || !strings.Contains(message, "successfully reset") {
+		t.Errorf("Reset: %v, %q", recovered, message)
+	}
+	lib.GPUs[0].XID(95) // events come again
+	r.inventory("evidence, and another fault", func(inv *backendv1.Inventory) bool {
+		return healthAt(1, inv).GetRecovered() && healthAt(0, inv).GetCode() == "xid-95"
+	})
+}
+
+// NVLink groups are reset together, with GPUs that are no devices now.
+func TestResetOfAGroup(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 3)
+	lib.Connect(0, 1, 4)
+	lib.Connect(1, 2, 4)
+	lib.GPUs[2].SetMIG(true)
+	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
+	all := ids(r.inventory("two devices", healthy(2)))
+	done := r.reset(all...)
+	want := []string{lib.GPUs[0].UUID, lib.GPUs[1].UUID, lib.GPUs[2].UUID}
+	if got := tool.call(); got != "--gpu-reset -i "+strings.Join(want, ",") {
+		t.Errorf("nvidia-smi was called with %q, want it for %v", got, want)
+	}
+	tool.end(0, "done")
+	if recovered, message := r.outcome(done, 2); !recovered {
+		t.Error(message)
+	}
+}
+
+// What must not be reset is not.
+func TestResetRefused(t *testing.T) {
+	const other = "GPU-00000000-0000-0000-0000-000000000000"
+	for name, c := range map[string]struct {
+		set  func(r *rig, lib *drivertest.Library)
+		ids  func(all []string) []string
+		more string
+		want string
+	}{
+		"in use": {
+			set: func(r *rig, lib *drivertest.Library) {
+				r.file("python\n", "proc", "4711", "comm")
+				lib.GPUs[0].SetProcesses(nvml.ProcessInfo{Pid: 4711}, nvml.ProcessInfo{Pid: 4712})
+			},
+			want: "python (4711), 4712",
+		},
+		"not all of the group": {
+			set:  func(_ *rig, lib *drivertest.Library) { lib.Connect(0, 1, 4) },
+			want: "not asked for",
+		},
+		"unknown": {ids: func([]string) []string { return []string{other} }, want: other},
+		"never":   {more: `, "reset": {"method": "never"}`, want: "reset.method"},
+		"the driver cannot be let go": {
+			set:  func(_ *rig, lib *drivertest.Library) { _ = lib.Hang(1, "nvmlDeviceGetPowerUsage") },
+			want: "this process itself",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // nothing is run here
+			lib := drivertest.New("H100 80GB", 2)
+			r := newRig(t, lib, 2)
+			tool := newTool(r)
+			if c.set != nil && name != "the driver cannot be let go" {
+				c.set(r, lib)
+			}
+			settings := tool.settings("")
+			if c.more != "" {
+				settings = `{"edits": {"mode": "runtime"}` + c.more + `}`
+			}
+			r.configure(settings)
+			r.watch()
+			all := ids(r.inventory("two healthy GPUs", healthy(2)))
+			if name == "the driver cannot be let go" {
+				release := lib.Hang(1, "nvmlDeviceGetPowerUsage")
+				defer release()
+				r.sample() // hangs, and is given up
+			}
+			asked := all[:1]
+			if c.ids != nil {
+				asked = c.ids(all)
+			}
+			if recovered, message := r.outcome(r.reset(asked...), 1); recovered || !strings.Contains(message, c.want) {
+				t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, c.want)
+			}
+			tool.idle()
+		})
+	}
+}
+
+// A reset that was done, but did not help, ends no fault.
+func TestResetThatDoesNotHelp(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	lib.GPUs[0].SetField(recoveryField, uint64(driver.RecoveryReset))
+	r, tool := withTool(t, lib, "")
+	all := ids(r.inventory("a fault", onlyBad(2, 0, "recovery-reset")))
+
+	done := r.reset(all[0])
+	tool.call()
+	tool.end(0, "done")
+	if recovered, message := r.outcome(done, 1); recovered || !strings.Contains(message, "The driver asks") {
+		t.Errorf("Reset: %v, %q", recovered, message)
+	}
+	done = r.reset(all[0])
+	tool.call()
+	tool.end(3, "In use by another client")
+	if recovered, message := r.outcome(done, 1); recovered || !strings.Contains(message, "exit status 3") ||
+		!strings.Contains(message, "In use by another client") {
+		t.Errorf("Reset: %v, %q", recovered, message)
+	}
+	seen, err := r.backend.lookNow(t.Context())
+	if err != nil || seen.devices[all[0]].GetHealth().GetCode() != "recovery-reset" {
+		t.Errorf("after it the GPU is %v, %v", seen.devices[all[0]].GetHealth(), err)
+	}
+}
+
+// A GPU that does not answer at once after its reset is waited for, and another
+// one's fault stays what it is.
+func TestResetWaitsForTheGPU(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r, tool := withTool(t, lib, "")
+	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	lib.GPUs[0].XID(95)
+	lib.GPUs[1].XID(79)
+	r.inventory("two faults", func(inv *backendv1.Inventory) bool {
+		return healthAt(0, inv).GetCode() == "xid-95" && healthAt(1, inv).GetCode() == "xid-79"
+	})
+	done := r.reset(all[0])
+	tool.call()
+	lib.Fail(0, "", nvml.ERROR_RESET_REQUIRED)
+	tool.end(0, "done")
+	seen, err := r.backend.lookNow(t.Context())
+	if err != nil || seen.devices[all[0]].GetHealth().GetCode() != "xid-95" || seen.devices[all[1]].GetHealth().GetCode() != "xid-79" {
+		t.Errorf("while it does not answer: %v, %v", seen.devices, err)
+	}
+	lib.Fail(0, "", nvml.SUCCESS)
+	if recovered, message := r.outcome(done, 1); !recovered {
+		t.Error(message)
+	}
+	lib.Lose(0)
+	inv := r.inventory("both bad again", func(inv *backendv1.Inventory) bool { return healthAt(0, inv).GetCode() == "gpu-lost" })
+	if code := healthAt(1, inv).GetCode(); code != "xid-79" {
+		t.Errorf("the fault of the other GPU became %q", code)
+	}
+}
+
+// A call that is cancelled is abandoned at once; the GPUs are looked at again.
+func TestResetAbandoned(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r, tool := withTool(t, lib, "")
+	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		res, err := r.Reset(ctx, &backendv1.ResetRequest{DeviceIds: all[:1]})
+		if err == nil && res.GetResults()[0].GetRecovered() {
+			err = fmt.Errorf("recovered: %v", res)
+		}
+		done <- err
+	}()
+	tool.call()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	lib.GPUs[1].SetRemapped(true, false)
+	r.inventory("a look after it", onlyBad(2, 1, "row-remap-pending"))
+	// The next one is not in its way.
+	again := r.reset(all[0])
+	tool.call()
+	tool.end(0, "done")
+	if recovered, message := r.outcome(again, 1); !recovered {
+		t.Error(message)
+	}
+}
+
+// A deadline leaves time for an answer that says what was wrong.
+func TestResetAnswersBeforeItsDeadline(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	r, tool := withTool(t, lib, "")
+	all := ids(r.inventory("a healthy GPU", healthy(1)))
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	res, err := r.Reset(ctx, &backendv1.ResetRequest{DeviceIds: all})
+	if err != nil || ctx.Err() != nil || !strings.Contains(res.GetResults()[0].GetMessage(), "not come to its end") &&
+		!strings.Contains(res.GetResults()[0].GetMessage(), "did not end in time") {
+		t.Errorf("Reset: %v, %v", res, err)
+	}
+	tool.call()
+}
+
+// A reset ends the MIG devices of its GPU, which is told.
+func TestResetEndsMIG(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	lib.GPUs[0].SetMIG(true, &drivertest.Instance{UUID: "MIG-1", GPUInstance: 1}, &drivertest.Instance{UUID: "MIG-2", GPUInstance: 2})
+	r, tool := withTool(t, lib, `, "mig": {"strategy": "mixed"}`)
+	all := ids(r.inventory("two MIG devices", healthy(2)))
+	if recovered, message := r.outcome(r.reset(all[0]), 1); recovered || !strings.Contains(message, all[1]) {
+		t.Errorf("Reset of one: %v, %q", recovered, message)
+	}
+	tool.idle()
+	done := r.reset(all...)
+	if got, want := tool.call(), "--gpu-reset -i "+lib.GPUs[0].UUID; got != want {
+		t.Errorf("nvidia-smi was called with %q, want %q", got, want)
+	}
+	lib.GPUs[0].SetMIG(true)
+	tool.end(0, "done")
+	if recovered, message := r.outcome(done, 2); recovered || !strings.Contains(message, "ends the MIG devices") {
+		t.Errorf("Reset: %v, %q", recovered, message)
+	}
+}
+
+// Without nvidia-smi the kernel resets the PCI device, if nobody has it open.
+func TestResetByPCI(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	r := newRig(t, lib, 1)
+	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"method": "pci"}}`)
+	r.watch()
+	all := ids(r.inventory("a healthy GPU", healthy(1)))
+	refused := func(want string) {
+		t.Helper()
+		if recovered, message := r.outcome(r.reset(all...), 1); recovered || !strings.Contains(message, want) {
+			t.Errorf("Reset: %v, %q, want a refusal with %q", recovered, message, want)
+		}
+	}
+	refused("the kernel has no reset")
+	trigger := []string{"sys", "bus", "pci", "devices", "0000:10:00.0", "reset"}
+	r.file("", trigger...)
+	refused("hostPID")
+	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
+	r.link("/dev/nvidia0", "proc", "99", "fd", "3")
+	r.file("dcgm\n", "proc", "99", "comm")
+	refused("dcgm (99)")
+	if err := os.Remove(r.path("proc", "99", "fd", "3")); err != nil {
+		t.Fatal(err)
+	}
+	if recovered, message := r.outcome(r.reset(all...), 1); !recovered {
+		t.Error(message)
+	}
+	if text, err := os.ReadFile(r.path(trigger...)); string(text) != "1" || err != nil {
+		t.Errorf("%s is %q, %v", r.path(trigger...), text, err)
+	}
+}
+
+// Whatever joins GPUs, a reset is refused exactly if it reaches a device that was
+// not asked for, and it is of all GPUs that it reaches.
+func TestResetsReach(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "GPUs")
+		name := func(i int) string { return fmt.Sprintf("GPU-%d", i) }
+		l := newLoop(newBackend(nil, nil, nil), nil)
+		l.cfg = &config{strategy: migNone}
+		joined := make([]int, n) // the plain way: one number a group
+		for i := range n {
+			joined[i] = i
+			l.roster.gpus[name(i)] = &record{gpu: driver.GPU{UUID: name(i), PCIBusID: fmt.Sprintf("0000:%02x:00.0", i)}}
+		}
+		for range rapid.IntRange(0, 8).Draw(t, "links") {
+			a, b := rapid.IntRange(0, n-1).Draw(t, "a"), rapid.IntRange(0, n-1).Draw(t, "b")
+			kind := rapid.SampledFrom([]backendv1.LinkKind{backendv1.LinkKind_LINK_KIND_NVLINK, backendv1.LinkKind_LINK_KIND_NVSWITCH}).Draw(t, "kind")
+			l.links = append(l.links, driver.Link{A: name(a), B: name(b), Kind: kind})
+			if kind == backendv1.LinkKind_LINK_KIND_NVLINK {
+				from, to := joined[b], joined[a]
+				for i := range joined {
+					if joined[i] == from {
+						joined[i] = to
+					}
+				}
+			}
+		}
+		var asked, group []string
+		for i := range n {
+			if rapid.Bool().Draw(t, "asked") {
+				asked = append(asked, name(i))
+			}
+		}
+		for i := range n {
+			for j := range n {
+				if joined[i] == joined[j] && slices.Contains(asked, name(j)) {
+					group = append(group, name(i))
+					break
+				}
+			}
+		}
+		got := l.find(asked)
+		if !slices.Equal(got.uuids(), group) {
+			t.Fatalf("asked for %v: reset of %v, want %v", asked, got.uuids(), group)
+		}
+		if refused := got.alone() != nil; refused != (len(group) > len(asked)) {
+			t.Fatalf("asked for %v of %v: %v", asked, group, got.alone())
+		}
+	})
+}
+
+// Calls of all kinds at the same time leave the driver open once, and all GPUs
+// healthy.
+func TestCallsSideBySide(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 4)
+	r := newRig(t, lib, 4)
+	r.file("#!/bin/sh\necho done\n", "nvidia-smi")
+	if err := os.Chmod(r.path("nvidia-smi"), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}, "prepare": {"check": true}}`, r.path("nvidia-smi"))
+	r.configure(settings)
+	r.watch()
+	all := ids(r.inventory("four healthy GPUs", healthy(4)))
+	done := make(chan error, 16)
+	for i, id := range all {
+		go func() {
+			res, err := r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{id}})
+			if err == nil && !res.GetResults()[0].GetRecovered() {
+				err = fmt.Errorf("reset %s: %v", id, res)
+			}
+			done <- err
+		}()
+		go func() {
+			_, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}})
+			done <- err
+		}()
+		go func() {
+			lib.GPUs[i].XID(31)
+			_, err := r.backend.Sample(t.Context())
+			done <- err
+		}()
+		go func() {
+			_, err := r.Configure(t.Context(), r.request(settings))
+			done <- err
+		}()
+	}
+	for range 16 {
+		for waiting := true; waiting; {
+			select {
+			case err := <-done:
+				if err != nil {
+					t.Error(err)
+				}
+				waiting = false
+			case <-r.events:
+			}
+		}
+	}
+	lib.GPUs[0].XID(79)
+	r.inventory("a fault, heard", onlyBad(4, 0, "xid-79"))
+	if n := lib.Initialised(); n != 1 {
+		t.Errorf("NVML is initialised %d times, want once", n)
+	}
+}

@@ -1,0 +1,148 @@
+package nvidia
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/process"
+	"github.com/accelmux/accelmux/backends/nvidia/reset"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// targets are what a call is for.
+type targets struct {
+	cfg    *config
+	driver *driver.Driver
+	// devices are those asked for, of which GPUs; more than one may be of one GPU.
+	devices []target
+	// group are all GPUs that a reset of one of them takes along.
+	group []driver.GPU
+	// others are listed devices that such a reset takes along though they were not
+	// asked for.
+	others []string
+	// unknown are those asked for that there are none of.
+	unknown []string
+	// held is a reset that is on its way, or nil.
+	held *hold
+}
+
+// target is a device: a GPU, or one of its MIG devices.
+type target struct {
+	id       string
+	gpu      driver.GPU
+	instance *driver.Instance // nil: the whole GPU
+}
+
+// find says what there is to the devices.
+func (b *Backend) find(ctx context.Context, ids []string) (*targets, error) {
+	return inLoop(ctx, b, func(l *loop) *targets { return l.find(ids) })
+}
+
+func (l *loop) find(ids []string) *targets {
+	t := &targets{cfg: l.cfg, driver: l.driver, held: l.held}
+	joined := groupsOf(l.links)
+	groupOf := func(uuid string) string { return cmp.Or(joined[uuid], uuid) }
+	groups := map[string]bool{}
+	for _, id := range ids {
+		found := l.roster.device(id)
+		if found == nil {
+			t.unknown = append(t.unknown, id)
+			continue
+		}
+		t.devices = append(t.devices, *found)
+		groups[groupOf(found.gpu.UUID)] = true
+	}
+	for _, known := range l.roster.sorted() {
+		if groups[groupOf(known.gpu.UUID)] {
+			t.group = append(t.group, known.gpu)
+		}
+	}
+	listed, _ := l.listing().devices(l.roster)
+	for _, d := range listed {
+		if groups[d.GetResetGroup()] && !slices.Contains(ids, d.GetId()) {
+			t.others = append(t.others, d.GetId())
+		}
+	}
+	return t
+}
+
+// device is the GPU or MIG device of an ID, or nil.
+func (r *roster) device(id string) *target {
+	if known := r.gpus[id]; known != nil {
+		return &target{id: id, gpu: known.gpu}
+	}
+	for _, known := range r.gpus {
+		for _, i := range known.gpu.Instances {
+			if i.UUID == id {
+				return &target{id: id, gpu: known.gpu, instance: &i}
+			}
+		}
+	}
+	return nil
+}
+
+// missing is an error if there are not all devices.
+func (t *targets) missing() error {
+	if len(t.unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("there is no device %s (any more)", strings.Join(t.unknown, ", "))
+}
+
+// alone is an error if a reset would reach devices that were not asked for, which
+// somebody may hold.
+func (t *targets) alone() error {
+	if len(t.others) == 0 {
+		return nil
+	}
+	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(t.others, ", "))
+}
+
+// uuids are those of the group.
+func (t *targets) uuids() []string {
+	all := make([]string, len(t.group))
+	for i, g := range t.group {
+		all[i] = g.UUID
+	}
+	return all
+}
+
+func (t *targets) toReset() []reset.GPU {
+	all := make([]reset.GPU, len(t.group))
+	for i, g := range t.group {
+		all[i] = reset.GPU{UUID: g.UUID, PCIBusID: g.PCIBusID, Minor: g.Minor}
+	}
+	return all
+}
+
+// users are the processes that use the device, as far as NVML tells.
+func (t *targets) users(ctx context.Context, of target) ([]driver.Process, error) {
+	all, err := t.driver.Processes(ctx, of.gpu.UUID)
+	return slices.DeleteFunc(all, func(p driver.Process) bool {
+		i := of.instance
+		return i != nil && (p.GPUInstance != i.GPUInstance || p.ComputeInstance != i.ComputeInstance)
+	}), err
+}
+
+// names are processes in words.
+func (t *targets) names(all []driver.Process) string {
+	pids := make([]int, len(all))
+	for i, p := range all {
+		pids[i] = int(p.PID)
+	}
+	return process.Names(t.cfg.host.Procfs, pids...)
+}
+
+// results are one for each device.
+func results(ids []string, result func(id string) (recovered bool, message string)) []*sdk.ResetResult {
+	var all []*sdk.ResetResult
+	for _, id := range ids {
+		recovered, message := result(id)
+		all = append(all, &sdk.ResetResult{DeviceId: id, Recovered: recovered, Message: message})
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package nvidia
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// tool is a stand-in for nvidia-smi: it says what it was called with, waits until
+// it is told to go on, and ends as it is told.
+type tool struct {
+	r      *rig
+	path   string
+	called *os.File
+	goOn   *os.File
+}
+
+// newTool makes the stand-in; it is in the settings of the rig by its path.
+func newTool(r *rig) *tool {
+	r.t.Helper()
+	fifo := func(name string) *os.File {
+		path := r.path(name)
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			r.t.Fatal(err)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.t.Cleanup(func() { _ = file.Close() })
+		return file
+	}
+	tool := &tool{r: r, path: r.path("nvidia-smi"), called: fifo("called"), goOn: fifo("go")}
+	script := fmt.Sprintf("#!/bin/sh\necho \"$@\" > %s\nread code text < %s\necho \"$text\"\nexit \"$code\"\n", r.path("called"), r.path("go"))
+	if err := os.WriteFile(tool.path, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+		r.t.Fatal(err)
+	}
+	return tool
+}
+
+// settings are those that have it used, with more of them.
+func (tool *tool) settings(more string) string {
+	return fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "reset": {"tool": %q}%s}`, tool.path, more)
+}
+
+// call waits for a call and returns its arguments.
+func (tool *tool) call() string {
+	tool.r.t.Helper()
+	if err := tool.called.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		tool.r.t.Fatal(err)
+	}
+	line := make([]byte, 4096)
+	n, err := tool.called.Read(line)
+	if err != nil {
+		tool.r.t.Fatalf("nvidia-smi was not called: %v", err)
+	}
+	return strings.TrimSpace(string(line[:n]))
+}
+
+// end has the call end.
+func (tool *tool) end(code int, text string) {
+	tool.r.t.Helper()
+	if _, err := fmt.Fprintf(tool.goOn, "%d %s\n", code, text); err != nil {
+		tool.r.t.Fatal(err)
+	}
+}
+
+// idle makes sure that it was not called.
+func (tool *tool) idle() {
+	tool.r.t.Helper()
+	if err := tool.called.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		tool.r.t.Fatal(err)
+	}
+	if n, err := tool.called.Read(make([]byte, 1)); err == nil {
+		tool.r.t.Errorf("nvidia-smi was called (%d)", n)
+	}
+}
+
+// answer is what came of a Reset.
+type answer struct {
+	results []*backendv1.ResetResult
+	err     error
+}
+
+// reset calls Reset beside the test.
+func (r *rig) reset(ids ...string) <-chan answer {
+	done := make(chan answer, 1)
+	ctx := r.t.Context()
+	go func() {
+		res, err := r.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
+		done <- answer{res.GetResults(), err}
+	}()
+	return done
+}
+
+// outcome waits for a Reset, of which all results are alike.
+func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string) {
+	r.t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case got := <-done:
+			if got.err != nil || len(got.results) != n {
+				r.t.Fatalf("Reset: %v, %v, want %d results", got.results, got.err, n)
+			}
+			for _, result := range got.results[1:] {
+				if result.GetRecovered() != got.results[0].GetRecovered() {
+					r.t.Errorf("results differ: %v", got.results)
+				}
+			}
+			return got.results[0].GetRecovered(), got.results[0].GetMessage()
+		case <-r.events: // inventories go on
+		case <-late:
+			r.t.Fatalf("Reset has not ended after %v", patience)
+		}
+	}
+}
+
+// ids are those of an inventory.
+func ids(inv *backendv1.Inventory) []string {
+	var all []string
+	for _, d := range inv.GetDevices() {
+		all = append(all, d.GetId())
+	}
+	return all
+}
