@@ -15,11 +15,11 @@ import (
 // loop run a function between two of its rounds: it must be quick, and take away
 // copies.
 //
-//	call --inLoop--> loop               what there is, which driver
-//	call --keep----> loop --granted--> call
-//	                 no look: the driver is the call's, which may close it
-//	call --giveBack> loop --look, judge, publish, found--> call
-//	call --lookNow-> loop --look, judge, publish, found--> call
+//	inLoop    loop runs f between two rounds
+//	keep      loop begins no look more, waits for the one on its way: the driver
+//	          is the caller's, which may close it
+//	giveBack  loop looks, judges, publishes, and says what it found
+//	lookNow   so it does at once, without having lent the driver
 
 // inLoop runs f in the loop's goroutine and waits for what it gives.
 func inLoop[T any](ctx context.Context, b *Backend, f func(*loop) T) (T, error) {
