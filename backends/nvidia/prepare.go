@@ -87,15 +87,11 @@ func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (m
 func (b *Backend) findFree(ctx context.Context, ids []string) (*targets, error) {
 	for {
 		t, err := b.find(ctx, ids)
-		if err != nil || t.held == nil {
+		if err != nil || t.lent == nil {
 			return t, err
 		}
 		select {
-		case <-t.held.over:
-			// The driver is open again when somebody has looked.
-			if _, err := b.lookNow(ctx); err != nil {
-				return nil, err
-			}
+		case <-t.lent.over:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("GPUs of this node are being reset, which has not come to its end: %w", ctx.Err())
 		}

@@ -65,6 +65,7 @@ func TestPrepare(t *testing.T) {
 		"a check finds a GPU that is lost":   {prepare: `{"check": true}`, hook: true, want: "fallen off the bus", set: func(_ *rig, lib *drivertest.Library) { lib.Lose(0) }},
 		"a check finds no driver":            {prepare: `{"check": true}`, hook: true, want: "driver", set: func(_ *rig, lib *drivertest.Library) { lib.Unload() }},
 		"memory":                             {prepare: `{"maxMemoryUsedMiB": 1000000}`, hook: true},
+		"memory in use":                      {prepare: `{"maxMemoryUsedMiB": 1000}`, hook: true, want: "1001 MiB", set: func(_ *rig, lib *drivertest.Library) { lib.GPUs[0].SetMemoryUsed(1001 << 20) }},
 		"memory unknown":                     {prepare: `{"maxMemoryUsedMiB": 1}`, hook: true, want: "not known", set: func(_ *rig, lib *drivertest.Library) { lib.Lose(0) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,6 +127,52 @@ func TestPrepareResets(t *testing.T) {
 	tool.end(1, "no way")
 	if err := r.prepared(done); err == nil || !strings.Contains(err.Error(), "no way") {
 		t.Errorf("Prepare whose reset fails: %v", err)
+	}
+}
+
+// While the driver is closed for a reset, and until it is open again, a start waits.
+func TestPrepareWaitsForTheDriver(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 1)
+	r := newRig(t, lib, 1)
+	r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
+	r.configure(`{"edits": {"mode": "runtime"}, "prepare": {"leftovers": "fail"}}`)
+	r.watch()
+	all := ids(r.inventory("a healthy GPU", healthy(1)))
+	for name, when := range map[string]func(h *hold, prepare func()){
+		"before it is given back": func(h *hold, prepare func()) {
+			prepare()
+			if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
+				t.Error(err)
+			}
+		},
+		"before it is open": func(h *hold, prepare func()) {
+			release := lib.Hang(-1, "nvmlInit_v2")
+			if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
+				t.Error(err)
+			}
+			prepare()
+			release()
+		},
+	} {
+		h, err := r.backend.keep(t.Context())
+		if err == nil {
+			err = h.driver.Close(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var done <-chan error
+		when(h, func() {
+			done = r.prepare(t.Context(), all...)
+			for range 10 { // it has asked the loop by now, or does so later
+				if _, err := r.backend.find(t.Context(), all); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if err := r.prepared(done); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -36,7 +36,8 @@ func inLoop[T any](ctx context.Context, b *Backend, f func(*loop) T) (T, error) 
 // hold keeps the loop from the driver.
 type hold struct {
 	driver *driver.Driver
-	// granted is closed when no look uses the driver, over when it is given back.
+	// granted is closed when no look uses the driver, over when one has opened it
+	// again, or has tried to.
 	granted, over chan struct{}
 }
 
@@ -44,7 +45,11 @@ type hold struct {
 // The caller must give it back, also after an error of ctx.
 func (b *Backend) keep(ctx context.Context) (*hold, error) {
 	h, err := inLoop(ctx, b, func(l *loop) *hold {
+		if l.lent != nil {
+			close(l.lent.over) // who waits finds the next one
+		}
 		l.held = &hold{driver: l.driver, granted: make(chan struct{}), over: make(chan struct{})}
+		l.lent = l.held
 		if !l.looking {
 			close(l.held.granted)
 		}
@@ -72,7 +77,6 @@ func (b *Backend) giveBack(ctx context.Context, h *hold, reset []string) (*found
 		if l.held == h {
 			l.held = nil
 		}
-		close(h.over)
 		w.since, l.due = time.Now(), time.Now()
 		if len(reset) > 0 {
 			l.waiters = append(l.waiters, w)

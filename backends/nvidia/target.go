@@ -26,8 +26,8 @@ type targets struct {
 	others []string
 	// unknown are those asked for that there are none of.
 	unknown []string
-	// held is a reset that is on its way, or nil.
-	held *hold
+	// lent is a reset that is on its way, or nil.
+	lent *hold
 }
 
 // target is a device: a GPU, or one of its MIG devices.
@@ -43,7 +43,7 @@ func (b *Backend) find(ctx context.Context, ids []string) (*targets, error) {
 }
 
 func (l *loop) find(ids []string) *targets {
-	t := &targets{cfg: l.cfg, driver: l.driver, held: l.held}
+	t := &targets{cfg: l.cfg, driver: l.driver, lent: l.lent}
 	joined := groupsOf(l.links)
 	groupOf := func(uuid string) string { return cmp.Or(joined[uuid], uuid) }
 	groups := map[string]bool{}

@@ -60,8 +60,9 @@ type loop struct {
 	unlisted []string
 	// away is why the driver cannot be asked; nil if it can.
 	away error
-	// held is who has taken the driver; there is no look meanwhile.
-	held *hold
+	// held is who has taken the driver: there is no look meanwhile. Lent is the same,
+	// until the first look after it.
+	held, lent *hold
 	// waiters wait for what the next look finds.
 	waiters []*waiter
 }
@@ -236,8 +237,12 @@ func uuids(s driver.Snapshot) []string {
 // take takes in what a look found.
 func (l *loop) take(found look) {
 	l.looking = false
-	if l.held != nil {
+	switch {
+	case l.held != nil:
 		close(l.held.granted)
+	case l.lent != nil:
+		close(l.lent.over)
+		l.lent = nil
 	}
 	now := time.Now()
 	if found.stream != nil {

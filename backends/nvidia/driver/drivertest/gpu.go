@@ -79,6 +79,9 @@ func (g *GPU) SetFabric(info nvml.GpuFabricInfo) { g.set(func() { g.fabric = inf
 // SetProcesses sets the processes that compute on the GPU.
 func (g *GPU) SetProcesses(all ...nvml.ProcessInfo) { g.set(func() { g.processes = all }) }
 
+// SetMemoryUsed sets how much of the memory is in use, in bytes.
+func (g *GPU) SetMemoryUsed(n uint64) { g.set(func() { g.MemoryInfo.Used = n }) }
+
 // SetMIG puts the GPU into MIG mode or takes it out, with the given MIG devices;
 // nil is an empty place.
 func (g *GPU) SetMIG(on bool, instances ...*Instance) {
