@@ -60,6 +60,43 @@ func TestLostGPU(t *testing.T) {
 	r.inventory("all healthy", healthy(8))
 }
 
+// A driver that was opened again while a GPU is dead is listened to once: each time
+// is followed by a look at once.
+func TestDeadGPUAfterReload(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r := newRig(t, lib, 2)
+	for file, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200"} {
+		r.file(text+"\n", "sys", "bus", "pci", "devices", "0000:10:00.0", file)
+	}
+	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
+	r.watch()
+	r.inventory("two healthy GPUs", healthy(2))
+	h, err := r.backend.keep(t.Context())
+	if err == nil {
+		err = h.driver.Close(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib.Lose(0)
+	if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.inventory("one is gone", onlyBad(2, 0, "gpu-gone"))
+	if _, err := r.backend.lookNow(t.Context()); err != nil { // all is listened to by now
+		t.Fatal(err)
+	}
+	before := lib.Calls("nvmlEventSetCreate")
+	for range 3 {
+		if _, err := r.backend.lookNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := lib.Calls("nvmlEventSetCreate") - before; n > 0 {
+		t.Errorf("it was listened anew %d times though nothing changed", n)
+	}
+}
+
 // A GPU that was lost before the backend came, and that nobody can identify, is a
 // problem and costs no other.
 func TestLostFromTheStart(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -149,6 +150,11 @@ func TestPrepareWaitsForTheDriver(t *testing.T) {
 			release := lib.Hang(-1, "nvmlInit_v2")
 			if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
 				t.Error(err)
+			}
+			short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if err := r.prepared(r.prepare(short, all...)); err == nil || strings.Contains(err.Error(), "closed") {
+				t.Errorf("while the driver is being opened: %v", err)
 			}
 			prepare()
 			release()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -45,6 +44,8 @@ type loop struct {
 	notes []string
 
 	stream *driver.Stream
+	// heard are the GPUs that there were when stream began.
+	heard []string
 	// pending are events that no look has followed yet.
 	pending []driver.Event
 	looks   chan look
@@ -166,7 +167,7 @@ func (l *loop) look(ctx context.Context) {
 	if renew {
 		l.renew, l.stream = false, nil // closed with the driver
 	}
-	cfg, d, listens, known := l.cfg, l.driver, l.stream != nil, slices.Sorted(maps.Keys(l.roster.gpus))
+	cfg, d, listens, heard := l.cfg, l.driver, l.stream != nil, l.heard
 	go func() {
 		found := look{cfg: cfg, began: time.Now()}
 		if renew {
@@ -176,7 +177,7 @@ func (l *loop) look(ctx context.Context) {
 		if found.err == nil {
 			found.snapshot, found.err = d.Snapshot(ctx)
 		}
-		if found.err == nil && (!listens || !slices.Equal(known, uuids(found.snapshot))) {
+		if found.err == nil && (!listens || !slices.Equal(heard, uuids(found.snapshot))) {
 			// What happens from now on is heard; what happened before is seen by the
 			// next look, which follows at once.
 			found.stream, found.err = d.Listen(ctx)
@@ -247,7 +248,7 @@ func (l *loop) take(found look) {
 	now := time.Now()
 	if found.stream != nil {
 		l.listen(found.stream)
-		l.due = now
+		l.heard, l.due = uuids(found.snapshot), now
 	} else {
 		l.due = now.Add(l.cfg.rescan)
 	}
