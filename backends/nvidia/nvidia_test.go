@@ -3,6 +3,7 @@ package nvidia
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -180,6 +181,34 @@ func TestDriverReload(t *testing.T) {
 	})
 	lib.Reload()
 	r.inventory("two healthy GPUs again", healthy(2))
+}
+
+// A driver that did not answer for a while is no evidence that a fault is over.
+func TestHungDriverEndsNoFault(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	r := start(t, lib, 2, "")
+	all := ids(r.inventory("two healthy GPUs", healthy(2)))
+	lib.GPUs[0].XID(79)
+	r.inventory("XID 79", onlyBad(2, 0, "xid-79"))
+	release := lib.Hang(-1, "nvmlDeviceGetCount")
+	look := func() *found {
+		t.Helper()
+		seen, err := r.backend.lookNow(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen
+	}
+	for look().away == nil {
+	}
+	release()
+	seen := look()
+	for late := time.Now().Add(patience); seen.away != nil && time.Now().Before(late); {
+		seen = look()
+	}
+	if code := seen.devices[all[0]].GetHealth().GetCode(); seen.away != nil || code != "xid-79" {
+		t.Errorf("after it the fault is %q, %v", code, seen.away)
+	}
 }
 
 // A driver that comes late is waited for. A node that has no GPU says nothing, one

@@ -61,6 +61,8 @@ type loop struct {
 	unlisted []string
 	// away is why the driver cannot be asked; nil if it can.
 	away error
+	// unloaded says that the driver was not there since the last look.
+	unloaded bool
 	// held is who has taken the driver: there is no look meanwhile. Lent is the same,
 	// until the first look after it.
 	held, lent *hold
@@ -262,8 +264,8 @@ func (l *loop) take(found look) {
 		l.answer(found.began)
 		return
 	}
-	reloaded := l.away != nil
-	l.away, l.failures = nil, 0
+	reloaded := l.unloaded
+	l.away, l.unloaded, l.failures = nil, false, 0
 	if !slices.Equal(found.unlisted, l.unlisted) {
 		l.unlisted, l.renew, l.due = found.unlisted, len(found.unlisted) > 0, now
 	}
@@ -303,6 +305,9 @@ func (l *loop) lose(err error, now time.Time) {
 		l.backend.log.Info("the driver cannot be asked, trying again", "error", err)
 	}
 	l.away = err
+	// A driver that only hung, say, has set up no GPU anew.
+	l.unloaded = l.unloaded || errors.Is(err, driver.ErrDriverGone) || errors.Is(err, driver.ErrNoDriver) ||
+		errors.Is(err, driver.ErrMismatch)
 	if errors.Is(err, driver.ErrRestart) {
 		l.backend.exit(exitRestart)
 	}
