@@ -4,18 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
-	"github.com/accelmux/accelmux/backends/nvidia/xid"
-	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -195,56 +191,6 @@ func TestResetWaitsForTheGPU(t *testing.T) {
 	}
 }
 
-// What a reset ends: all that was heard of its GPU before, if the GPU answers and
-// says that nothing is wrong; nothing else.
-func TestForgive(t *testing.T) {
-	now := time.Now()
-	table, err := xid.New("xid", xid.Settings{}, xid.Environment{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	yes := true
-	for name, c := range map[string]struct {
-		gpu       driver.GPU
-		missing   bool
-		looked    time.Duration // after the reset
-		forgiven  bool
-		forgotten bool // the event from before the reset
-	}{
-		"sound":            {looked: 1, forgiven: true, forgotten: true},
-		"an earlier look":  {looked: -1},
-		"no answer":        {looked: 1, gpu: driver.GPU{Err: driver.ErrReset}},
-		"missing":          {looked: 1, missing: true},
-		"something is bad": {looked: 1, gpu: driver.GPU{Condition: driver.Condition{RemapFailed: &yes}}, forgotten: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := newLoop(newBackend(nil, nil, nil), nil)
-			l.cfg = &config{strategy: migNone, table: table}
-			for _, uuid := range []string{"GPU-a", "GPU-b"} {
-				c.gpu.UUID = uuid
-				l.roster.gpus[uuid] = &record{gpu: c.gpu, faults: map[scope]fault{whole: {health: sdk.Unknown("heard")}}}
-				for _, after := range []time.Duration{-1, 1} {
-					l.pending = append(l.pending, driver.Event{GPU: uuid, Time: now.Add(after)})
-				}
-			}
-			if c.missing {
-				l.roster.gpus["GPU-a"].missing = now
-			}
-			l.waiters = []*waiter{{ctx: t.Context(), since: now, reset: []string{"GPU-a"}}}
-			l.forgive(now.Add(c.looked))
-			if got := len(l.roster.gpus["GPU-a"].faults) == 0; got != c.forgiven {
-				t.Errorf("its faults are forgiven: %v, want %v", got, c.forgiven)
-			}
-			if got := len(l.pending) == 3; got != c.forgotten {
-				t.Errorf("events are %v, one forgotten: %v", l.pending, c.forgotten)
-			}
-			if len(l.roster.gpus["GPU-b"].faults) == 0 {
-				t.Error("faults of another GPU are forgiven")
-			}
-		})
-	}
-}
-
 // A call that is cancelled is abandoned at once; the GPUs are looked at again.
 func TestResetAbandoned(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
@@ -341,56 +287,6 @@ func TestResetByPCI(t *testing.T) {
 	if text, err := os.ReadFile(r.path(trigger...)); string(text) != "1" || err != nil {
 		t.Errorf("%s is %q, %v", r.path(trigger...), text, err)
 	}
-}
-
-// Whatever joins GPUs, a reset is refused exactly if it reaches a device that was
-// not asked for, and it is of all GPUs that it reaches.
-func TestResetsReach(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 8).Draw(t, "GPUs")
-		name := func(i int) string { return fmt.Sprintf("GPU-%d", i) }
-		l := newLoop(newBackend(nil, nil, nil), nil)
-		l.cfg = &config{strategy: migNone}
-		joined := make([]int, n) // the plain way: one number a group
-		for i := range n {
-			joined[i] = i
-			l.roster.gpus[name(i)] = &record{gpu: driver.GPU{UUID: name(i), PCIBusID: fmt.Sprintf("0000:%02x:00.0", i)}}
-		}
-		for range rapid.IntRange(0, 8).Draw(t, "links") {
-			a, b := rapid.IntRange(0, n-1).Draw(t, "a"), rapid.IntRange(0, n-1).Draw(t, "b")
-			kind := rapid.SampledFrom([]backendv1.LinkKind{backendv1.LinkKind_LINK_KIND_NVLINK, backendv1.LinkKind_LINK_KIND_NVSWITCH}).Draw(t, "kind")
-			l.links = append(l.links, driver.Link{A: name(a), B: name(b), Kind: kind})
-			if kind == backendv1.LinkKind_LINK_KIND_NVLINK {
-				from, to := joined[b], joined[a]
-				for i := range joined {
-					if joined[i] == from {
-						joined[i] = to
-					}
-				}
-			}
-		}
-		var asked, group []string
-		for i := range n {
-			if rapid.Bool().Draw(t, "asked") {
-				asked = append(asked, name(i))
-			}
-		}
-		for i := range n {
-			for j := range n {
-				if joined[i] == joined[j] && slices.Contains(asked, name(j)) {
-					group = append(group, name(i))
-					break
-				}
-			}
-		}
-		got := l.find(asked)
-		if !slices.Equal(got.uuids(), group) {
-			t.Fatalf("asked for %v: reset of %v, want %v", asked, got.uuids(), group)
-		}
-		if refused := got.alone() != nil; refused != (len(group) > len(asked)) {
-			t.Fatalf("asked for %v of %v: %v", asked, group, got.alone())
-		}
-	})
 }
 
 // Calls of all kinds at the same time leave the driver open once, and all GPUs
