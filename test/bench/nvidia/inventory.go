@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/nvml"
+)
+
+// firstInventory compares how long it takes from the start of a backend's process
+// to its devices. The mock backend, which asks nobody, is the floor: the rest is
+// the driver's library, what is asked of it, and the edits.
+func firstInventory(bin, library, dir string, starts int) error {
+	double, err := newDouble(library, dir)
+	if err != nil {
+		return err
+	}
+	specs := []supervisor.Spec{
+		{Name: "mock", Command: "accelmux-backend-mock", Settings: fmt.Appendf(nil, `{"count": %d}`, gpus)},
+		{
+			Name: "nvidia", Command: "accelmux-backend-nvidia", Env: map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf")},
+			Settings: fmt.Appendf(nil, `{"library": %q, "edits": {"driverRoot": %q}}`, double.Library(), filepath.Join(dir, "driver")),
+		},
+	}
+	took := map[string][]time.Duration{}
+	for range starts {
+		for _, spec := range specs {
+			t, err := start(bin, dir, spec)
+			if err != nil {
+				return fmt.Errorf("%s: %w", spec.Name, err)
+			}
+			took[spec.Name] = append(took[spec.Name], t)
+		}
+	}
+	ours, floor := median(took["nvidia"]), median(took["mock"])
+	fmt.Printf("first inventory of %d GPUs, from the start of the process\n", gpus)
+	fmt.Printf("  nvidia %v   mock %v   more %v\n", ours, floor, ours-floor)
+	return nil
+}
+
+// start starts a backend and waits for its devices.
+func start(bin, dir string, spec supervisor.Spec) (took time.Duration, err error) {
+	run, err := os.MkdirTemp(dir, "r")
+	if err != nil {
+		return 0, err
+	}
+	sink := &sink{listed: make(chan time.Time, 1), lost: make(chan error, 1)}
+	s, err := supervisor.New(supervisor.Options{
+		BackendDir: bin, RunDir: run, Sink: sink,
+		Paths: &backendv1.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close(context.Background()), os.RemoveAll(run)) }()
+	began := time.Now()
+	s.Apply([]supervisor.Spec{spec})
+	select {
+	case at := <-sink.listed:
+		return at.Sub(began), nil
+	case err := <-sink.lost:
+		return 0, err
+	case <-time.After(patience):
+		return 0, fmt.Errorf("no devices within %v: %+v", patience, s.Status())
+	}
+}
+
+// sink waits for all devices.
+type sink struct {
+	listed chan time.Time
+	lost   chan error
+}
+
+func (*sink) Started(string, inventory.Description) {}
+func (*sink) Changed(string)                        {}
+
+func (s *sink) Report(_ string, i *backendv1.Inventory) error {
+	if len(i.GetDevices()) == gpus {
+		select {
+		case s.listed <- time.Now():
+		default:
+		}
+	}
+	return nil
+}
+
+func (s *sink) Lost(_ string, reason error) {
+	select {
+	case s.lost <- reason:
+	default:
+	}
+}
+
+// newDouble is a driver, and what a node has of it, in a directory.
+func newDouble(library, dir string) (*nvml.Double, error) {
+	double, err := nvml.New(library, dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := nvml.NewHost(dir, gpus); err != nil {
+		return nil, err
+	}
+	return double, double.Update(func(s nvml.State) {
+		slots := make([]int, gpus)
+		for slot := range gpus {
+			s.AddGPU(slot)
+			slots[slot] = slot
+		}
+		s.Switched(18, slots...)
+	})
+}

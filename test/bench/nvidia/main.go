@@ -1,0 +1,90 @@
+// Command nvidia measures what the NVIDIA backend costs, with the unmodified
+// programs, a double of the driver's library (test/nvml) and a stand-in kubelet:
+// how long the first inventory takes, how long a fault takes to reach kubelet, and
+// memory and CPU. It needs a C compiler.
+//
+//	go run ./test/bench/nvidia -bin bin
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/test/nvml"
+)
+
+// gpus is how many the node has.
+const gpus = 8
+
+func main() {
+	bin := flag.String("bin", "bin", "`dir`ectory of the built programs")
+	starts := flag.Int("starts", 21, "how often each backend is started for its first inventory")
+	rounds := flag.Int("rounds", 50, "how often each GPU fails in each of two ways")
+	idle := flag.Duration("idle", time.Minute, "how long each node is left alone")
+	flag.Parse()
+	if err := measure(*bin, *starts, *rounds, *idle); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(bin string, starts, rounds int, idle time.Duration) (err error) {
+	if bin, err = filepath.Abs(bin); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	library, err := nvml.Build(context.Background(), dir)
+	if err != nil {
+		return err
+	}
+	if err := firstInventory(bin, library, dir, starts); err != nil {
+		return fmt.Errorf("first inventory: %w", err)
+	}
+	// Replicas are the core's; the backend must not pay for them.
+	for _, replicas := range []int{1, 100} {
+		if err := measureNode(bin, library, replicas, rounds, idle); err != nil {
+			return fmt.Errorf("%d replicas: %w", replicas, err)
+		}
+	}
+	return nil
+}
+
+func measureNode(bin, library string, replicas, rounds int, idle time.Duration) (err error) {
+	n, err := startNode(bin, library, replicas)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.stop()) }()
+	fmt.Printf("\n%d GPUs, %d replicas of each\n", gpus, replicas)
+	if replicas == 1 {
+		for _, way := range []fault{xid, recovery} {
+			took, err := n.faults(way, rounds)
+			if err != nil {
+				return fmt.Errorf("%s: %w", way.name, err)
+			}
+			fmt.Printf("  %-28s p50 %8v   p99 %8v   max %8v   of %d\n", way.name,
+				quantile(took, 0.5), quantile(took, 0.99), took[len(took)-1], len(took))
+		}
+	}
+	return n.rest(idle)
+}
+
+// quantile is one of sorted values.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(time.Microsecond)
+}
+
+func median(values []time.Duration) time.Duration {
+	slices.Sort(values)
+	return quantile(values, 0.5)
+}
