@@ -82,6 +82,10 @@ fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 bench: build ## Speed and memory as ratios to the floor of the same run
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
 
+.PHONY: bench-nvidia
+bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend
+	$(GO) run ./test/bench/nvidia -bin $(BIN) $(ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: ## What 1,000 agents cost a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -40,8 +39,8 @@ type loop struct {
 	roster  *roster
 	links   []driver.Link
 	say     versions
-	// notes are what an operator must know of the edits.
-	notes []string
+	// made is what containers get, as it was made last.
+	made made
 
 	stream *driver.Stream
 	// heard are the GPUs that there were when stream began.
@@ -68,17 +67,6 @@ type loop struct {
 	held, lent *hold
 	// waiters wait for what the next look finds.
 	waiters []*waiter
-}
-
-// look is what one look found, by which settings.
-type look struct {
-	cfg      *config
-	began    time.Time
-	snapshot driver.Snapshot
-	stream   *driver.Stream // a new one, or nil
-	set      *edits.Set
-	unlisted []string // GPUs on the bus that the driver does not list
-	err      error
 }
 
 func newLoop(b *Backend, out *sdk.Reporter) *loop {
@@ -170,8 +158,9 @@ func (l *loop) look(ctx context.Context) {
 		l.renew, l.stream = false, nil // closed with the driver
 	}
 	cfg, d, listens, heard := l.cfg, l.driver, l.stream != nil, l.heard
+	found := look{cfg: cfg, began: time.Now(), made: l.made, unlisted: l.unlisted}
+	found.quick = found.began.Before(l.due)
 	go func() {
-		found := look{cfg: cfg, began: time.Now()}
 		if renew {
 			release(d)
 		}
@@ -185,8 +174,10 @@ func (l *loop) look(ctx context.Context) {
 			found.stream, found.err = d.Listen(ctx)
 		}
 		switch {
+		case found.err == nil && found.quick && found.made.holds(cfg, found.snapshot):
 		case found.err == nil:
-			found.set = cfg.maker.Make(&found.snapshot)
+			found.quick = false
+			found.made = made{cfg, cfg.maker.Make(&found.snapshot), identities(found.snapshot)}
 			found.unlisted = unlisted(cfg.host.Sysfs, found.snapshot)
 		case errors.Is(found.err, driver.ErrDriverGone):
 			release(d)
@@ -212,31 +203,6 @@ func release(d *driver.Driver) {
 	_ = d.Close(ctx)
 }
 
-// unlisted are GPUs that the kernel module has, and NVML does not list: it counts
-// GPUs when it is opened.
-func unlisted(sysfs string, s driver.Snapshot) []string {
-	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
-	var left []string
-	for _, device := range present {
-		at := device.Address.String()
-		if device.Driver == "nvidia" && !slices.ContainsFunc(s.GPUs, func(g driver.GPU) bool { return g.PCIBusID == at }) {
-			left = append(left, at)
-		}
-	}
-	return left
-}
-
-func uuids(s driver.Snapshot) []string {
-	var all []string
-	for _, g := range s.GPUs {
-		if g.UUID != "" {
-			all = append(all, g.UUID)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
 // take takes in what a look found.
 func (l *loop) take(found look) {
 	l.looking = false
@@ -251,7 +217,7 @@ func (l *loop) take(found look) {
 	if found.stream != nil {
 		l.listen(found.stream)
 		l.heard, l.due = uuids(found.snapshot), now
-	} else {
+	} else if !found.quick || found.err != nil {
 		l.due = now.Add(l.cfg.rescan)
 	}
 	if found.cfg != l.cfg {
@@ -270,7 +236,7 @@ func (l *loop) take(found look) {
 		l.unlisted, l.renew, l.due = found.unlisted, len(found.unlisted) > 0, now
 	}
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
-	l.notes = found.set.Problems
+	l.made = found.made
 	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
 	l.expect()
 	l.roster.forget(l.cfg.host.Sysfs)
@@ -279,7 +245,7 @@ func (l *loop) take(found look) {
 		if reloaded && known.gpu.Err == nil {
 			known.reload()
 		}
-		known.give(found.set)
+		known.give(found.made.set)
 	}
 	l.forgive(found.began)
 	l.judge(found.began)
@@ -363,7 +329,7 @@ func (l *loop) publish() {
 func (l *loop) listing() *listing {
 	return &listing{
 		strategy: l.cfg.strategy, versions: l.say, table: l.cfg.table, away: l.away,
-		links: linksOf(l.links), groups: groupsOf(l.links), problems: slices.Clone(l.notes),
+		links: linksOf(l.links), groups: groupsOf(l.links), problems: l.made.problems(),
 		prepared: l.cfg.prepare.wanted(),
 	}
 }

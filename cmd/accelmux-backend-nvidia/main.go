@@ -6,9 +6,17 @@ package main
 
 import (
 	"os"
+	"runtime/debug"
 
 	"github.com/accelmux/accelmux/backends/nvidia"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-func main() { os.Exit(sdk.Serve(nvidia.New(os.Exit))) }
+// gcPercent keeps the heap small: little is allocated, and memory costs a node more
+// than the rare collection.
+const gcPercent = 25
+
+func main() {
+	debug.SetGCPercent(gcPercent)
+	os.Exit(sdk.Serve(nvidia.New(os.Exit)))
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -129,8 +130,8 @@ func (set *eventSet) register(g GPU) error {
 	return failure("nvmlDeviceRegisterEvents", device.RegisterEvents(wanted&supported, set.EventSet))
 }
 
-func (w *deviceEvents) wait() ([]Event, error) {
-	data, ret := w.set.Wait(uint32(waitTime.Milliseconds()))
+func (w *deviceEvents) wait(limit time.Duration) ([]Event, error) {
+	data, ret := w.set.Wait(uint32(limit.Milliseconds()))
 	switch ret {
 	case nvml.SUCCESS:
 	case nvml.ERROR_TIMEOUT:

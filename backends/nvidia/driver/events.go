@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// waitTime is how long one wait for events lasts at most. Closing a stream
-	// takes as long.
-	waitTime = time.Second
+	// waitFirst is how long the first wait for events lasts; as long as nothing
+	// happens the next ones are longer, up to waitTime: each costs CPU, even if
+	// nothing comes. Closing a stream takes as long as the wait that is on.
+	waitFirst, waitTime = 500 * time.Millisecond, 4 * time.Second
 	// A wait that fails is tried again after retryFirst, later ever more rarely.
 	retryFirst, retryLast = 100 * time.Millisecond, 30 * time.Second
 	// backlog is how many events wait for a slow reader.
@@ -57,8 +58,8 @@ func (e *Stream) Unheard() map[string]error {
 // Events is closed when the stream ends, which only Close brings about.
 func (e *Stream) Events() <-chan Event { return e.events }
 
-// Close ends the stream. It takes up to a second, and ErrNoAnswer if the wait
-// hangs in the driver.
+// Close ends the stream. It takes up to 4 seconds, and is ErrNoAnswer if the
+// wait hangs in the driver.
 func (e *Stream) Close(ctx context.Context) error {
 	e.stop()
 	select {
@@ -107,8 +108,8 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 
 // source is something that can be waited for.
 type source interface {
-	// wait waits up to waitTime for events. None is no error.
-	wait() ([]Event, error)
+	// wait waits for events, up to the limit. None is no error.
+	wait(limit time.Duration) ([]Event, error)
 	// renew is called before the next wait after one that failed.
 	renew(ctx context.Context) error
 	free()
@@ -121,10 +122,10 @@ type source interface {
 // slowed down.
 func (e *Stream) loop(ctx context.Context, from source, tell bool) {
 	defer from.free()
-	retry := time.Duration(0)
+	retry, limit := time.Duration(0), waitFirst
 	for ctx.Err() == nil {
 		start := time.Now()
-		events, err := from.wait()
+		events, err := from.wait(limit)
 		switch {
 		case err != nil && retry == 0:
 			if tell {
@@ -147,8 +148,10 @@ func (e *Stream) loop(ctx context.Context, from source, tell bool) {
 			pause(ctx, retry/2+rand.N(retry/2))
 			// If it cannot be renewed, the next wait says so.
 			_ = from.renew(ctx)
-		case !e.tellMissed() || len(events) == 0 && time.Since(start) < waitTime/10:
+		case !e.tellMissed() || len(events) == 0 && time.Since(start) < limit/10:
 			pause(ctx, retryFirst)
+		case len(events) == 0:
+			limit = min(2*limit, waitTime)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"runtime"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -46,14 +47,14 @@ func (e *Stream) listenSystem(ctx context.Context, s *session) {
 
 func (w systemEvents) renew(context.Context) error { return nil }
 
-func (w systemEvents) wait() ([]Event, error) {
+func (w systemEvents) wait(limit time.Duration) ([]Event, error) {
 	data := make([]nvml.SystemEventData_v1, maxSystemEvents)
 	// The request holds a pointer, so the library's may only see it pinned.
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&data[0])
 	request := nvml.SystemEventSetWaitRequest{
-		Timeoutms: uint32(waitTime.Milliseconds()),
+		Timeoutms: uint32(limit.Milliseconds()),
 		Set:       w.set,
 		Data:      &data[0],
 		DataSize:  maxSystemEvents,

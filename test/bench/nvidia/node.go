@@ -20,6 +20,9 @@ import (
 const (
 	// patience bounds every wait.
 	patience = 30 * time.Second
+	// spacing lets each fault find the node at rest: the agent sends kubelet lists
+	// of one resource at least 50 ms apart.
+	spacing  = 100 * time.Millisecond
 	resource = "nvidia.com/gpu"
 	bootID   = "11111111-1111-4111-8111-111111111111\n"
 	config   = `
@@ -167,6 +170,7 @@ func (n *node) faults(way fault, rounds int) ([]time.Duration, error) {
 			if err := n.driver.Update(func(s nvml.State) { way.before(s.GPU(slot)) }); err != nil {
 				return nil, err
 			}
+			<-time.After(spacing)
 			began := time.Now()
 			if _, err := n.driver.Event(fmt.Sprintf("gpu %d %s", slot, way.event)); err != nil {
 				return nil, err
