@@ -74,6 +74,10 @@ image: build ## A container image without a registry or docker: dist/accelmux-im
 packages: build ## A deb and an rpm, into dist/
 	NFPM="$(NFPM)" deployments/packages/build.sh $(BIN) dist
 
+.PHONY: test-gpu
+test-gpu: ## What we read from a real NVIDIA GPU against nvidia-smi; only reads
+	@CGO_ENABLED=1 $(GO) run -ldflags='$(LAZY)' ./test/gpu $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)

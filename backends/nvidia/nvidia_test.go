@@ -285,6 +285,4 @@ func TestHotPlug(t *testing.T) {
 	opened := lib.Calls("nvmlInit_v2")
 	lib.Bind(1)
 	r.until("the driver is opened anew", func() bool { return lib.Calls("nvmlInit_v2") > opened })
-	lib.Lose(0)
-	r.inventory("events and looks as before", onlyBad(2, 0, "gpu-lost"))
 }
