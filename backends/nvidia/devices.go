@@ -41,6 +41,7 @@ type listing struct {
 	links    map[string][]*sdk.Link // by UUID
 	groups   map[string]string      // reset groups, by UUID
 	table    *xid.Table
+	mps      *sharing
 	// away is why the driver cannot be asked now; nil if it can.
 	away     error
 	problems []string
@@ -53,7 +54,7 @@ type versions struct{ driver, cuda string }
 
 // devices are all devices in a stable order, and what could not be listed.
 func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
-	l.problems = append(l.problems, r.strangers...)
+	l.problems = append(append(l.problems, r.strangers...), l.mps.strangers(r)...)
 	gpus := r.sorted()
 	var devices []*sdk.Device
 	for _, known := range gpus {
@@ -120,6 +121,9 @@ func (l *listing) gpu(known *record) *sdk.Device {
 	if f := g.Fabric; f != nil && f.ClusterUUID != "" {
 		d.Attributes["fabricCluster"] = sdk.String(f.ClusterUUID)
 		d.Attributes["fabricClique"] = sdk.Int(int64(f.Clique))
+	}
+	if l.mps.shareable(known) {
+		l.mps.share(d)
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"cmp"
 	_ "embed" // settings.schema.json
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -27,6 +29,9 @@ type settings struct {
 	Prepare prepareSettings `json:"prepare"`
 	// Reset is how GPUs are reset.
 	Reset reset.Settings `json:"reset"`
+	// MPS has whole GPUs shared by NVIDIA's Multi-Process Service; without it they
+	// are not.
+	MPS *mps.Settings `json:"mps"`
 	// Library is the path of libnvidia-ml.so.1; by default it is looked for in the
 	// driver root.
 	Library string `json:"library"`
@@ -62,6 +67,7 @@ type config struct {
 	strategy strategy
 	table    *xid.Table
 	maker    *edits.Maker
+	mps      *mps.Config // nil if GPUs are not shared
 	driver   driver.Options
 	host     sdk.HostPaths
 	rescan   time.Duration
@@ -102,6 +108,12 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 	s.Prepare.check("prepare", host, &errs)
 	if cfg.means, err = reset.NewMeans("reset", s.Reset, root, host); err != nil {
 		errs = append(errs, fieldErrors(err)...)
+	}
+	if s.MPS != nil {
+		place := mps.Root{Here: cmp.Or(root, "/"), Host: cmp.Or(s.Edits.DriverRoot, "/")}
+		if cfg.mps, err = mps.New("mps", *s.MPS, place); err != nil {
+			errs = append(errs, fieldErrors(err)...)
+		}
 	}
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
 	return cfg, errs.Err()

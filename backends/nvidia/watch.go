@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -41,6 +42,7 @@ type loop struct {
 	say     versions
 	// made is what containers get, as it was made last.
 	made made
+	mps  *mps.Supervisor
 
 	stream *driver.Stream
 	// heard are the GPUs that there were when stream began.
@@ -70,7 +72,10 @@ type loop struct {
 }
 
 func newLoop(b *Backend, out *sdk.Reporter) *loop {
-	return &loop{backend: b, out: out, roster: newRoster(), looks: make(chan look, 1)}
+	return &loop{
+		backend: b, out: out, roster: newRoster(), looks: make(chan look, 1),
+		mps: mps.NewSupervisor(b.log, mps.DefaultTiming()),
+	}
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -96,6 +101,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.hear(event, ok)
 		case ask := <-l.backend.asks:
 			ask(l)
+		case <-l.mps.Changed():
+			l.publish()
 		case <-wake.C:
 		}
 		wake.Stop()
@@ -249,6 +256,7 @@ func (l *loop) take(found look) {
 	}
 	l.forgive(found.began)
 	l.judge(found.began)
+	l.shareOut()
 	l.publish()
 	l.answer(found.began)
 }
@@ -312,6 +320,7 @@ func (l *loop) reconfigure() {
 	}
 	l.cfg = cfg
 	l.due = time.Now()
+	l.shareOut()
 	l.publish()
 }
 
@@ -328,7 +337,7 @@ func (l *loop) publish() {
 // listing is what devices are made with now.
 func (l *loop) listing() *listing {
 	return &listing{
-		strategy: l.cfg.strategy, versions: l.say, table: l.cfg.table, away: l.away,
+		strategy: l.cfg.strategy, versions: l.say, table: l.cfg.table, away: l.away, mps: l.sharing(),
 		links: linksOf(l.links), groups: groupsOf(l.links), problems: l.made.problems(),
 		prepared: l.cfg.prepare.wanted(),
 	}
@@ -345,9 +354,12 @@ func (l *loop) absence() []string {
 		len(present), present[0].Address, l.away)}
 }
 
-// close lets go of the driver, as far as it lets itself be let go of. A process
-// that is told to end does not wait for that.
+// close ends what was started, and lets go of the driver, as far as it lets itself
+// be let go of. A process that is told to end does not wait for that.
 func (l *loop) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
+	defer cancel()
+	l.mps.Close(ctx)
 	if l.looking {
 		<-l.looks // bounded, and cut short by the loop's context
 	}

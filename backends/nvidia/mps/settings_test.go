@@ -1,0 +1,96 @@
+package mps
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Settings that make no sense are refused with the field's path.
+func TestSettingsAreStrict(t *testing.T) {
+	for text, field := range map[string]string{
+		`{}`:                                  "mps.replicas",
+		`{"replicas": 1}`:                     "mps.replicas",
+		`{"replicas": 2, "uuids": ["MIG-a"]}`: "mps.uuids[0]",
+		`{"replicas": 2, "uuids": ["GPU-a", "GPU-a"]}`: "mps.uuids[1]",
+		`{"replicas": 2, "memory": 1024}`:              "mps.memory",
+		`{"replicas": 2, "threads": 101}`:              "mps.threads",
+		`{"replicas": 2, "pipeDir": "run/mps"}`:        "mps.pipeDir",
+		`{"replicas": 2, "hostShmDir": "/a/../b"}`:     "mps.hostShmDir",
+	} {
+		var s Settings
+		if err := sdk.DecodeSettings([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		_, err := New("mps", s, Root{"/", "/"})
+		var errs sdk.FieldErrors
+		if !errors.As(err, &errs) || errs[0].Field != field {
+			t.Errorf("New(%s) = %v, want a refusal of %s", text, err, field)
+		}
+	}
+	for text, field := range map[string]string{
+		`{"memory": "half"}`: "memory", `{"memory": 0}`: "memory", `{"threads": 1.5}`: "threads", `{"threads": -1}`: "threads",
+		`{"replica": 2}`: "replica",
+	} {
+		var errs sdk.FieldErrors
+		if err := sdk.DecodeSettings([]byte(text), new(Settings)); !errors.As(err, &errs) || errs[0].Field != field {
+			t.Errorf("DecodeSettings(%s) = %v, want a refusal of %s", text, err, field)
+		}
+	}
+}
+
+// Limits are shares of what a GPU has, unless settings say otherwise.
+func TestLimits(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"replicas": 3}`: "set_default_device_pinned_mem_limit GPU-a 27306M,set_default_active_thread_percentage 33",
+		`{"replicas": 3, "memory": "off", "threads": "auto"}`:   "set_default_active_thread_percentage 33",
+		`{"replicas": 3, "memory": 1073741824, "threads": 50}`:  "set_default_device_pinned_mem_limit GPU-a 1024M,set_default_active_thread_percentage 50",
+		`{"replicas": 100, "memory": "auto", "threads": "off"}`: "set_default_device_pinned_mem_limit GPU-a 819M",
+	} {
+		var s Settings
+		if err := sdk.DecodeSettings([]byte(text), &s); err != nil {
+			t.Fatal(err)
+		}
+		c, err := New("mps", s, Root{"/", "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(c.Plan(map[string]uint64{"GPU-a": 80 << 30}).limits(), ","); got != want {
+			t.Errorf("%s gives %s, want %s", text, got, want)
+		}
+		if c.Plan(nil) != nil {
+			t.Error("a plan without GPUs")
+		}
+	}
+}
+
+// With the driver in a container the daemon has its root, and a container gets the
+// directories of that root from where the host has them.
+func TestDriverRoot(t *testing.T) {
+	root := Root{Here: "/driver-root", Host: "/run/nvidia/driver"}
+	c, err := New("mps", Settings{Replicas: 2}, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := c.Edits()
+	if !maps.Equal(e.GetEnv(), map[string]string{"CUDA_MPS_PIPE_DIRECTORY": defaultPipeDir}) {
+		t.Errorf("the environment is %v", e.GetEnv())
+	}
+	for i, want := range [][2]string{
+		{"/run/nvidia/driver/run/accelmux-mps/pipe", "/run/accelmux-mps/pipe"},
+		{"/run/nvidia/driver/dev/shm", "/dev/shm"},
+	} {
+		if m := e.GetMounts()[i]; m.GetHostPath() != want[0] || m.GetContainerPath() != want[1] || !m.GetWritable() {
+			t.Errorf("mount %d is %v, want %v, writable", i, m, want)
+		}
+	}
+	if command := c.Plan(map[string]uint64{"GPU-a": 0}).command(t.Context(), "/usr/bin/x"); command.SysProcAttr.Chroot != root.Here {
+		t.Errorf("the program's root is %q, want %s", command.SysProcAttr.Chroot, root.Here)
+	}
+	if c, _ = New("mps", Settings{Replicas: 2, UUIDs: []string{"GPU-a"}}, root); !c.Shares("GPU-a") || c.Shares("GPU-b") {
+		t.Error("other GPUs are shared than those that were chosen")
+	}
+}

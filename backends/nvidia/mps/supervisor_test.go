@@ -1,0 +1,208 @@
+package mps
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const gib = 1 << 30
+
+// A daemon is ready when it answers and has its limits, not before.
+func TestReady(t *testing.T) {
+	r := newRig(t, quick())
+	r.set("slow", "")
+	r.Want(r.config.Plan(map[string]uint64{uuidA: 80 * gib, uuidB: 0}))
+	r.until("it was started", func() bool { return r.starts() == 1 })
+	if r.NotReady(uuidA) == nil {
+		t.Error("it is ready before it answers")
+	}
+	r.unset("slow")
+	r.until("it is ready", r.ready(uuidA, uuidB))
+	said := r.read("commands")
+	for _, want := range []string{
+		"set_default_device_pinned_mem_limit " + uuidA + " 20480M\n", "set_default_active_thread_percentage 25\n",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it was not told %q, but\n%s", want, said)
+		}
+	}
+	if strings.Contains(said, "mem_limit "+uuidB) {
+		t.Errorf("a GPU whose memory is not known got a limit:\n%s", said)
+	}
+	if env := r.read("env"); !strings.Contains(env, "CUDA_VISIBLE_DEVICES="+uuidA+","+uuidB+"\n") ||
+		!strings.Contains(env, "CUDA_MPS_LOG_DIRECTORY="+r.dir+"/log\n") {
+		t.Errorf("its environment is\n%s", env)
+	}
+	if r.NotReady("GPU-other") == nil {
+		t.Error("a GPU that nobody shares is ready")
+	}
+}
+
+// A daemon that does not do as it is told about limits is not ready.
+func TestLimitsAreChecked(t *testing.T) {
+	r := newRig(t, quick())
+	r.set("lie", "")
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.notReady(uuidA, "25 percent, and says 77")
+	r.unset("lie")
+	r.until("it is ready", r.ready(uuidA))
+}
+
+// A daemon that dies is started again, with its limits, and what it said is told.
+// Its servers end with it.
+func TestRestart(t *testing.T) {
+	r := newRig(t, quick())
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	server := r.process("server")
+	r.set("broken", "")
+	_ = unix.Kill(r.process("pid"), unix.SIGKILL)
+	r.notReady(uuidA, "already running")
+	r.until("its server ended", func() bool { return gone(server) })
+	before := r.starts()
+	r.until("it is tried again and again", func() bool { return r.starts() > before+1 })
+	r.set("commands", "")
+	r.unset("broken")
+	r.until("it is ready again", r.ready(uuidA))
+	if !strings.Contains(r.read("commands"), "set_default_device_pinned_mem_limit") {
+		t.Error("it did not get its limits again")
+	}
+}
+
+// What a daemon wrote to its log is told if it said nothing itself.
+func TestLog(t *testing.T) {
+	r := newRig(t, quick())
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	text := strings.Repeat("x", 2*maxWords) + "\nFailed to open the device\n"
+	if err := os.WriteFile(r.dir+"/log/control.log", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.set("silent", "")
+	_ = unix.Kill(r.process("pid"), unix.SIGKILL)
+	r.notReady(uuidA, "Failed to open the device")
+}
+
+// A daemon that hangs is not ready, and is ended if it goes on.
+func TestDeaf(t *testing.T) {
+	timing := quick()
+	timing.Answer, timing.Quit = 2*time.Second, 100*time.Millisecond
+	r := newRig(t, timing)
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	pid := r.process("pid")
+	r.set("mute", "")
+	r.notReady(uuidA, "did not answer")
+	if gone(pid) {
+		t.Error("it was ended for one answer that did not come")
+	}
+	r.until("it is ended", func() bool { return gone(pid) })
+	r.unset("mute")
+	r.until("another one is ready", r.ready(uuidA))
+}
+
+// Other GPUs or limits wait until nobody uses the daemon; what stays as it is
+// stays ready meanwhile.
+func TestChange(t *testing.T) {
+	r := newRig(t, quick())
+	r.set("servers", "4711\n")
+	r.set("clients", "4712\n")
+	r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+	r.until("it is ready", r.ready(uuidA))
+	both := map[string]uint64{uuidA: gib, uuidB: gib}
+	r.Want(r.config.Plan(both))
+	r.notReady(uuidB, "no process uses it")
+	r.set("commands", "")
+	r.until("it is asked more than once", func() bool { return strings.Count(r.read("commands"), "get_client_list 4711") > 2 })
+	if err := r.NotReady(uuidA); err != nil || r.starts() != 1 {
+		t.Errorf("the GPU that it shares is not ready any more (%v), started %d times", err, r.starts())
+	}
+	r.set("clients", "")
+	r.until("both are ready", r.ready(uuidA, uuidB))
+	if r.starts() != 2 {
+		t.Errorf("started %d times, want twice", r.starts())
+	}
+	// The same again is no change.
+	r.Want(r.config.Plan(both))
+	// Other limits are.
+	r.Want(r.settings(Settings{Replicas: 2}).Plan(both))
+	r.until("the other limits are in force", func() bool { return r.ready(uuidA)() && r.starts() == 3 })
+	if !strings.Contains(r.read("commands"), "set_default_active_thread_percentage 50") {
+		t.Errorf("it was told\n%s", r.read("commands"))
+	}
+	pid := r.process("pid")
+	r.Want(nil)
+	r.until("it is ended", func() bool { return gone(pid) })
+}
+
+// A daemon ends with its supervisor, also one that will not; the servers with it.
+func TestClose(t *testing.T) {
+	for name, stubborn := range map[string]bool{"when told": false, "by force": true} {
+		t.Run(name, func(t *testing.T) {
+			timing := quick()
+			if stubborn {
+				timing.Quit = 200 * time.Millisecond
+			}
+			r := newRig(t, timing)
+			if stubborn {
+				r.set("stubborn", "")
+			}
+			r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
+			r.until("it is ready", r.ready(uuidA))
+			pid, server := r.process("pid"), r.process("server")
+			r.Close(context.WithoutCancel(t.Context()))
+			if !gone(pid) {
+				t.Error("the daemon is still there")
+			}
+			r.until("the server ended", func() bool { return gone(server) })
+			r.Want(nil)
+			r.Want(r.config.Plan(map[string]uint64{uuidB: gib})) // too late
+			if r.starts() != 1 {
+				t.Errorf("started %d times", r.starts())
+			}
+		})
+	}
+}
+
+// A daemon ends also with a process that is killed.
+func TestOrphan(t *testing.T) {
+	r := newRig(t, quick())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command(self)
+	process.Env = append(os.Environ(), orphan+"="+r.dir)
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.until("it runs", func() bool { return r.read("pid") != "" })
+	pid, server := r.process("pid"), r.process("server")
+	_ = process.Process.Kill()
+	_ = process.Wait() // it was killed
+	r.until("the daemon ended", func() bool { return gone(pid) })
+	_ = unix.Kill(server, unix.SIGKILL) // nobody is left who could
+}
+
+// Without a wish there is no process, no goroutine and no directory.
+func TestIdle(t *testing.T) {
+	s := NewSupervisor(nil, DefaultTiming())
+	s.Want(nil)
+	if s.done != nil {
+		t.Error("something runs")
+	}
+	s.Close(t.Context())
+}
+
+// A program that is not there is told, with where it was looked for.
+func TestNoProgram(t *testing.T) {
+	r := newRig(t, quick())
+	r.Want(r.settings(Settings{Replicas: 2, Program: "/no/such/program"}).Plan(map[string]uint64{uuidA: gib}))
+	r.notReady(uuidA, "/no/such/program")
+}

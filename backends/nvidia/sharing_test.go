@@ -1,0 +1,162 @@
+package nvidia
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// control is an nvidia-cuda-mps-control that is broken while there is such a file.
+const control = `#!/bin/sh
+cd "$CUDA_MPS_PIPE_DIRECTORY" || exit 1
+if [ "$1" = -f ]; then
+	[ -e broken ] && { echo "no luck today"; exit 1; }
+	echo "$CUDA_VISIBLE_DEVICES" > visible
+	echo $$ > pid.new && mv pid.new pid
+	exec sleep 1000
+fi
+read -r line
+kill -0 "$(cat pid 2>/dev/null)" 2>/dev/null || exit 1
+case "$line" in
+get_default*) echo 50 ;;
+quit*) kill "$(cat pid)" ;;
+esac
+exit 0
+`
+
+// startMPS is a backend that shares GPUs by MPS, with more settings of that. The
+// daemon is broken.
+func startMPS(t *testing.T, lib *drivertest.Library, gpus int, more string) *rig {
+	t.Helper()
+	r := newRig(t, lib, gpus)
+	r.file("", "pipe", "broken")
+	r.file(control, "nvidia-cuda-mps-control")
+	if err := os.Chmod(r.path("nvidia-cuda-mps-control"), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	r.configure(r.settingsMPS(more))
+	r.watch()
+	return r
+}
+
+func (r *rig) settingsMPS(more string) string {
+	return fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "mps": {"replicas": 2, "program": %q,
+		"pipeDir": %q, "logDir": %q %s}}`, r.path("nvidia-cuda-mps-control"), r.path("pipe"), r.path("log"), more)
+}
+
+// mend lets the daemon start.
+func (r *rig) mend() {
+	r.t.Helper()
+	if err := os.Remove(r.path("pipe", "broken")); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A GPU that is shared by MPS is healthy only while the daemon is ready; others do
+// not care. A container gets the way to the daemon.
+func TestMPS(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 2)
+	uuid := lib.GPUs[0].UUID
+	r := startMPS(t, lib, 2, fmt.Sprintf(`, "uuids": [%q]`, uuid))
+	inv := r.inventory("the shared one is not ready", func(inv *backendv1.Inventory) bool {
+		return onlyBad(2, 0, "mps-not-ready")(inv) && strings.Contains(healthAt(0, inv).GetMessage(), "no luck today")
+	})
+	if got := healthAt(0, inv).GetRecovery(); got != sdk.RecoverySelf {
+		t.Errorf("its fault needs %v, want it to pass by itself", got)
+	}
+	r.mend()
+	inv = r.inventory("both healthy", healthy(2))
+	shared, plain := inv.GetDevices()[0], inv.GetDevices()[1]
+	if shared.GetAttributes()["sharing"].GetStringValue() != "mps" || shared.GetAttributes()["sharingReplicas"].GetIntValue() != 2 {
+		t.Errorf("the shared one has the attributes %v", shared.GetAttributes())
+	}
+	mounts := shared.GetEdits().GetMounts()
+	if shared.GetEdits().GetEnv()["CUDA_MPS_PIPE_DIRECTORY"] != r.path("pipe") || len(mounts) != 2 ||
+		mounts[0].GetHostPath() != r.path("pipe") || mounts[1].GetContainerPath() != "/dev/shm" {
+		t.Errorf("a container gets %v", shared.GetEdits())
+	}
+	if e := plain.GetEdits(); plain.GetAttributes()["sharing"] != nil || len(e.GetMounts()) > 0 || e.GetEnv()["CUDA_MPS_PIPE_DIRECTORY"] != "" {
+		t.Errorf("the other one is shared: %v", plain)
+	}
+	r.file("", "pipe", "broken")
+	_ = unix.Kill(r.daemon(), unix.SIGKILL)
+	r.inventory("the daemon died", onlyBad(2, 0, "mps-not-ready"))
+	r.mend()
+	r.inventory("both healthy again", healthy(2))
+	pid := r.daemon()
+	r.configure("")
+	inv = r.inventory("nothing is shared", func(inv *backendv1.Inventory) bool {
+		return inv.GetDevices()[0].GetAttributes()["sharing"] == nil
+	})
+	if !healthy(2)(inv) {
+		t.Errorf("not all are healthy: %v", inv)
+	}
+	r.until("the daemon ended", func() bool { return unix.Kill(pid, 0) != nil })
+}
+
+// daemon is the process of the daemon.
+func (r *rig) daemon() int {
+	r.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(r.read("pipe", "pid")))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return pid
+}
+
+func (r *rig) read(parts ...string) string {
+	text, _ := os.ReadFile(r.path(parts...)) // "" if it is not there
+	return string(text)
+}
+
+// A GPU that is lost costs no other its daemon; one that is in MIG mode, or not
+// there, cannot be shared, and is told of if somebody wants it to be.
+func TestMPSOnlyWherePossible(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 3)
+	uuids := make([]string, 3)
+	for i, gpu := range lib.GPUs {
+		uuids[i] = gpu.UUID
+	}
+	lib.GPUs[2].SetMIG(true)
+	r := startMPS(t, lib, 3, fmt.Sprintf(`, "uuids": [%q, %q, %q, "GPU-elsewhere"]`, uuids[0], uuids[1], uuids[2]))
+	r.mend()
+	inv := r.inventory("three healthy GPUs", healthy(3))
+	if problems := strings.Join(inv.GetProblems(), "\n"); !strings.Contains(problems, "GPU-elsewhere: mps.uuids") ||
+		!strings.Contains(problems, uuids[2]+": mps.uuids") || len(inv.GetProblems()) != 2 {
+		t.Errorf("problems are %q", inv.GetProblems())
+	}
+	if inv.GetDevices()[2].GetAttributes()["sharing"] != nil {
+		t.Error("a GPU in MIG mode is shared")
+	}
+	lib.Lose(1)
+	r.inventory("the second lost", onlyBad(3, 1, "gpu-lost"))
+	r.until("the daemon does without it", func() bool { return strings.TrimSpace(r.read("pipe", "visible")) == uuids[0] })
+	lib.Fail(1, "", nvml.SUCCESS)
+	r.inventory("all healthy, and so both in the daemon", healthy(3))
+	if got, want := strings.TrimSpace(r.read("pipe", "visible")), uuids[0]+","+uuids[1]; got != want {
+		t.Errorf("the daemon sees %s, want %s", got, want)
+	}
+}
+
+// Settings of MPS that make no sense are refused with the field's path.
+func TestMPSSettingsAreStrict(t *testing.T) {
+	r := newRig(t, drivertest.New("H100 80GB", 1), 1)
+	for settings, field := range map[string]string{
+		`{"mps": {"replicas": 1}}`:                      "mps.replicas",
+		`{"mps": {"replicas": 2, "memory": "a lot"}}`:   "mps.memory",
+		`{"mps": {"replicas": 2, "pipeDirectory": ""}}`: "mps.pipeDirectory",
+	} {
+		if errs := r.refused(settings); len(errs) != 1 || errs[0].GetField() != field {
+			t.Errorf("Configure(%s) = %v, want a refusal of %s", settings, errs, field)
+		}
+	}
+}
