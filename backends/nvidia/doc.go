@@ -2,7 +2,7 @@
 //
 //	driver ──► roster ──► judge ──► devices ──► the core
 //	events ──────────────►  ▲           ▲
-//	                       xid        edits
+//	                       xid     edits, mps
 //
 // A loop (watch.go) looks at the GPUs now and then, and after every event. What a
 // look finds goes into the roster, which remembers every GPU that was there, so

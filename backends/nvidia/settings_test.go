@@ -35,8 +35,12 @@ func sameFields(t *testing.T, at string, typ reflect.Type, schema any) {
 		f := typ.Field(i)
 		name := f.Tag.Get("json")
 		want = append(want, name)
-		if f.Type.Kind() == reflect.Struct {
-			sameFields(t, at+"."+name, f.Type, have[name])
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if _, ok := reflect.New(inner).Interface().(json.Unmarshaler); !ok && inner.Kind() == reflect.Struct {
+			sameFields(t, at+"."+name, inner, have[name])
 		}
 	}
 	slices.Sort(want)
@@ -66,17 +70,26 @@ func TestSettingsAndSchemaAgree(t *testing.T) {
 		`{"xid": {"table": {"79": "reboot"}, "rows": {"94": "application"}, "ignore": [109], "unknown": "replace"}}`:                                              "",
 		`{"edits": {"mode": "runtime", "visibleDevices": "mounts", "gds": true, "mofed": true, "gdrcopy": true, "imex": {"channels": [0, 7], "required": true}}}`: "",
 		`{"edits": {"driverRoot": "/", "driverRootMount": "/", "hook": "/usr/bin/nvidia-cdi-hook", "disabledHooks": ["enable-cuda-compat", "all"]}}`:              "",
-		`{"mig": {"strategi": "mixed"}}`:          "mig.strategi",
-		`{"mig": {"strategy": "some"}}`:           "mig.strategy",
-		`{"rescan": "soon"}`:                      "rescan",
-		`{"library": "libnvidia-ml.so.1"}`:        "library",
-		`{"xid": {"rows": {"fatal": "reset"}}}`:   "xid.rows.fatal",
-		`{"xid": {"rows": {"79": "explode"}}}`:    "xid.rows",
-		`{"edits": {"mode": "magic"}}`:            "edits.mode",
-		`{"edits": {"driverRoot": "relative"}}`:   "edits.driverRoot",
-		`{"edits": {"disabledHooks": ["A B"]}}`:   "edits.disabledHooks[0]",
-		`{"edits": {"imex": {"channels": [-1]}}}`: "edits.imex.channels",
-		`{"edits": {"gds": "yes"}}`:               "edits.gds",
+		`{"mps": {"replicas": 2}}`: "",
+		`{"mps": {"replicas": 2, "uuids": ["GPU-a"], "memory": 1073741824, "threads": "off", "program": "/opt/mps", "pipeDir": "/p", "logDir": "/l", "hostPipeDir": "/p", "hostShmDir": "/s"}}`: "",
+		`{"mps": {}}`:              "mps.replicas",
+		`{"mps": {"replicas": 1}}`: "mps.replicas",
+		`{"mps": {"replicas": 2, "uuids": ["MIG-a"]}}`:    "mps.uuids[0]",
+		`{"mps": {"replicas": 2, "memory": "half"}}`:      "mps.memory",
+		`{"mps": {"replicas": 2, "memory": 1000}}`:        "mps.memory",
+		`{"mps": {"replicas": 2, "threads": 101}}`:        "mps.threads",
+		`{"mps": {"replicas": 2, "pipeDir": "relative"}}`: "mps.pipeDir",
+		`{"mig": {"strategi": "mixed"}}`:                  "mig.strategi",
+		`{"mig": {"strategy": "some"}}`:                   "mig.strategy",
+		`{"rescan": "soon"}`:                              "rescan",
+		`{"library": "libnvidia-ml.so.1"}`:                "library",
+		`{"xid": {"rows": {"fatal": "reset"}}}`:           "xid.rows.fatal",
+		`{"xid": {"rows": {"79": "explode"}}}`:            "xid.rows",
+		`{"edits": {"mode": "magic"}}`:                    "edits.mode",
+		`{"edits": {"driverRoot": "relative"}}`:           "edits.driverRoot",
+		`{"edits": {"disabledHooks": ["A B"]}}`:           "edits.disabledHooks[0]",
+		`{"edits": {"imex": {"channels": [-1]}}}`:         "edits.imex.channels",
+		`{"edits": {"gds": "yes"}}`:                       "edits.gds",
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {

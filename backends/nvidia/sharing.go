@@ -3,6 +3,7 @@ package nvidia
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -57,7 +58,11 @@ func (s *sharing) share(d *sdk.Device) {
 		edits.Env = map[string]string{}
 	}
 	maps.Copy(edits.Env, more.GetEnv())
-	edits.Mounts = append(edits.Mounts, more.GetMounts()...)
+	for _, m := range more.GetMounts() {
+		// The container toolkit may have a mount of the directory that NVIDIA uses.
+		edits.Mounts = slices.DeleteFunc(edits.Mounts, func(o *sdk.Mount) bool { return o.GetContainerPath() == m.GetContainerPath() })
+		edits.Mounts = append(edits.Mounts, m)
+	}
 	d.Edits = edits
 }
 

@@ -142,8 +142,8 @@ func TestMPSOnlyWherePossible(t *testing.T) {
 	r.until("the daemon does without it", func() bool { return strings.TrimSpace(r.read("pipe", "visible")) == uuids[0] })
 	lib.Fail(1, "", nvml.SUCCESS)
 	r.inventory("all healthy, and so both in the daemon", healthy(3))
-	if got, want := strings.TrimSpace(r.read("pipe", "visible")), uuids[0]+","+uuids[1]; got != want {
-		t.Errorf("the daemon sees %s, want %s", got, want)
+	if got := r.read("pipe", "visible"); !strings.Contains(got, uuids[0]) || !strings.Contains(got, uuids[1]) {
+		t.Errorf("the daemon sees %s, want the first two of %s", got, uuids)
 	}
 }
 

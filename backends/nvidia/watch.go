@@ -318,8 +318,7 @@ func (l *loop) reconfigure() {
 	if cfg == l.cfg {
 		return // only the pace is another
 	}
-	l.cfg = cfg
-	l.due = time.Now()
+	l.cfg, l.due = cfg, time.Now()
 	l.shareOut()
 	l.publish()
 }
@@ -357,9 +356,7 @@ func (l *loop) absence() []string {
 // close ends what was started, and lets go of the driver, as far as it lets itself
 // be let go of. A process that is told to end does not wait for that.
 func (l *loop) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
-	defer cancel()
-	l.mps.Close(ctx)
+	l.mps.Close()
 	if l.looking {
 		<-l.looks // bounded, and cut short by the loop's context
 	}

@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -88,7 +87,7 @@ func newRig(t *testing.T, timing Timing) *rig {
 		t.Fatal(err)
 	}
 	r.Supervisor = NewSupervisor(slog.New(slog.DiscardHandler), timing)
-	t.Cleanup(func() { r.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(r.Close)
 	return r
 }
 

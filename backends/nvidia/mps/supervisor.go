@@ -103,19 +103,16 @@ func (s *Supervisor) NotReady(uuid string) error {
 	return errors.New("the MPS control daemon is being started")
 }
 
-// Close ends the daemon and waits for its end, no longer than ctx allows.
-func (s *Supervisor) Close(ctx context.Context) {
+// Close ends the daemon and waits for its end: for twice [Timing.Quit], and until
+// the kernel has taken away what was killed then.
+func (s *Supervisor) Close() {
 	s.mu.Lock()
 	s.closed = true
 	cancel, done := s.cancel, s.done
 	s.mu.Unlock()
-	if done == nil {
-		return
-	}
-	cancel()
-	select {
-	case <-done:
-	case <-ctx.Done():
+	if done != nil {
+		cancel()
+		<-done
 	}
 }
 

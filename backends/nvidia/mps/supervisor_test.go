@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -156,7 +155,7 @@ func TestClose(t *testing.T) {
 			r.Want(r.config.Plan(map[string]uint64{uuidA: gib}))
 			r.until("it is ready", r.ready(uuidA))
 			pid, server := r.process("pid"), r.process("server")
-			r.Close(context.WithoutCancel(t.Context()))
+			r.Close()
 			if !gone(pid) {
 				t.Error("the daemon is still there")
 			}
@@ -197,7 +196,7 @@ func TestIdle(t *testing.T) {
 	if s.done != nil {
 		t.Error("something runs")
 	}
-	s.Close(t.Context())
+	s.Close()
 }
 
 // A program that is not there is told, with where it was looked for.
