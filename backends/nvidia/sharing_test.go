@@ -34,8 +34,8 @@ exit 0
 `
 
 // startMPS is a backend that shares GPUs by MPS, with more settings of that. The
-// daemon is broken.
-func startMPS(t *testing.T, lib *drivertest.Library, gpus int, more string) *rig {
+// daemon is broken, and what becomes of it is heard whatever the time between looks.
+func startMPS(t *testing.T, lib *drivertest.Library, gpus int, rescan, more string) *rig {
 	t.Helper()
 	r := newRig(t, lib, gpus)
 	r.file("", "pipe", "broken")
@@ -43,14 +43,10 @@ func startMPS(t *testing.T, lib *drivertest.Library, gpus int, more string) *rig
 	if err := os.Chmod(r.path("nvidia-cuda-mps-control"), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}
-	r.configure(r.settingsMPS(more))
+	r.configure(fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": %q, "mps": {"replicas": 2, "program": %q,
+		"pipeDir": %q, "logDir": %q %s}}`, rescan, r.path("nvidia-cuda-mps-control"), r.path("pipe"), r.path("log"), more))
 	r.watch()
 	return r
-}
-
-func (r *rig) settingsMPS(more string) string {
-	return fmt.Sprintf(`{"edits": {"mode": "runtime"}, "rescan": "1s", "mps": {"replicas": 2, "program": %q,
-		"pipeDir": %q, "logDir": %q %s}}`, r.path("nvidia-cuda-mps-control"), r.path("pipe"), r.path("log"), more)
 }
 
 // mend lets the daemon start.
@@ -66,7 +62,7 @@ func (r *rig) mend() {
 func TestMPS(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	uuid := lib.GPUs[0].UUID
-	r := startMPS(t, lib, 2, fmt.Sprintf(`, "uuids": [%q]`, uuid))
+	r := startMPS(t, lib, 2, "1h", fmt.Sprintf(`, "uuids": [%q]`, uuid))
 	inv := r.inventory("the shared one is not ready", func(inv *backendv1.Inventory) bool {
 		return onlyBad(2, 0, "mps-not-ready")(inv) && strings.Contains(healthAt(0, inv).GetMessage(), "no luck today")
 	})
@@ -127,7 +123,7 @@ func TestMPSOnlyWherePossible(t *testing.T) {
 		uuids[i] = gpu.UUID
 	}
 	lib.GPUs[2].SetMIG(true)
-	r := startMPS(t, lib, 3, fmt.Sprintf(`, "uuids": [%q, %q, %q, "GPU-elsewhere"]`, uuids[0], uuids[1], uuids[2]))
+	r := startMPS(t, lib, 3, "1s", fmt.Sprintf(`, "uuids": [%q, %q, %q, "GPU-elsewhere"]`, uuids[0], uuids[1], uuids[2]))
 	r.mend()
 	inv := r.inventory("three healthy GPUs", healthy(3))
 	if problems := strings.Join(inv.GetProblems(), "\n"); !strings.Contains(problems, "GPU-elsewhere: mps.uuids") ||
