@@ -103,8 +103,8 @@ func (s *Supervisor) NotReady(uuid string) error {
 	return errors.New("the MPS control daemon is being started")
 }
 
-// Close ends the daemon and waits for its end: for twice [Timing.Quit], and until
-// the kernel has taken away what was killed then.
+// Close ends the daemon and waits for its end, for four times [Timing.Quit]; it is
+// killed after two.
 func (s *Supervisor) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -112,7 +112,10 @@ func (s *Supervisor) Close() {
 	s.mu.Unlock()
 	if done != nil {
 		cancel()
-		<-done
+		select {
+		case <-done:
+		case <-time.After(4 * s.timing.Quit):
+		}
 	}
 }
 
