@@ -66,12 +66,13 @@ func (n *node) wantBooksAgree(units int) {
 		}
 	}()
 	took := n.eventually("kubelet and the agent name the same holders", func() bool {
+		// The agent first: kubelet answers 100 questions a second, the agent's too.
 		var err error
-		if atKubelet, err = n.kubeletsHolders(); err != nil {
+		if atAgent, err = n.agentsHolders(); err != nil || len(atAgent) != units {
 			return false
 		}
-		atAgent, err = n.agentsHolders()
-		return err == nil && len(atKubelet) == units && slices.Equal(atKubelet, atAgent)
+		atKubelet, err = n.kubeletsHolders()
+		return err == nil && slices.Equal(atKubelet, atAgent)
 	})
 	n.Logf("kubelet and the agent agreed after %v", took)
 }
