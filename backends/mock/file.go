@@ -107,6 +107,8 @@ func (f *follower) run(ctx context.Context) {
 		events, errs = watcher.Events, watcher.Errors
 		_ = watcher.Add(dir) // a directory that is missing is tried again below
 	}
+	// What changed before the watch began was told to nobody.
+	f.signal()
 	tick := time.NewTicker(f.poll)
 	defer tick.Stop()
 	quiet := time.NewTimer(never)
