@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -31,24 +31,6 @@ type rig struct {
 	crashed chan int
 	ended   chan error
 	cancel  context.CancelFunc
-}
-
-// stream is the Watch stream of a rig.
-type stream struct {
-	grpc.ServerStream
-	ctx    context.Context
-	events chan *backendv1.WatchResponse
-}
-
-func (s *stream) Context() context.Context { return s.ctx }
-
-func (s *stream) Send(e *backendv1.WatchResponse) error {
-	select {
-	case s.events <- e:
-		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
 }
 
 // newRig configures a backend and watches it. FILE in the settings stands for
@@ -72,7 +54,7 @@ func newRigWithHeartbeat(t *testing.T, dir, settings string, heartbeat time.Dura
 	r.cancel = cancel
 	go func() {
 		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)},
-			&stream{ctx: ctx, events: r.events})
+			sdktest.NewStream(ctx, r.events))
 	}()
 	t.Cleanup(func() {
 		cancel()

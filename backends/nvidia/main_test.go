@@ -11,12 +11,12 @@ import (
 	_ "unsafe" // for go:linkname
 
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -47,24 +47,6 @@ type rig struct {
 	events  chan *backendv1.WatchResponse
 	ended   chan error
 	cancel  context.CancelFunc
-}
-
-// stream is the Watch stream of a rig.
-type stream struct {
-	grpc.ServerStream
-	ctx    context.Context
-	events chan *backendv1.WatchResponse
-}
-
-func (s *stream) Context() context.Context { return s.ctx }
-
-func (s *stream) Send(e *backendv1.WatchResponse) error {
-	select {
-	case s.events <- e:
-		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
 }
 
 // newRig is a backend on a node with the GPUs of lib, not yet configured.
@@ -104,7 +86,7 @@ func (r *rig) watch() {
 	r.cancel = cancel
 	go func() {
 		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(200 * time.Millisecond)},
-			&stream{ctx: ctx, events: r.events})
+			sdktest.NewStream(ctx, r.events))
 	}()
 	r.t.Cleanup(func() {
 		cancel()

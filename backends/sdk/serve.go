@@ -40,7 +40,7 @@ const (
 // Serve runs b as a backend process until the core ends it, and returns the
 // exit code for main:
 //
-//	func main() { os.Exit(sdk.Serve(nvidia.New())) }
+//	func main() { os.Exit(sdk.Serve(nvidia.New(os.Exit))) }
 //
 // The code is 0 after a wanted end, 1 if the process was started by hand or
 // could not start, 2 after a panic in the loop. Serve takes over the process:

@@ -10,37 +10,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// stream is a Watch stream whose other end reads as slowly as the test wants.
+// stream is a Watch stream and its other end.
 type stream struct {
-	grpc.ServerStream
-	ctx    context.Context
+	*sdktest.Stream
 	events chan *backendv1.WatchResponse
-}
-
-func (s *stream) Context() context.Context { return s.ctx }
-
-func (s *stream) Send(e *backendv1.WatchResponse) error {
-	select {
-	case s.events <- e:
-		return nil
-	case <-s.ctx.Done():
-		return s.ctx.Err()
-	}
 }
 
 // watch opens a stream; the channel gives the error that it ended with.
 func watch(t *testing.T, s *Server, heartbeat time.Duration) (*stream, context.CancelFunc, <-chan error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	st := &stream{ctx: ctx, events: make(chan *backendv1.WatchResponse)}
+	events := make(chan *backendv1.WatchResponse)
+	st := &stream{sdktest.NewStream(ctx, events), events}
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)}, st)

@@ -1,0 +1,37 @@
+// Package sdktest is what tests of backends have in common.
+package sdktest
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Stream is a Watch stream whose other end reads as slowly as the test wants.
+// Only Context and Send may be called.
+type Stream struct {
+	grpc.ServerStream
+	ctx    context.Context
+	events chan<- *backendv1.WatchResponse
+}
+
+// NewStream is a stream that ends with ctx. What is sent waits until it is taken
+// out of events, if that has no room.
+func NewStream(ctx context.Context, events chan<- *backendv1.WatchResponse) *Stream {
+	return &Stream{ctx: ctx, events: events}
+}
+
+// Context implements grpc.ServerStream.
+func (s *Stream) Context() context.Context { return s.ctx }
+
+// Send gives an event to the other end; it fails when the stream's context ends.
+func (s *Stream) Send(e *backendv1.WatchResponse) error {
+	select {
+	case s.events <- e:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
