@@ -98,14 +98,24 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 // serve returns when it is time to end: for a successor, or nil, or with the
 // error of a part.
 func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
+	kept := ""
 	for {
 		select {
 		case <-parts.Done():
 			return nil, context.Cause(parts)
 		case <-a.post.Changed():
-			if successor, failing := a.post.Ready(); successor != nil && a.mayYield(failing) {
+			successor, failing := a.post.Ready()
+			if successor == nil {
+				continue
+			}
+			backend := a.lostTo(failing)
+			if backend == "" {
 				return successor, nil
 			}
+			if backend != kept { // it asks again and again
+				a.log.Warn("another agent wants to take over, but one of its backends does not work: this one stays", "backend", backend)
+			}
+			kept = backend
 		case <-ctx.Done():
 			a.log.Info("accelmux stops")
 			return a.leave(parts), nil

@@ -134,16 +134,17 @@ func (a *Agent) warm() (waits string, failing []string) {
 	return waits, failing
 }
 
-// mayYield reports whether nothing is lost to a successor at which these backends
-// do not work. One that only takes on its settings here does work.
-func (a *Agent) mayYield(failing []string) bool {
-	for name, s := range a.statuses() {
-		if slices.Contains(failing, name) && (s.State == supervisor.Running || !s.Failed) {
-			a.log.Warn("another agent wants to take over, but one of its backends does not work: this one stays", "backend", name)
-			return false
+// lostTo is the first backend that works here, and would be lost to a successor at
+// which these do not work; "" if none. One that only takes on its settings here
+// does work.
+func (a *Agent) lostTo(failing []string) string {
+	statuses := a.statuses()
+	for _, name := range failing {
+		if s, here := statuses[name]; here && (s.State == supervisor.Running || !s.Failed) {
+			return name
 		}
 	}
-	return true
+	return ""
 }
 
 // leave is the successor for an agent that was told to stop, or nil.
