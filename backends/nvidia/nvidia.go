@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/reset"
+	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -26,7 +26,7 @@ type Backend struct {
 	asks chan func(*loop)
 	// resetting is full while a reset has the driver closed: one at a time.
 	resetting chan struct{}
-	resetter  *reset.Resetter
+	resetter  *reset.Runner
 
 	mu  sync.Mutex
 	cfg *config
@@ -48,7 +48,7 @@ func New(exit func(code int)) *Backend { return newBackend(sdk.Logger(), exit, d
 func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *driver.Driver) *Backend {
 	return &Backend{
 		log: log, exit: exit, open: open,
-		asks: make(chan func(*loop)), resetting: make(chan struct{}, 1), resetter: reset.New(),
+		asks: make(chan func(*loop)), resetting: make(chan struct{}, 1), resetter: reset.NewRunner(),
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/accelmux/accelmux/backends/nvidia/process"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )

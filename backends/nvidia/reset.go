@@ -70,7 +70,7 @@ func (b *Backend) reset(ctx context.Context, t *targets) (done string, seen *fou
 	h, err := b.keep(ctx)
 	if err == nil {
 		if err = h.driver.Close(ctx); err == nil {
-			done, err = b.resetter.Reset(ctx, t.cfg.means, t.toReset())
+			done, err = t.cfg.means.Reset(ctx, b.resetter, t.toReset())
 		} else {
 			err = fmt.Errorf("no reset while this process itself has the GPU open: %w", err)
 		}

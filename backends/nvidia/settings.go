@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed" // settings.schema.json
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -36,24 +35,11 @@ type settings struct {
 	// driver root.
 	Library string `json:"library"`
 	// Rescan is how often the GPUs are asked even if no event came.
-	Rescan duration `json:"rescan"`
+	Rescan sdk.Duration `json:"rescan"`
 }
 
 type migSettings struct {
 	Strategy strategy `json:"strategy"`
-}
-
-// duration is written as in Go: 30s, 1m.
-type duration time.Duration
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is no duration: write it as 30s or 1m", text)
-	}
-	*d = duration(parsed)
-	return nil
 }
 
 const (
@@ -77,7 +63,7 @@ type config struct {
 
 // configure checks the settings as a whole.
 func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) string, log *slog.Logger) (*config, error) {
-	s := settings{MIG: migSettings{Strategy: migNone}, Rescan: duration(defaultRescan)}
+	s := settings{MIG: migSettings{Strategy: migNone}, Rescan: sdk.Duration(defaultRescan)}
 	if err := sdk.DecodeSettings(data, &s); err != nil {
 		return nil, err
 	}

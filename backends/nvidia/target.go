@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/nvidia/process"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 

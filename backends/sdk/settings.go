@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // FieldError says what is wrong with one field of the settings.
@@ -48,6 +49,19 @@ func (e FieldErrors) Err() error {
 		return nil
 	}
 	return e
+}
+
+// Duration is a time.Duration that settings write as Go does: 30s, 1m.
+type Duration time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no duration: write it as 30s or 1m", text)
+	}
+	*d = Duration(parsed)
+	return nil
 }
 
 // DecodeSettings decodes one JSON value into the variable that into points to,

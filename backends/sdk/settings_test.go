@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -134,4 +135,21 @@ func flat(e everything) string {
 		return err.Error()
 	}
 	return string(b)
+}
+
+// Durations are written as Go writes them; anything else is told with its path.
+func TestDuration(t *testing.T) {
+	var s struct {
+		Rescan Duration `json:"rescan"`
+	}
+	if err := DecodeSettings([]byte(`{"rescan": "1m30s"}`), &s); err != nil || time.Duration(s.Rescan) != 90*time.Second {
+		t.Errorf("1m30s is %v, %v", time.Duration(s.Rescan), err)
+	}
+	for _, bad := range []string{`"fast"`, `"90"`, `90`} {
+		err := DecodeSettings([]byte(`{"rescan": `+bad+`}`), &s)
+		var errs FieldErrors
+		if !errors.As(err, &errs) || errs[0].Field != "rescan" {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
 }

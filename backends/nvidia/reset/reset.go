@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -58,16 +59,6 @@ type Means struct {
 	host     sdk.HostPaths
 }
 
-// Resetter resets GPUs, one group at a time, whatever means there are.
-type Resetter struct {
-	// busy is full while a reset is on its way, also one that was abandoned and
-	// does not end.
-	busy chan struct{}
-}
-
-// New is a resetter; a process has one.
-func New() *Resetter { return &Resetter{busy: make(chan struct{}, 1)} }
-
 // NewMeans checks settings. The error is an [sdk.FieldErrors] whose paths begin with at.
 // Root is where this process sees the driver's root; "" is "/". It becomes the
 // tool's root directory, as a driver in a container expects.
@@ -86,34 +77,14 @@ func NewMeans(at string, s Settings, root string, host sdk.HostPaths) (*Means, e
 }
 
 // Reset resets GPUs together and says in words what was done. When ctx ends it is
-// abandoned at once: the tool is killed, and no other reset begins before it is
-// over. Errors are sentences for the operator.
-func (r *Resetter) Reset(ctx context.Context, m *Means, gpus []GPU) (done string, err error) {
+// abandoned at once: the tool is killed, and no other reset of the runner begins
+// before it is over. Errors are sentences for the operator.
+func (m *Means) Reset(ctx context.Context, r *reset.Runner, gpus []GPU) (done string, err error) {
 	run, err := m.choose(gpus)
 	if err != nil {
 		return "", err
 	}
-	select {
-	case r.busy <- struct{}{}:
-	case <-ctx.Done():
-		return "", fmt.Errorf("an earlier reset has not come to its end: %w", ctx.Err())
-	}
-	type result struct {
-		done string
-		err  error
-	}
-	results := make(chan result, 1)
-	go func() {
-		defer func() { <-r.busy }()
-		done, err := run(ctx)
-		results <- result{done, err}
-	}()
-	select {
-	case got := <-results:
-		return got.done, got.err
-	case <-ctx.Done():
-		return "", fmt.Errorf("the reset has not come to its end, and was abandoned: %w", ctx.Err())
-	}
+	return r.Run(ctx, run)
 }
 
 // choose says how the GPUs are reset.
@@ -121,7 +92,7 @@ func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error
 	byTool := func(path string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) { return m.byTool(ctx, path, gpus) }
 	}
-	byPCI := func(ctx context.Context) (string, error) { return m.byPCI(ctx, gpus) }
+	byPCI := func(ctx context.Context) (string, error) { return reset.ByPCI(ctx, m.host, functions(gpus)...) }
 	switch m.settings.Method {
 	case Never:
 		return nil, ErrNever
@@ -136,4 +107,16 @@ func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error
 		return byPCI, nil
 	}
 	return nil, err
+}
+
+// functions are the GPUs as PCI functions.
+func functions(gpus []GPU) []reset.Function {
+	all := make([]reset.Function, len(gpus))
+	for i, g := range gpus {
+		all[i] = reset.Function{Name: "GPU " + g.UUID, PCIBusID: g.PCIBusID}
+		if g.Minor >= 0 {
+			all[i].Nodes = []string{fmt.Sprintf("/dev/nvidia%d", g.Minor)}
+		}
+	}
+	return all
 }

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -70,7 +70,7 @@ func TestTool(t *testing.T) {
 	n := newNode(t)
 	m := n.tool(`echo "called with: $@"; env | grep -c NVIDIA; pwd`)
 	t.Setenv("NVIDIA_VISIBLE_DEVICES", "void")
-	done, err := New().Reset(t.Context(), m, pair)
+	done, err := m.Reset(t.Context(), reset.NewRunner(), pair)
 	if want := "called with: --gpu-reset -i GPU-a,GPU-b 0 /"; err != nil || !strings.HasSuffix(done, want) {
 		t.Errorf("done: %q, %v, want %q", done, err, want)
 	}
@@ -80,12 +80,12 @@ func TestTool(t *testing.T) {
 func TestToolFails(t *testing.T) {
 	n := newNode(t)
 	m := n.tool(`yes "In use by another client" | head -n 100000; echo "the last word" >&2; exit 255`)
-	done, err := New().Reset(t.Context(), m, pair)
+	done, err := m.Reset(t.Context(), reset.NewRunner(), pair)
 	if err == nil || !strings.Contains(err.Error(), "exit status 255") || !strings.HasSuffix(err.Error(), "the last word") || len(err.Error()) > 1000 {
 		t.Errorf("done: %q, %v", done, err)
 	}
 	n.file("nvidia-smi", "#!/no/such/shell\n", 0o700)
-	if _, err := New().Reset(t.Context(), m, pair); err == nil || !strings.Contains(err.Error(), "could not be run") {
+	if _, err := m.Reset(t.Context(), reset.NewRunner(), pair); err == nil || !strings.Contains(err.Error(), "could not be run") {
 		t.Errorf("a tool that cannot be run: %v", err)
 	}
 }
@@ -129,11 +129,11 @@ func TestAbandoned(t *testing.T) {
 	}
 	defer func() { _ = called.Close() }()
 	m := n.tool("echo $$ > " + fifo + "; exec tail -f /dev/null")
-	r := New()
+	r := reset.NewRunner()
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := r.Reset(ctx, m, pair)
+		_, err := m.Reset(ctx, r, pair)
 		failed <- err
 	}()
 	line := make([]byte, 100)
@@ -145,79 +145,40 @@ func TestAbandoned(t *testing.T) {
 		t.Errorf("abandoned: %v", err)
 	}
 	// It gets its turn, so the one before is over.
-	if done, err := r.Reset(t.Context(), n.tool("echo next"), pair); err != nil || !strings.HasSuffix(done, "next") {
+	if done, err := n.tool("echo next").Reset(t.Context(), r, pair); err != nil || !strings.HasSuffix(done, "next") {
 		t.Errorf("the next one: %q, %v", done, err)
 	}
 }
 
-// A reset that hangs in the kernel is abandoned, and none begins before it ends.
-func TestHangs(t *testing.T) {
-	n := newNode(t)
-	n.link("proc/self/ns/pid", "pid:[4026531836]")
-	trigger := n.path("sys/bus/pci/devices/0000:10:00.0/reset")
-	n.file("sys/bus/pci/devices/0000:10:00.0/vendor", "", 0o600)
-	if err := unix.Mkfifo(trigger, 0o600); err != nil { // opening it waits for a reader
-		t.Fatal(err)
-	}
-	m, r := n.means(Settings{Method: PCI}, ""), New()
-	for _, want := range []string{"abandoned", "earlier reset"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		_, err := r.Reset(ctx, m, pair[:1])
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
-			t.Errorf("a reset that hangs: %v, want %q", err, want)
-		}
-	}
-	reader, err := os.OpenFile(trigger, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = reader.Close() }()
-	if done, err := r.Reset(t.Context(), m, pair[:1]); err != nil || done != "PCI reset of 0000:10:00.0" {
-		t.Errorf("when it has ended: %q, %v", done, err)
-	}
-}
-
-// Without the tool, Auto is the PCI reset, if all that it needs is there.
+// Without the tool, Auto is the PCI reset, of the nodes that the GPUs have.
 func TestPCI(t *testing.T) {
 	n := newNode(t)
 	m := n.means(Settings{}, n.dir)
-	reset := func(gpus []GPU, want string) {
+	refused := func(gpus []GPU, want string) {
 		t.Helper()
-		done, err := New().Reset(t.Context(), m, gpus)
-		if got := done; err != nil && !strings.Contains(err.Error(), want) || err == nil && got != want {
-			t.Errorf("done: %q, %v, want %q", done, err, want)
+		done, err := m.Reset(t.Context(), reset.NewRunner(), gpus)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("done: %q, %v, want an error with %q", done, err, want)
 		}
 	}
-	first, second := "sys/bus/pci/devices/0000:10:00.0/reset", "sys/bus/pci/devices/0001:20:00.0/reset"
-	n.file(first, "", 0o600)
-	reset(pair, "no reset for it")
-	n.file(second, "", 0o600)
-	reset(pair, "hostPID")
+	n.file("sys/bus/pci/devices/0000:10:00.0/reset", "", 0o600)
+	n.file("sys/bus/pci/devices/0001:20:00.0/reset", "", 0o600)
 	n.link("proc/self/ns/pid", "pid:[4026531836]")
-	reset([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: -1}}, "is not known")
-	reset([]GPU{{UUID: "GPU-a", PCIBusID: "nowhere"}}, "nowhere")
+	refused([]GPU{{UUID: "GPU-a", PCIBusID: "0000:10:00.0", Minor: -1}}, "GPU GPU-a, but its device nodes are not known")
 	n.link("proc/12/fd/4", "/dev/nvidia1")
-	reset(pair, "processes have /dev/nvidia0, /dev/nvidia1 open: 12")
-	reset(pair[:1], "PCI reset of 0000:10:00.0")
-	if err := os.Remove(n.path("proc/12/fd/4")); err != nil {
-		t.Fatal(err)
-	}
-	reset(pair, "PCI reset of 0000:10:00.0, 0001:20:00.0")
-	for _, file := range []string{first, second} {
-		if text, err := os.ReadFile(n.path(file)); string(text) != "1" || err != nil {
-			t.Errorf("%s is %q, %v", file, text, err)
-		}
+	refused(pair, "processes have /dev/nvidia0, /dev/nvidia1 open: 12")
+	if done, err := m.Reset(t.Context(), reset.NewRunner(), pair[:1]); err != nil || done != "PCI reset of 0000:10:00.0" {
+		t.Errorf("done: %q, %v", done, err)
 	}
 }
 
 // The method is what settings say.
 func TestMethods(t *testing.T) {
 	n := newNode(t)
-	if _, err := New().Reset(t.Context(), n.means(Settings{Method: Never}, ""), pair); !errors.Is(err, ErrNever) {
+	if _, err := n.means(Settings{Method: Never}, "").Reset(t.Context(), reset.NewRunner(), pair); !errors.Is(err, ErrNever) {
 		t.Errorf("never: %v", err)
 	}
-	if _, err := New().Reset(t.Context(), n.means(Settings{Method: Tool}, n.dir), pair); !errors.Is(err, os.ErrNotExist) {
+	if _, err := n.means(Settings{Method: Tool}, n.dir).Reset(t.Context(), reset.NewRunner(), pair); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a tool that is not there: %v", err)
 	}
 	for field, s := range map[string]Settings{"reset.method": {Method: "x"}, "reset.tool": {Tool: "a/b"}} {

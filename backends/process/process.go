@@ -1,6 +1,6 @@
 // Package process is what procfs says of the processes of this node: what they are
-// called, and which of them have a device node open. NVML tells of processes that
-// compute, but not of those that only have a GPU open, as monitors do.
+// called, and which of them have a device node open. Drivers tell of processes that
+// compute, but not of those that only have a device open, as monitors do.
 package process
 
 import (
