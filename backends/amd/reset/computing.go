@@ -1,0 +1,87 @@
+package reset
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// computing are the processes that KFD has something of on one of the GPUs, in
+// ascending order: <sysfs>/class/kfd/kfd/proc/<pid>/queues/<n>/gpuid for those that
+// compute, vram_<gpu id> with the bytes for those that hold memory
+// (drivers/gpu/drm/amd/amdkfd/kfd_process.c). KFD tells of processes of all PID
+// namespaces, by their numbers on the host. Without KFD there are none; a process that
+// ended meanwhile is none.
+func computing(sysfs string, ids []uint32) ([]int, error) {
+	dir := filepath.Join(sysfs, "class/kfd/kfd/proc")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list KFD's processes: %w", err)
+	}
+	var found []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		uses, err := uses(filepath.Join(dir, entry.Name()), ids)
+		if err != nil {
+			return nil, fmt.Errorf("KFD's process %d: %w", pid, err)
+		}
+		if uses {
+			found = append(found, pid)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// uses reports whether the process has memory or a queue on one of the GPUs.
+func uses(dir string, ids []uint32) (bool, error) {
+	for _, id := range ids {
+		bytes, err := number(filepath.Join(dir, fmt.Sprintf("vram_%d", id)))
+		if err != nil {
+			return false, err
+		}
+		if bytes > 0 {
+			return true, nil
+		}
+	}
+	queues, err := os.ReadDir(filepath.Join(dir, "queues"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	for _, queue := range queues {
+		id, err := number(filepath.Join(dir, "queues", queue.Name(), "gpuid"))
+		if err != nil {
+			return false, err
+		}
+		if slices.Contains(ids, uint32(id)) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// number is that of a file; 0 if it is not there (any more).
+func number(path string) (uint64, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return n, nil
+}

@@ -1,0 +1,127 @@
+package reset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/backends/reset"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Method says how GPUs are reset.
+type Method string
+
+// The methods.
+const (
+	// Auto is the driver where debugfs has its recovery, else PCI.
+	Auto Method = "auto"
+	// Driver is amdgpu's own recovery (amdgpu_gpu_recover in debugfs). It resets the
+	// whole XGMI hive, and ends all that runs on it.
+	Driver Method = "driver"
+	// PCI is the kernel's own reset of the PCI devices, one after the other.
+	PCI Method = "pci"
+	// Never resets nothing.
+	Never Method = "never"
+)
+
+// Settings say how GPUs are reset. The zero value is Auto.
+type Settings struct {
+	Method Method `json:"method"`
+}
+
+// Check adds what is wrong with the settings, which stand at a path.
+func (s Settings) Check(at string, errs *sdk.FieldErrors) {
+	switch s.Method {
+	case "", Auto, Driver, PCI, Never:
+	default:
+		errs.Add(at+".method", "%q is none of the methods: auto, driver, pci or never", s.Method)
+	}
+}
+
+// ErrNever says that settings forbid resets.
+var ErrNever = errors.New("resets are switched off: reset.method is never")
+
+// GPU is a physical GPU to reset.
+type GPU struct {
+	// ID is the GPU in words for the operator.
+	ID string
+	// PCIBusID is as sysfs writes it.
+	PCIBusID string
+	// Card is N of /dev/dri/cardN; -1 if there is none.
+	Card int
+	// Nodes are the nodes of the GPU and its partitions, without /dev/kfd, which all
+	// GPUs share: who computes has a render node open too.
+	Nodes []string
+	// KFDIDs are the numbers by which KFD knows the GPU and its partitions.
+	KFDIDs []uint32
+}
+
+// Reset resets GPUs, all those of one hive or a single one, and says in words what was
+// done. It refuses if a process uses one of them, as far as can be seen: KFD tells of
+// those that compute, procfs in the host's PID namespace of all. When ctx ends it is
+// abandoned at once, and no other reset of the runner begins before it is over. Errors
+// are sentences for the operator.
+func (s Settings) Reset(ctx context.Context, r *reset.Runner, host sdk.HostPaths, gpus []GPU) (done string, err error) {
+	method := cmp.Or(s.Method, Auto)
+	if method == Never {
+		return "", ErrNever
+	}
+	if len(gpus) == 0 {
+		return "", errors.New("there is no GPU to reset")
+	}
+	if err := free(ctx, host, gpus); err != nil {
+		return "", err
+	}
+	recovery, err := recoveryFile(host.Sysfs, gpus)
+	switch {
+	case method == PCI || method == Auto && errors.Is(err, os.ErrNotExist):
+		return r.Run(ctx, func(ctx context.Context) (string, error) { return reset.ByPCI(ctx, host, functions(gpus)...) })
+	case err != nil:
+		return "", err
+	}
+	return r.Run(ctx, func(context.Context) (string, error) { return recoverGPUs(recovery, names(gpus)) })
+}
+
+// free makes sure that nobody uses the GPUs, as far as can be seen.
+func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
+	var nodes []string
+	var ids []uint32
+	for _, g := range gpus {
+		nodes = append(nodes, g.Nodes...)
+		ids = append(ids, g.KFDIDs...)
+	}
+	pids, err := computing(host.Sysfs, ids)
+	if err != nil {
+		return fmt.Errorf("no reset of %s: who computes on it is not known: %w", names(gpus), err)
+	}
+	if len(pids) == 0 && process.SeesAll(host.Procfs) {
+		if pids, err = process.Opened(ctx, host.Procfs, nodes...); err != nil {
+			return fmt.Errorf("no reset of %s: who uses it is not known: %w", names(gpus), err)
+		}
+	}
+	if len(pids) > 0 {
+		return fmt.Errorf("%s is in use by %s: end them, then it can be reset", names(gpus), process.Names(host.Procfs, pids...))
+	}
+	return nil
+}
+
+func functions(gpus []GPU) []reset.Function {
+	all := make([]reset.Function, len(gpus))
+	for i, g := range gpus {
+		all[i] = reset.Function{Name: "GPU " + g.ID, PCIBusID: g.PCIBusID, Nodes: g.Nodes}
+	}
+	return all
+}
+
+func names(gpus []GPU) string {
+	all := make([]string, len(gpus))
+	for i, g := range gpus {
+		all[i] = g.ID
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,184 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/reset"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var hive = []GPU{
+	{ID: "a", PCIBusID: "0000:05:00.0", Card: 1, Nodes: []string{"/dev/dri/card1", "/dev/dri/renderD128"}, KFDIDs: []uint32{100}},
+	{ID: "b", PCIBusID: "0000:26:00.0", Card: 2, Nodes: []string{"/dev/dri/renderD129", "/dev/dri/renderD130"}, KFDIDs: []uint32{200, 201}},
+}
+
+const (
+	debugFirst  = "sys/kernel/debug/dri/1/amdgpu_gpu_recover"
+	debugSecond = "sys/kernel/debug/dri/0000:26:00.0/amdgpu_gpu_recover"
+)
+
+// node is a node of a test.
+type node struct {
+	t   *testing.T
+	dir string
+}
+
+func newNode(t *testing.T) *node { return &node{t: t, dir: t.TempDir()} }
+
+func (n *node) path(name string) string {
+	n.t.Helper()
+	path := filepath.Join(n.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	return path
+}
+
+func (n *node) file(name, text string) {
+	n.t.Helper()
+	if err := os.WriteFile(n.path(name), []byte(text), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) link(name, to string) {
+	n.t.Helper()
+	if err := os.Symlink(to, n.path(name)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// hostPID lets the node's processes be seen.
+func (n *node) hostPID() { n.link("proc/self/ns/pid", "pid:[4026531836]") }
+
+func (n *node) reset(ctx context.Context, m Method, r *reset.Runner) (string, error) {
+	host := sdk.HostPaths{Sysfs: n.path("sys"), Procfs: n.path("proc")}
+	return Settings{Method: m}.Reset(ctx, r, host, hive)
+}
+
+func (n *node) refused(m Method, want string) {
+	n.t.Helper()
+	done, err := n.reset(n.t.Context(), m, reset.NewRunner())
+	if err == nil || !strings.Contains(err.Error(), want) {
+		n.t.Errorf("done: %q, %v, want an error with %q", done, err, want)
+	}
+}
+
+// The driver resets a hive as a whole: only one of its files is read.
+func TestDriverOncePerHive(t *testing.T) {
+	n := newNode(t)
+	n.file(debugFirst, "0\n")
+	n.file(debugSecond, "-5\n")
+	done, err := n.reset(t.Context(), Auto, reset.NewRunner())
+	if err != nil || done != "the driver's reset of a, b" {
+		t.Errorf("done: %q, %v", done, err)
+	}
+	if err := os.Remove(n.path(debugFirst)); err != nil { // the other directory's name is by the device
+		t.Fatal(err)
+	}
+	n.refused(Driver, `the driver's reset of a, b failed with "-5"`)
+}
+
+// Without debugfs Auto is the PCI reset, of all GPUs, with all that it needs.
+func TestPCI(t *testing.T) {
+	n := newNode(t)
+	n.refused(Driver, "mount debugfs")
+	for _, g := range hive {
+		n.file("sys/bus/pci/devices/"+g.PCIBusID+"/reset", "")
+	}
+	n.refused(Auto, "hostPID")
+	n.hostPID()
+	done, err := n.reset(t.Context(), Auto, reset.NewRunner())
+	if err != nil || done != "PCI reset of 0000:05:00.0, 0000:26:00.0" {
+		t.Errorf("done: %q, %v", done, err)
+	}
+	n.file(debugFirst, "0\n")
+	if done, err := n.reset(t.Context(), PCI, reset.NewRunner()); err != nil || !strings.HasPrefix(done, "PCI") {
+		t.Errorf("done: %q, %v, want PCI", done, err)
+	}
+}
+
+// No GPU is reset that a process computes on, has memory of, or has open, and not
+// while that cannot be known.
+func TestInUse(t *testing.T) {
+	n := newNode(t)
+	n.file(debugFirst, "0\n")
+	n.file("sys/class/kfd/kfd/proc/41/queues/0/gpuid", "300\n")
+	n.file("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
+	n.file("sys/class/kfd/kfd/proc/41/vram_300", "4096\n")
+	if _, err := n.reset(t.Context(), Auto, reset.NewRunner()); err != nil {
+		t.Errorf("another GPU is in use: %v", err)
+	}
+	n.file("sys/class/kfd/kfd/proc/41/vram_201", "4096\n")
+	n.file("proc/41/comm", "python\n")
+	n.refused(Auto, "in use by python (41)")
+	n.file("sys/class/kfd/kfd/proc/41/vram_201", "0\n")
+	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "100\n")
+	n.refused(Auto, "in use by python (41)")
+	n.file("sys/class/kfd/kfd/proc/41/queues/1/gpuid", "\xff\n")
+	n.refused(Auto, "who computes on it is not known")
+	if err := os.RemoveAll(n.path("sys/class/kfd/kfd/proc/41")); err != nil {
+		t.Fatal(err)
+	}
+	n.hostPID()
+	n.link("proc/42/fd/5", "/dev/dri/renderD130")
+	n.refused(Auto, "in use by 42")
+}
+
+// A driver that hangs in a reset is abandoned, and none begins before it is over.
+func TestHangs(t *testing.T) {
+	n := newNode(t)
+	if err := unix.Mkfifo(n.path(debugFirst), 0o600); err != nil { // opening it waits for a writer
+		t.Fatal(err)
+	}
+	r := reset.NewRunner()
+	for _, want := range []string{"abandoned", "earlier reset"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := n.reset(ctx, Auto, r)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+			t.Errorf("a reset that hangs: %v, want %q", err, want)
+		}
+	}
+	// The driver's answer lets the abandoned one end; nobody reads the next file then.
+	writer, err := os.OpenFile(n.path(debugFirst), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.WriteString("0\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(writer.Close(), os.Remove(n.path(debugFirst))); err != nil {
+		t.Fatal(err)
+	}
+	n.file(debugFirst, "0\n")
+	if done, err := n.reset(t.Context(), Auto, r); err != nil || done != "the driver's reset of a, b" {
+		t.Errorf("when it has ended: %q, %v", done, err)
+	}
+}
+
+// Settings are checked, and never is never.
+func TestSettings(t *testing.T) {
+	n := newNode(t)
+	n.file(debugFirst, "0\n")
+	if _, err := n.reset(t.Context(), Never, reset.NewRunner()); !errors.Is(err, ErrNever) {
+		t.Errorf("never: %v", err)
+	}
+	var errs sdk.FieldErrors
+	Settings{}.Check("reset", &errs)
+	Settings{Method: "x"}.Check("reset", &errs)
+	if len(errs) != 1 || errs[0].Field != "reset.method" {
+		t.Errorf("errors: %v", errs)
+	}
+}
