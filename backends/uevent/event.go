@@ -1,0 +1,65 @@
+package uevent
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+)
+
+// Action is what happened to a device.
+type Action string
+
+// The actions that Linux has (enum kobject_action in include/linux/kobject.h); a
+// later kernel may have more.
+const (
+	Add     Action = "add"
+	Remove  Action = "remove"
+	Change  Action = "change"
+	Move    Action = "move"
+	Online  Action = "online"
+	Offline Action = "offline"
+	// Bind and Unbind are of devices that a driver took or left; since Linux 4.14.
+	Bind   Action = "bind"
+	Unbind Action = "unbind"
+	// Missed is not the kernel's: events were dropped, look for yourself. Such an
+	// event says nothing else.
+	Missed Action = "missed"
+)
+
+// Event is one message of the kernel.
+type Event struct {
+	Action Action
+	// DevPath is the device's directory in sysfs, without its root:
+	// "/devices/pci0000:00/0000:00:01.0", "/module/nvidia".
+	DevPath string
+	// Subsystem is "pci", "drm", "module" …
+	Subsystem string
+	// Properties are all that the kernel says, those above included: "PCI_ID",
+	// "DRIVER" … They are the device's own.
+	Properties map[string]string
+}
+
+// maxMessage bounds a message. The kernel's have 2 KiB of properties at most
+// (UEVENT_BUFFER_SIZE in include/linux/kobject.h), after a path.
+const maxMessage = 8 << 10
+
+var errNoUevent = errors.New("the message is no uevent: it begins with no action@/devpath")
+
+// Parse reads a message as the kernel writes it: "action@/devpath", and then
+// properties as KEY=value, all with a zero byte behind them. Properties that are
+// no such are left out; of two with one name the last counts.
+func Parse(message []byte) (Event, error) {
+	header, rest, _ := bytes.Cut(message, []byte{0})
+	action, path, ok := strings.Cut(string(header), "@")
+	if !ok || action == "" || !strings.HasPrefix(path, "/") {
+		return Event{}, errNoUevent
+	}
+	event := Event{Action: Action(action), DevPath: path, Properties: map[string]string{}}
+	for word := range bytes.SplitSeq(rest, []byte{0}) {
+		if name, value, ok := strings.Cut(string(word), "="); ok && name != "" {
+			event.Properties[name] = value
+		}
+	}
+	event.Subsystem = event.Properties["SUBSYSTEM"]
+	return event, nil
+}

@@ -1,0 +1,89 @@
+package uevent_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"testing/synctest"
+
+	"github.com/accelmux/accelmux/backends/uevent"
+	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
+)
+
+func listen(t *testing.T, k *ueventtest.Kernel, want func(uevent.Event) bool) *uevent.Listener {
+	t.Helper()
+	l, err := k.Listen(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// Events that are wanted come in their order; others do not, and neither does what
+// is no uevent.
+func TestOnlyWantedEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k ueventtest.Kernel
+		l := listen(t, &k, func(e uevent.Event) bool { return e.Subsystem == "pci" })
+		k.Tell(uevent.Add, "/devices/a", "pci", map[string]string{"PCI_ID": "1002:74A1"})
+		k.Tell(uevent.Add, "/devices/b", "net", nil)
+		k.Tell(uevent.Add, "no path", "pci", nil)
+		k.Miss()
+		k.Tell(uevent.Unbind, "/devices/c", "pci", nil)
+		synctest.Wait()
+		for _, want := range []string{"add /devices/a 1002:74A1", "missed  ", "unbind /devices/c "} {
+			e := <-l.Events()
+			if got := fmt.Sprint(e.Action, " ", e.DevPath, " ", e.Properties["PCI_ID"]); got != want {
+				t.Errorf("%q came, want %q", got, want)
+			}
+		}
+		select {
+		case e := <-l.Events():
+			t.Errorf("%+v came, too", e)
+		default:
+		}
+	})
+}
+
+// Close ends a listener whose reader has stopped reading, and one that waits; the
+// bubble would not end with a goroutine left.
+func TestCloseEndsAtOnce(t *testing.T) {
+	for name, events := range map[string]int{"waiting": 0, "full": 1000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var k ueventtest.Kernel
+				l := listen(t, &k, func(uevent.Event) bool { return true })
+				for range events {
+					k.Tell(uevent.Change, "/devices/a", "pci", nil)
+				}
+				synctest.Wait()
+				l.Close()
+				l.Close()
+				n := 0
+				for range l.Events() {
+					n++
+				}
+				if err := l.Err(); err != nil || n > 100 {
+					t.Errorf("after it came %d events, and the error is %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+// When nothing can be received any more, the events end, and it is said why.
+func TestBrokenSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var k ueventtest.Kernel
+		l := listen(t, &k, func(uevent.Event) bool { return true })
+		k.Break(io.ErrUnexpectedEOF)
+		if e, ok := <-l.Events(); ok {
+			t.Errorf("%+v came", e)
+		}
+		if !errors.Is(l.Err(), io.ErrUnexpectedEOF) {
+			t.Errorf("the reason is %v", l.Err())
+		}
+	})
+}

@@ -1,0 +1,27 @@
+package uevent
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func anything(Event) bool { return true }
+
+// receive is the next event.
+func receive(t *testing.T, l *Listener) Event {
+	t.Helper()
+	select {
+	case e, ok := <-l.Events():
+		if !ok {
+			t.Fatalf("the events ended: %v", l.Err())
+		}
+		return e
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event came")
+	}
+	return Event{}
+}
