@@ -35,8 +35,8 @@
 //     control, also for C code that writes to it without asking.
 //   - Standard error is the log. [Logger], slog's default logger and the log
 //     package write there; the first two keep their levels in the core.
-//   - The end: SIGTERM, a shutdown asked for by the core, or the death of the
-//     parent cancel the loop's context, and the process ends within 1.5 s.
+//   - The end: SIGTERM, SIGINT, or the death of the parent cancel the loop's
+//     context, and the process ends within 1.5 s.
 //   - Panics. One in a call is answered as Internal and logged with its stack;
 //     the process goes on. One in the loop is logged with its stack and ends
 //     the process with exit code 2, since nobody knows what state it left.

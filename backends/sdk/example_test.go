@@ -67,7 +67,7 @@ func TestExampleIsShort(t *testing.T) {
 		t.Errorf("the backend has %d lines, want fewer than 60", n)
 	}
 	// Started by hand, it says what it is.
-	t.Setenv(backendplugin.Handshake.MagicCookieKey, "")
+	t.Setenv(backendplugin.CookieKey, "")
 	if code := serve(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}

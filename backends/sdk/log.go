@@ -7,18 +7,14 @@ import (
 	"strings"
 )
 
-// timestamp is the layout that go-plugin's client expects of hclog lines.
+// timestamp is hclog's layout.
 const timestamp = "2006-01-02T15:04:05.000000Z07:00"
-
-// stderr is file descriptor 2. go-plugin replaces os.Stderr by a pipe that the
-// core may ignore, so the file of the start is kept.
-var stderr = os.Stderr
 
 // Logger writes to the core's log and keeps levels and keys there. Levels below
 // slog.LevelDebug arrive as trace. Use the keys "device" and "resource" for
 // what they name; the core adds "backend". In a process that runs [Serve],
 // slog.Default is such a logger, too.
-func Logger() *slog.Logger { return newLogger(stderr) }
+func Logger() *slog.Logger { return newLogger(os.Stderr) }
 
 // newLogger writes JSON lines in the form of github.com/hashicorp/go-hclog.
 func newLogger(w io.Writer) *slog.Logger {

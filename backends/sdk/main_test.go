@@ -97,7 +97,7 @@ func manyDevices(n int) []*Device {
 func parent() int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), modeVar+"=devices=1",
-		backendplugin.Handshake.MagicCookieKey+"="+backendplugin.Handshake.MagicCookieValue,
+		backendplugin.CookieKey+"="+backendplugin.CookieValue,
 		"PLUGIN_PROTOCOL_VERSIONS=1")
 	alive := os.NewFile(3, "alive")
 	cmd.ExtraFiles = []*os.File{alive}

@@ -2,22 +2,23 @@ package sdk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -44,32 +45,25 @@ const (
 //
 // The code is 0 after a wanted end, 1 if the process was started by hand or
 // could not start, 2 after a panic in the loop. Serve takes over the process:
-// its standard output, the default logger and SIGTERM. Call it once.
+// its standard output, the default logger, SIGTERM and SIGINT. Call it once.
 func Serve(b Backend) int {
-	if os.Getenv(backendplugin.Handshake.MagicCookieKey) != backendplugin.Handshake.MagicCookieValue {
+	if os.Getenv(backendplugin.CookieKey) != backendplugin.CookieValue {
 		startedByHand(os.Stderr, filepath.Base(os.Args[0]), b.Describe())
 		return exitFailed
 	}
 	parent := os.Getppid()
-	term := make(chan os.Signal, 1)
-	signal.Notify(term, syscall.SIGTERM)
-	defer signal.Stop(term)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(stop)
 
 	log := Logger()
 	slog.SetDefault(log)
-	std, err := captureStdout()
+	p, err := newProcess(b, log)
 	if err != nil {
 		log.Error("the backend cannot start", "error", err)
 		return exitFailed
 	}
-	defer runtime.KeepAlive(std)
-	server, err := NewServer(b, log)
-	if err != nil {
-		log.Error("the backend cannot start", "error", err)
-		return exitFailed
-	}
-	p := &process{server: server, std: std, log: log}
-	return p.serve(term, orphaned(parent, parentPoll, server.ctx.Done()))
+	return p.serve(stop, orphaned(parent, parentPoll, p.server.ctx.Done()))
 }
 
 // startedByHand tells a person what this program is.
@@ -90,35 +84,62 @@ configuration:
 // process is a running backend.
 type process struct {
 	server *Server
-	std    *stdio
+	at     *endpoint
+	grpc   *grpc.Server
 	log    *slog.Logger
+}
 
-	mu   sync.Mutex
-	grpc *grpc.Server // nil until go-plugin asked for it
+// newProcess makes everything that the core needs, and tells it.
+func newProcess(b Backend, log *slog.Logger) (_ *process, err error) {
+	stdout, err := takeStdout()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stdout.Close()) }()
+	server, err := NewServer(b, log)
+	if err != nil {
+		return nil, err
+	}
+	at, err := listen(server.ctx, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := stdout.WriteString(at.line); err != nil {
+		return nil, fmt.Errorf("tell the core where the socket is: %w", errors.Join(err, at.listener.Close()))
+	}
+	return &process{server: server, at: at, grpc: newGRPC(server, at), log: log}, nil
+}
+
+// newGRPC makes the server with the contract's limits.
+func newGRPC(server *Server, at *endpoint) *grpc.Server {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(backendplugin.MaxMessageSize),
+		grpc.MaxSendMsgSize(backendplugin.MaxMessageSize),
+		// A core that pings often to find a dead backend is no abuse.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	}
+	if at.tls != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(at.tls)))
+	}
+	g := grpc.NewServer(options...)
+	backendv1.RegisterBackendServiceServer(g, server)
+	alive := health.NewServer()
+	alive.SetServingStatus(backendplugin.HealthService, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(g, alive)
+	return g
 }
 
 // serve runs until one of the reasons to end, and ends everything.
-func (p *process) serve(term <-chan os.Signal, orphan <-chan struct{}) int {
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		plugin.Serve(&plugin.ServeConfig{
-			HandshakeConfig:  backendplugin.Handshake,
-			VersionedPlugins: backendplugin.Versions(p.server),
-			GRPCServer:       p.newGRPC,
-			Logger: hclog.New(&hclog.LoggerOptions{
-				Name: "go-plugin", Level: hclog.Warn, Output: stderr, JSONFormat: true,
-			}),
-		})
-	}()
+func (p *process) serve(stop <-chan os.Signal, orphan <-chan struct{}) int {
+	served := make(chan error, 1)
+	go func() { served <- p.grpc.Serve(p.at.listener) }()
 	code := exitAsked
 	select {
-	case <-served: // the core asked for a shutdown, or there is no listener
-		if p.stopGRPC() == nil {
-			code = exitFailed
-		}
-	case <-term:
-		p.log.Info("asked to end by SIGTERM")
+	case err := <-served:
+		p.log.Error("the backend ends, its socket is gone", "error", err)
+		code = exitFailed
+	case got := <-stop:
+		p.log.Info("asked to end", "signal", got.String())
 	case <-orphan:
 		p.log.Warn("the agent is gone; the backend ends")
 	case <-p.server.dead:
@@ -129,46 +150,22 @@ func (p *process) serve(term <-chan os.Signal, orphan <-chan struct{}) int {
 	if err := p.server.Close(ctx); err != nil {
 		p.log.Warn("the backend ends without its loop", "error", err)
 	}
-	p.stopGRPC()
-	select {
-	case <-served: // the socket is removed
-	case <-time.After(serverGrace):
-	}
+	p.end()
 	return code
 }
 
-// stopGRPC stops the server, which closes and removes the socket, and returns
-// it; nil if there was none yet.
-func (p *process) stopGRPC() *grpc.Server {
-	p.mu.Lock()
-	g := p.grpc
-	p.mu.Unlock()
-	if g != nil {
-		g.Stop()
+// end stops the server, which closes and removes the socket. A call that does not
+// return keeps it no longer than serverGrace.
+func (p *process) end() {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		p.grpc.Stop()
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(serverGrace):
 	}
-	return g
-}
-
-// newGRPC makes go-plugin's server with the contract's limits.
-func (p *process) newGRPC(opts []grpc.ServerOption) *grpc.Server {
-	opts = append(opts,
-		grpc.MaxRecvMsgSize(backendplugin.MaxMessageSize),
-		grpc.MaxSendMsgSize(backendplugin.MaxMessageSize),
-		// A core that pings often to find a dead backend is no abuse.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			p.std.giveBack()
-			return next(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			p.std.giveBack()
-			return next(srv, stream)
-		}),
-	)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.grpc = grpc.NewServer(opts...)
-	return p.grpc
 }
 
 // orphaned is closed when the parent is another one than at the start: the

@@ -4,6 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"io"
 	"os"
@@ -19,12 +23,14 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
 // patience bounds what a test waits for; nothing takes so long by itself.
@@ -45,30 +51,29 @@ func socketDir(t *testing.T) string {
 }
 
 // connect starts this test binary as a backend, the way the core does.
-func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin.Client, *logBuffer) {
+func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin.Client, *exec.Cmd, *logBuffer) {
 	t.Helper()
 	logs := &logBuffer{}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{modeVar + "=" + mode, noDelay}
+	cmd.Env = []string{modeVar + "=" + mode, noDelay, backendplugin.SocketDirKey + "=" + socketDir(t)}
 	c := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  backendplugin.Handshake,
-		VersionedPlugins: backendplugin.Versions(nil),
+		HandshakeConfig:  goplugin.Handshake,
+		VersionedPlugins: goplugin.Versions(nil),
 		Cmd:              cmd,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: socketDir(t)},
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize)),
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: logs, Level: hclog.Trace}),
 	})
-	t.Cleanup(c.Kill)
+	t.Cleanup(func() { end(c, cmd) })
 	proto, err := c.Client()
 	if err != nil {
 		t.Fatalf("connect: %v\n%s", err, logs)
 	}
-	raw, err := proto.Dispense(backendplugin.Name)
+	raw, err := proto.Dispense(goplugin.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +81,14 @@ func connect(t *testing.T, mode string) (backendv1.BackendServiceClient, *plugin
 	if !ok {
 		t.Fatalf("dispensed %T", raw)
 	}
-	return client, c, logs
+	return client, c, cmd, logs
+}
+
+// end ends a backend as the core does. go-plugin alone would ask it for two seconds
+// by a call that the contract does not have.
+func end(c *plugin.Client, cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	c.Kill()
 }
 
 // logBuffer collects what the core would log.
@@ -118,7 +130,7 @@ func firstInventory(t *testing.T, ctx context.Context, c backendv1.BackendServic
 func TestServeLargeInventory(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, _, _ := connect(t, "devices=8000")
+	client, _, _, _ := connect(t, "devices=8000")
 	inv, err := firstInventory(t, ctx, client)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +144,7 @@ func TestServeLargeInventory(t *testing.T) {
 func TestServeLargeSettings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, _, _ := connect(t, "devices=1")
+	client, _, _, _ := connect(t, "devices=1")
 	res, err := client.Configure(ctx, &backendv1.ConfigureRequest{
 		SettingsJson: []byte(`{` + strings.Repeat(" ", 5<<20) + `}`),
 	})
@@ -146,11 +158,11 @@ func TestServeLargeSettings(t *testing.T) {
 func TestServeNoisyBackend(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, c, logs := connect(t, "noisy")
+	client, c, cmd, logs := connect(t, "noisy")
 	if _, err := firstInventory(t, ctx, client); err != nil {
 		t.Fatalf("%v\n%s", err, logs)
 	}
-	c.Kill()
+	end(c, cmd)
 	for _, want := range []string{"[WARN]", "a warning: device=d0", "plain line"} {
 		if !strings.Contains(logs.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, logs)
@@ -165,7 +177,7 @@ func TestServeNoisyBackend(t *testing.T) {
 func TestServePanic(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, c, logs := connect(t, "panic")
+	client, c, _, logs := connect(t, "panic")
 	if _, err := firstInventory(t, ctx, client); err == nil {
 		t.Fatal("Watch gave an inventory")
 	}
@@ -181,7 +193,7 @@ func TestServePanic(t *testing.T) {
 func TestServeLoopError(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, _, _ := connect(t, "error")
+	client, _, _, _ := connect(t, "error")
 	for range 2 {
 		_, err := firstInventory(t, ctx, client)
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no hardware here") {
@@ -234,12 +246,7 @@ func TestServeNoisyBackendUnread(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd, handshake, stdout := start(t, "noisy", socketDir(t))
-	conn, err := grpc.NewClient("unix://"+handshake[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := firstInventory(t, ctx, backendv1.NewBackendServiceClient(conn)); err != nil {
+	if _, err := firstInventory(t, ctx, dialAs(t, handshake, insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -253,13 +260,11 @@ func TestServeNoisyBackendUnread(t *testing.T) {
 // start runs a backend without go-plugin's client and returns it after its
 // handshake, whose fields are the second result; the third is the rest of its
 // standard output.
-func start(t *testing.T, mode, dir string) (*exec.Cmd, []string, io.Reader) {
+func start(t *testing.T, mode, dir string, env ...string) (*exec.Cmd, []string, io.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{
-		modeVar + "=" + mode, noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + dir,
-		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
-	}
+	cmd.Env = append(env, modeVar+"="+mode, noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", backendplugin.SocketDirKey+"="+dir,
+		backendplugin.CookieKey+"="+backendplugin.CookieValue)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -304,22 +309,82 @@ func TestServeSIGTERM(t *testing.T) {
 func TestServeShutdownStubborn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, c, logs := connect(t, "stubborn")
-	if _, err := firstInventory(t, ctx, client); err != nil {
+	cmd, handshake, _ := start(t, "stubborn", socketDir(t))
+	if _, err := firstInventory(t, ctx, dialAs(t, handshake, insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	c.Kill()
-	if d := time.Since(began); d > 1900*time.Millisecond {
-		t.Errorf("Kill took %s: the process did not end by itself\n%s", d, logs)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("ended with %v, want exit code 0", err)
+	}
+	if d := time.Since(began); d > 1900*time.Millisecond {
+		t.Errorf("took %s; the core kills after 2 s", d)
+	}
+}
+
+// A client without the core's certificate, or without TLS, gets no answer.
+func TestServeStranger(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	core, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := selfSigned()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: core.Certificate[0]})
+	_, handshake, _ := start(t, "devices=1", socketDir(t), backendplugin.ClientCertKey+"="+string(known))
+	der, err := base64.RawStdEncoding.DecodeString(handshake[5])
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(backend)
+	with := func(own tls.Certificate) credentials.TransportCredentials {
+		return credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{own}, RootCAs: trusted, ServerName: "localhost", MinVersion: tls.VersionTLS13,
+		})
+	}
+	for name, client := range map[string]struct {
+		credentials.TransportCredentials
+		welcome bool
+	}{
+		"the core":            {with(core), true},
+		"another certificate": {with(stranger), false},
+		"no TLS":              {insecure.NewCredentials(), false},
+	} {
+		_, err := dialAs(t, handshake, client.TransportCredentials).Describe(ctx, &backendv1.DescribeRequest{})
+		if client.welcome != (err == nil) {
+			t.Errorf("%s: Describe answered %v", name, err)
+		}
+	}
+}
+
+// dialAs connects to a backend that start has started.
+func dialAs(t *testing.T, handshake []string, creds credentials.TransportCredentials) backendv1.BackendServiceClient {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+handshake[3], grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return backendv1.NewBackendServiceClient(conn)
 }
 
 func TestServeBadDescription(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{
 		modeVar + "=nameless", noDelay,
-		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
+		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
 	}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -331,8 +396,8 @@ func TestServeBadDescription(t *testing.T) {
 func TestServeNoSocketDir(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = []string{
-		modeVar + "=devices=1", noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=/nonexistent",
-		backendplugin.Handshake.MagicCookieKey + "=" + backendplugin.Handshake.MagicCookieValue,
+		modeVar + "=devices=1", noDelay, "PLUGIN_PROTOCOL_VERSIONS=1", backendplugin.SocketDirKey + "=/nonexistent",
+		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
 	}
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -349,7 +414,7 @@ func TestServeParentDeath(t *testing.T) {
 	}
 	defer func() { _ = alive.Close() }()
 	parent := exec.Command(os.Args[0])
-	parent.Env = []string{modeVar + "=parent", noDelay, "PLUGIN_UNIX_SOCKET_DIR=" + socketDir(t)}
+	parent.Env = []string{modeVar + "=parent", noDelay, backendplugin.SocketDirKey + "=" + socketDir(t)}
 	parent.ExtraFiles = []*os.File{theirs}
 	stdin, err := parent.StdinPipe()
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
 // The test binary runs itself as a backend if roleEnv is set; it says how the
@@ -75,12 +76,12 @@ func serveRole(role string) {
 	case "grandchild-escaped":
 		children = append(children, startSleeper(true))
 	}
-	versions := backendplugin.Versions(&backend{role: role, children: children, commands: make(chan string, 8)})
+	versions := goplugin.Versions(&backend{role: role, children: children, commands: make(chan string, 8)})
 	if role == "protocol" {
 		versions = map[int]plugin.PluginSet{7: versions[1]}
 	}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: backendplugin.Handshake, VersionedPlugins: versions,
+		HandshakeConfig: goplugin.Handshake, VersionedPlugins: versions,
 		Logger: hclog.NewNullLogger(),
 		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(o, grpc.MaxSendMsgSize(64<<20))...)

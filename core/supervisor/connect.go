@@ -21,6 +21,7 @@ import (
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
 // connect starts the program and connects to it.
@@ -91,8 +92,8 @@ func (i *instance) adopt(p *process) {
 func (i *instance) clientConfig(program *program, started chan<- *process) *plugin.ClientConfig {
 	log := newLogPipe(i.log, i.timing.LogLines, i.timing.LogBurst)
 	return &plugin.ClientConfig{
-		HandshakeConfig:  backendplugin.Handshake,
-		VersionedPlugins: backendplugin.Versions(nil),
+		HandshakeConfig:  goplugin.Handshake,
+		VersionedPlugins: goplugin.Versions(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
@@ -140,7 +141,7 @@ func dispense(client *plugin.Client) (backendv1.BackendServiceClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := protocol.Dispense(backendplugin.Name)
+	raw, err := protocol.Dispense(goplugin.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/hashicorp/go-plugin"
-
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // message is what the stream delivered, or how it ended.
@@ -186,8 +185,8 @@ func (w *watcher) overdue() error {
 	return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.words())
 }
 
-// checkHealth asks go-plugin's health service, with a deadline, which
-// go-plugin's own Ping does not have.
+// checkHealth asks the health service, with a deadline, which go-plugin's own
+// Ping does not have.
 func (i *instance) checkHealth(ctx context.Context) error {
 	i.mu.Lock()
 	conn := i.conn
@@ -197,7 +196,7 @@ func (i *instance) checkHealth(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, i.timing.Health)
 	defer cancel()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: backendplugin.HealthService})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,35 @@
+// Package backendplugin is what core and backends must agree on beyond the
+// messages: the handshake and the limits. It is the one place, next to the
+// generated code, that both import.
+package backendplugin
+
+import "time"
+
+const (
+	// ProtocolVersion is the version of the contract in
+	// proto/accelmux/backend/v1, negotiated in the handshake.
+	ProtocolVersion = 1
+	// MaxMessageSize bounds every message in both directions, in bytes.
+	MaxMessageSize = 16 << 20
+	// FirstInventory is how long a backend may take for its first inventory.
+	FirstInventory = 10 * time.Second
+	// DefaultHeartbeat holds where WatchRequest names no interval.
+	DefaultHeartbeat = 10 * time.Second
+)
+
+// The environment variables and words of the handshake, as backend.proto
+// describes it.
+const (
+	// CookieKey and CookieValue tell a backend that the core started it. They are
+	// no secret and no security measure.
+	CookieKey   = "ACCELMUX_BACKEND"
+	CookieValue = "8b3f0d2c-accelmux-backend"
+	// SocketDirKey is the directory for the backend's socket.
+	SocketDirKey = "PLUGIN_UNIX_SOCKET_DIR"
+	// ClientCertKey is the core's certificate, PEM.
+	ClientCertKey = "PLUGIN_CLIENT_CERT"
+	// CoreVersion is the version of the handshake itself, which is go-plugin's.
+	CoreVersion = 1
+	// HealthService is what is SERVING in grpc.health.v1.Health.
+	HealthService = "plugin"
+)
