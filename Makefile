@@ -81,6 +81,10 @@ packages: build ## A deb and an rpm, into dist/
 test-gpu: ## What we read from a real NVIDIA GPU against nvidia-smi; only reads
 	@CGO_ENABLED=1 $(GO) run -ldflags='$(LAZY)' ./test/gpu $(ARGS)
 
+.PHONY: test-gpu-binary
+test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine without Go
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LAZY)' -o $(BIN)/accelmux-test-gpu ./test/gpu
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)

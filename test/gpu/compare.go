@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,17 +14,14 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// What moves between two readings may differ by so much.
-const (
-	degrees   = 10
-	watts     = 50
-	mebibytes = 1024
-)
-
-// comparison collects what differs.
+// comparison collects what differs, and what could not be compared.
 type comparison struct {
+	gpus        int
 	compared    int
 	differences []error
+	// told are lines about what was seen, left out ones about what was not
+	// compared, each once.
+	told, leftOut []string
 }
 
 func (c *comparison) differ(gpu, field string, ours, theirs any) {
@@ -35,17 +34,66 @@ func (c *comparison) equal(gpu, field, ours, theirs string) {
 	}
 }
 
+// leave says what is not compared, and why.
+func (c *comparison) leave(what string, why any) {
+	if line := fmt.Sprintf("%s: %v", what, why); !slices.Contains(c.leftOut, line) {
+		c.leftOut = append(c.leftOut, line)
+	}
+}
+
+func (c *comparison) tell(format string, args ...any) {
+	c.told = append(c.told, fmt.Sprintf(format, args...))
+}
+
+func (c *comparison) add(other *comparison) {
+	c.compared += other.compared
+	c.differences = append(c.differences, other.differences...)
+	c.told = append(c.told, other.told...)
+	for _, line := range other.leftOut {
+		if !slices.Contains(c.leftOut, line) {
+			c.leftOut = append(c.leftOut, line)
+		}
+	}
+}
+
+func (c *comparison) lines() []string {
+	lines := slices.Clone(c.told)
+	for _, line := range c.leftOut {
+		lines = append(lines, "NOT COMPARED: "+line)
+	}
+	return lines
+}
+
+// always are the fields that every nvidia-smi has: if one is not there, it was
+// renamed, and this program must learn its name.
+var always = []string{"uuid", "pci/pci_bus_id", "product_name", "minor_number", "serial", "fb_memory_usage/total"}
+
+// theirs is what nvidia-smi says at the first of the paths that there is; ok is
+// false where there is nothing to compare with.
+func (c *comparison) theirs(gpu element, paths ...string) (text string, ok bool) {
+	text, err := gpu.said(paths...)
+	if err == nil {
+		return text, true
+	}
+	if slices.Contains(always, paths[0]) {
+		uuid, _ := gpu.at("uuid")
+		c.differences = append(c.differences, fmt.Errorf("%s: %w", uuid, err))
+	} else {
+		c.leave(paths[0], err)
+	}
+	return "", false
+}
+
 // field compares with nvidia-smi's field at the first of the paths that there is.
 func (c *comparison) field(gpu element, ours string, translate func(string) string, paths ...string) {
-	theirs, err := gpu.said(paths...)
-	uuid, _ := gpu.at("uuid")
-	if err != nil {
-		c.differences = append(c.differences, fmt.Errorf("%s: %w", uuid, err))
+	theirs, ok := c.theirs(gpu, paths...)
+	if !ok {
 		return
 	}
 	if theirs != "" && translate != nil {
 		theirs = translate(theirs)
 	}
+	uuid, _ := gpu.at("uuid")
 	c.equal(uuid, paths[0], ours, theirs)
 }
 
@@ -73,7 +121,8 @@ func (c *comparison) gpu(g driver.GPU, smi element) {
 	c.field(smi, g.Serial, nil, "serial")
 	c.field(smi, optional(g.Minor >= 0, g.Minor), nil, "minor_number")
 	c.field(smi, optional(g.MemoryBytes > 0, g.MemoryBytes>>20), whole, "fb_memory_usage/total")
-	c.field(smi, optional(g.PowerLimitWatts > 0, g.PowerLimitWatts), whole, "gpu_power_readings/requested_power_limit", "power_readings/power_limit")
+	c.field(smi, optional(g.PowerLimitWatts > 0, g.PowerLimitWatts), whole, "gpu_power_readings/requested_power_limit",
+		"gpu_power_readings/current_power_limit", "power_readings/power_limit")
 	state, clique, cluster := "", "", ""
 	if f := g.Fabric; f != nil {
 		state, clique, cluster = f.State, fmt.Sprint(f.Clique), f.ClusterUUID
@@ -97,38 +146,62 @@ func (c *comparison) condition(k driver.Condition, smi element) {
 	c.field(smi, yes(k.RemapPending), nil, "remapped_rows/remapped_row_pending")
 	c.field(smi, yes(k.RemapFailed), nil, "remapped_rows/remapped_row_failure")
 	c.field(smi, yes(k.RetiredPending), nil, "retired_pages/pending_retirement")
-	const volatile = "ecc_errors/volatile/"
-	counts := []string{"sram_uncorrectable_parity", "sram_uncorrectable_secded", "dram_uncorrectable"}
-	if _, old := smi.at(volatile + "sram_uncorrectable"); old {
-		counts = []string{"sram_uncorrectable", "dram_uncorrectable"}
-	}
-	sum, counted := 0.0, false
-	for _, name := range counts {
-		text, err := smi.said(volatile + name)
-		if err != nil {
-			c.differences = append(c.differences, err)
+	if theirs, ok := c.ecc(smi, "volatile", "uncorrected"); ok {
+		ours := ""
+		if k.ECCUncorrected != nil {
+			ours = fmt.Sprint(*k.ECCUncorrected)
 		}
-		if n, err := number(text); err == nil {
-			sum, counted = sum+n, true
+		uuid, _ := smi.at("uuid")
+		c.equal(uuid, "ecc_errors/volatile, uncorrected", ours, theirs)
+	}
+}
+
+// eccNames are the counters of nvidia-smi that add up to one of NVML's: of GPUs
+// from Turing on, with those of drivers that did not tell parity from SECDED, and of
+// GPUs before it. The first set of which there is one counts.
+var eccNames = map[string][][]string{
+	"corrected": {{"sram_correctable", "dram_correctable"}, {"single_bit/total"}},
+	"uncorrected": {
+		{"sram_uncorrectable_parity", "sram_uncorrectable_secded", "sram_uncorrectable", "dram_uncorrectable"},
+		{"double_bit/total"},
+	},
+}
+
+// ecc is how many memory errors nvidia-smi counts, empty if it counts none on this
+// GPU; ok is false where there is nothing to compare with.
+func (c *comparison) ecc(smi element, since, kind string) (sum string, ok bool) {
+	for _, names := range eccNames[kind] {
+		total, known, counted := 0.0, 0, false
+		for _, name := range names {
+			text, err := smi.said("ecc_errors/" + since + "/" + name)
+			if err != nil {
+				continue
+			}
+			known++
+			if n, err := number(text); err == nil {
+				total, counted = total+n, true
+			}
+		}
+		if known > 1 || known == len(names) {
+			return optional(counted, uint64(total)), true
 		}
 	}
-	ours := ""
-	if k.ECCUncorrected != nil {
-		ours = fmt.Sprint(*k.ECCUncorrected)
-	}
-	uuid, _ := smi.at("uuid")
-	c.equal(uuid, "ecc_errors/volatile, uncorrectable", ours, optional(counted, uint64(sum)))
+	c.leave("ecc_errors/"+since+", "+kind, errUnknownField)
+	return "", false
 }
 
 func (c *comparison) mig(g driver.GPU, smi element) {
-	mode := ""
+	mode, pending := "", ""
 	if g.MIGCapable {
-		mode = map[bool]string{true: "Enabled", false: "Disabled"}[g.MIGEnabled]
+		words := map[bool]string{true: "Enabled", false: "Disabled"}
+		mode, pending = words[g.MIGEnabled], words[g.MIGPending]
 	}
 	c.field(smi, mode, nil, "mig_mode/current_mig")
+	c.field(smi, pending, nil, "mig_mode/pending_mig")
 	devices, ok := smi.find("mig_devices")
 	if !ok {
-		c.differ(g.UUID, "mig_devices", "something", "nothing")
+		c.leave("mig_devices", errUnknownField)
+		return
 	}
 	var ours, theirs []string
 	for _, i := range g.Instances {
@@ -137,50 +210,86 @@ func (c *comparison) mig(g driver.GPU, smi element) {
 	for _, device := range devices.Children {
 		gi, err := device.said("gpu_instance_id")
 		ci, err2 := device.said("compute_instance_id")
-		if err != nil || err2 != nil {
-			c.differ(g.UUID, "mig_devices", err, err2)
+		if err := errors.Join(err, err2); err != nil {
+			c.leave("mig_devices", err)
+			return
 		}
 		theirs = append(theirs, gi+"/"+ci)
 	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
 	c.equal(g.UUID, "mig_devices", strings.Join(ours, " "), strings.Join(theirs, " "))
 }
 
-// telemetry compares what moves, within bounds.
-func (c *comparison) telemetry(ours []driver.Telemetry, theirs report) {
-	for _, t := range ours {
-		for _, smi := range theirs.gpus {
-			if uuid, _ := smi.at("uuid"); uuid != t.GPU {
-				continue
-			}
-			if t.Err != nil {
-				c.differ(t.GPU, "telemetry", t.Err, "something")
-			}
-			c.near(t, smi, "temperature_celsius", 1, degrees, "temperature/gpu_temp")
-			c.near(t, smi, "power_watts", 1, watts, "gpu_power_readings/instant_power_draw", "gpu_power_readings/power_draw", "power_readings/power_draw")
-			c.near(t, smi, "memory_used_bytes", 1<<20, mebibytes, "fb_memory_usage/used")
+// queried compares what is not in nvidia-smi's long answer.
+func (c *comparison) queried(ctx context.Context, ours driver.Snapshot, smi tool) {
+	const field = "compute_cap"
+	if values, err := smi.query(ctx, field); err != nil {
+		c.leave(field, err)
+	} else {
+		for _, g := range ours.GPUs {
+			c.equal(g.UUID, field, optional(g.ComputeMajor > 0, fmt.Sprintf("%d.%d", g.ComputeMajor, g.ComputeMinor)), values[g.UUID])
+		}
+	}
+	text, err := smi.says(ctx, "-L")
+	if err != nil {
+		c.leave("MIG profiles", err)
+		return
+	}
+	profiles := parseList(text)
+	for _, g := range ours.GPUs {
+		for _, i := range g.Instances {
+			c.equal(i.UUID, "MIG profile", i.Profile, profiles[i.UUID])
 		}
 	}
 }
 
-func (c *comparison) near(t driver.Telemetry, smi element, name string, unit, bound float64, paths ...string) {
-	text, err := smi.said(paths...)
-	if err != nil {
-		c.differences = append(c.differences, fmt.Errorf("%s: %w", t.GPU, err))
-		return
-	}
-	c.compared++
-	theirs, none := number(text)
-	for _, v := range t.Values {
-		if v.Name == name && (v.LabelValue == "" || v.LabelValue == "gpu") {
-			if none != nil || math.Abs(v.Value/unit-theirs) > bound {
-				c.differ(t.GPU, name, v.Value/unit, text)
-			}
-			return
+// parseList is the profile of each MIG device in what nvidia-smi -L says.
+func parseList(text string) map[string]string {
+	profiles := map[string]string{}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		_, uuid, ok := strings.Cut(line, "(UUID: ")
+		if ok && len(words) > 1 && words[0] == "MIG" {
+			uuid, _, _ = strings.Cut(uuid, ")")
+			profiles[uuid] = words[1]
 		}
 	}
-	if none == nil {
-		c.differ(t.GPU, name, "nothing", text)
+	return profiles
+}
+
+// events registers for events, and tells which GPUs give some, and which none.
+func (c *comparison) events(ctx context.Context, d *driver.Driver, ours driver.Snapshot) error {
+	stream, err := d.Listen(ctx)
+	if errors.Is(err, driver.ErrNotSupported) {
+		c.tell("events: none: %v", err)
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	heard, unheard := stream.Heard(), stream.Unheard()
+	for _, g := range ours.GPUs {
+		why := unheard[g.UUID]
+		c.compared++
+		switch {
+		case why == nil && len(heard[g.UUID]) > 0:
+			c.tell("events of %s: %s", g.UUID, words(heard[g.UUID]))
+		case errors.Is(why, driver.ErrNotSupported):
+			c.tell("events of %s: none, its health has to be asked for: %v", g.UUID, why)
+		default:
+			c.differences = append(c.differences, fmt.Errorf("%s: it should give events, and cannot be registered for any: %w", g.UUID, why))
+		}
+	}
+	return nil
+}
+
+func words(types []driver.EventType) string {
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = string(t)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func optional[T any](there bool, value T) string {

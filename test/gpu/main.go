@@ -1,9 +1,11 @@
 //go:build cgo
 
 // Command gpu compares what package backends/nvidia/driver reads from the real
-// driver with what nvidia-smi says, field by field, listens to events for a moment,
-// and looks at the telemetry. It only reads. Where there is no GPU it says so, and
-// that nothing was tested.
+// driver with what nvidia-smi says, field by field: the GPUs and their MIG devices,
+// their condition, the links between them, the telemetry. It makes the container
+// edits of this host and looks whether what is in them is there, and registers for
+// events. It only reads. Where there is no GPU it says so, and that nothing was
+// tested. README.md, beside this file, says how to read what it prints.
 //
 //	go run ./test/gpu
 package main
@@ -18,27 +20,54 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
+	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// limit bounds everything together.
-const limit = 2 * time.Minute
+const (
+	// limit bounds everything together.
+	limit = 2 * time.Minute
+	// rounds is how often what moves is read before it counts as different.
+	rounds = 3
+)
+
+// options say where everything is.
+type options struct {
+	library, smi string
+	edits        edits.Settings
+	host         sdk.HostPaths
+}
 
 func main() {
-	library := flag.String("library", "", "`path` of libnvidia-ml.so.1; looked for if empty")
-	smi := flag.String("nvidia-smi", "nvidia-smi", "`program` to compare with")
+	var o options
+	flag.StringVar(&o.library, "library", "", "`path` of libnvidia-ml.so.1; looked for below the driver root if empty")
+	flag.StringVar(&o.smi, "nvidia-smi", "nvidia-smi", "`program` to compare with")
+	flag.StringVar(&o.edits.DriverRoot, "driver-root", "/", "`directory` in which the driver is installed")
+	flag.StringVar(&o.edits.Hook, "hook", "/usr/bin/nvidia-cdi-hook", "`path` of nvidia-cdi-hook")
+	flag.StringVar(&o.host.Devfs, "devfs", "/dev", "`directory` of the device nodes")
+	flag.StringVar(&o.host.Procfs, "procfs", "/proc", "`directory` of procfs")
+	flag.StringVar(&o.host.Sysfs, "sysfs", "/sys", "`directory` of sysfs")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	said, err := check(ctx, *library, *smi)
+	c := &comparison{}
+	err := check(ctx, o, c)
 	if missing := (skipped{}); errors.As(err, &missing) {
 		fmt.Printf("SKIPPED, NOTHING WAS TESTED: %s\n", missing.why)
 		return
 	}
-	if err != nil {
+	for _, line := range c.lines() {
+		fmt.Println(line)
+	}
+	switch {
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "FAILED:", err)
 		os.Exit(1)
+	case len(c.differences) > 0:
+		fmt.Fprintf(os.Stderr, "FAILED: %d of %d answers are not as they should be:\n%v\n", len(c.differences), c.compared, errors.Join(c.differences...))
+		os.Exit(1)
 	}
-	fmt.Println("OK:", said)
+	fmt.Printf("OK: %d answers about %d GPUs are as they should be\n", c.compared, c.gpus)
 }
 
 // skipped says what is not there that a test would need.
@@ -46,12 +75,12 @@ type skipped struct{ why string }
 
 func (s skipped) Error() string { return s.why }
 
-func check(ctx context.Context, library, smi string) (said string, err error) {
-	d := driver.New(driver.Options{Library: library})
+func check(ctx context.Context, o options, c *comparison) (err error) {
+	d := driver.New(driver.Options{Library: o.library, Root: o.edits.DriverRoot})
 	if err := d.Open(ctx); errors.Is(err, driver.ErrNoLibrary) || errors.Is(err, driver.ErrNoDriver) {
-		return "", skipped{fmt.Sprintf("looked for an NVIDIA GPU, and found none that can be asked: %v", err)}
+		return skipped{fmt.Sprintf("looked for an NVIDIA GPU, and found none that can be asked: %v", err)}
 	} else if err != nil {
-		return "", err
+		return err
 	}
 	defer func() {
 		// The call ends what Listen began, too.
@@ -59,41 +88,43 @@ func check(ctx context.Context, library, smi string) (said string, err error) {
 	}()
 	ours, err := d.Snapshot(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if len(ours.GPUs) == 0 {
-		return "", skipped{"looked for NVIDIA GPUs, and the driver that is loaded counts none"}
+	if c.gpus = len(ours.GPUs); c.gpus == 0 {
+		return skipped{"looked for NVIDIA GPUs, and the driver that is loaded counts none"}
 	}
-	program, err := exec.LookPath(smi)
+	program, err := exec.LookPath(o.smi)
 	if err != nil {
-		return "", skipped{fmt.Sprintf("looked for %s to compare %d GPUs with, and it is not there", smi, len(ours.GPUs))}
+		return skipped{fmt.Sprintf("looked for %s to compare %d GPUs with, and it is not there", o.smi, c.gpus)}
 	}
-	text, err := exec.CommandContext(ctx, program, "-q", "-x").Output()
+	smi := tool{program}
+	theirs, err := smi.report(ctx)
 	if err != nil {
-		return "", fmt.Errorf("%s -q -x: %w", program, err)
+		return err
 	}
-	theirs, err := parse(text)
-	if err != nil {
-		return "", fmt.Errorf("what %s -q -x says: %w", program, err)
-	}
-	telemetry, err := d.Telemetry(ctx)
-	if err != nil {
-		return "", err
-	}
-	c := &comparison{}
 	c.snapshot(ours, theirs)
-	c.telemetry(telemetry, theirs)
-	events, err := d.Listen(ctx)
-	if err != nil {
-		return "", err
-	}
-	for uuid, why := range events.Unheard() {
-		if !errors.Is(why, driver.ErrNotSupported) {
-			c.differ(uuid, "events", why, "a registration")
+	c.queried(ctx, ours, smi)
+	c.links(ctx, ours, smi)
+	c.edits(&ours, o)
+	return errors.Join(c.events(ctx, d, ours), measured(ctx, d, smi, c))
+}
+
+// measured compares the telemetry. What moves may have moved between two readings,
+// so only what differs in every round is a difference.
+func measured(ctx context.Context, d *driver.Driver, smi tool, c *comparison) error {
+	for round := 1; ; round++ {
+		ours, err := d.Telemetry(ctx)
+		if err != nil {
+			return err
+		}
+		theirs, err := smi.report(ctx)
+		if err != nil {
+			return err
+		}
+		t := &comparison{}
+		if t.telemetry(ours, theirs); len(t.differences) == 0 || round == rounds {
+			c.add(t)
+			return nil
 		}
 	}
-	if err := errors.Join(c.differences...); err != nil {
-		return "", fmt.Errorf("%d of %d answers are not nvidia-smi's:\n%w", len(c.differences), c.compared, err)
-	}
-	return fmt.Sprintf("%d answers about %d GPUs are nvidia-smi's", c.compared, len(ours.GPUs)), nil
 }

@@ -1,16 +1,70 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strconv"
 	"strings"
 )
 
-// report is what nvidia-smi -q -x says, by the names of nvsmi_device_v12.dtd. Every
-// field must be there: one that was renamed is no field that a GPU lacks, for which
-// nvidia-smi writes N/A.
+// tool is the program nvidia-smi.
+type tool struct{ program string }
+
+// errUnknownField is what an nvidia-smi says of a field that it does not have, for
+// want of years.
+var errUnknownField = errors.New("this nvidia-smi does not know the field")
+
+// says is what nvidia-smi prints; the error has what it complained of.
+func (t tool) says(ctx context.Context, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, t.program, args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
+	said := strings.TrimSpace(stdout.String() + stderr.String()) // it complains on both
+	if strings.Contains(said, "is not a valid field to query") {
+		return "", errUnknownField
+	}
+	if err != nil {
+		first, _, _ := strings.Cut(said, "\n")
+		return "", fmt.Errorf("nvidia-smi %s: %w: %q", strings.Join(args, " "), err, first)
+	}
+	return stdout.String(), nil
+}
+
+// query is one field of all GPUs, by UUID.
+func (t tool) query(ctx context.Context, field string) (map[string]string, error) {
+	said, err := t.says(ctx, "--query-gpu=uuid,"+field, "--format=csv,noheader")
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(said) {
+		if uuid, value, ok := strings.Cut(strings.TrimSpace(line), ", "); ok {
+			values[uuid] = absent(value)
+		}
+	}
+	return values, nil
+}
+
+// report asks for everything that is in one answer.
+func (t tool) report(ctx context.Context) (report, error) {
+	said, err := t.says(ctx, "-q", "-x")
+	if err != nil {
+		return report{}, err
+	}
+	r, err := parse([]byte(said))
+	if err != nil {
+		return report{}, fmt.Errorf("what nvidia-smi -q -x says: %w", err)
+	}
+	return r, nil
+}
+
+// report is what nvidia-smi -q -x says, by the names of nvsmi_device_v12.dtd. For a
+// field that a GPU lacks nvidia-smi writes N/A.
 type report struct {
 	gpus   []element
 	driver string
@@ -44,7 +98,7 @@ func (e element) find(path string) (element, bool) {
 }
 
 // said is the text at the first of the paths that there is; N/A is none. A field
-// whose group is N/A as a whole is N/A.
+// whose group is N/A as a whole is N/A. The error is errUnknownField.
 func (e element) said(paths ...string) (string, error) {
 	for _, path := range paths {
 		if text, ok := e.at(path); ok {
@@ -56,12 +110,12 @@ func (e element) said(paths ...string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("there is no <%s> in <%s>", strings.Join(paths, "> or <"), e.XMLName.Local)
+	return "", fmt.Errorf("%w: there is no <%s> in <%s>", errUnknownField, strings.Join(paths, "> or <"), e.XMLName.Local)
 }
 
 func absent(text string) string {
 	switch text {
-	case "N/A", "[N/A]", "None", "":
+	case "N/A", "[N/A]", "[Not Supported]", "None", "":
 		return ""
 	}
 	return text

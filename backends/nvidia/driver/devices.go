@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,15 +83,23 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	gpus := w.s.identities()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	unheard := map[string]error{}
+	heard, unheard := map[string][]EventType{}, map[string]error{}
 	for index, g := range gpus {
 		all.Go(func() {
-			failed, err := within(ctx, w.d, w.s, w.d.lane(index), fmt.Sprintf("events of GPU %d", index),
-				func() error { return set.use(func() error { return set.register(g) }) })
-			if err = errors.Join(err, failed); err != nil {
-				mu.Lock()
+			registered, err := within(ctx, w.d, w.s, w.d.lane(index), fmt.Sprintf("events of GPU %d", index),
+				func() (o outcome[uint64]) {
+					o.err = set.use(func() (err error) {
+						o.value, err = set.register(g)
+						return err
+					})
+					return o
+				})
+			mu.Lock()
+			defer mu.Unlock()
+			if err = errors.Join(err, registered.err); err != nil {
 				unheard[g.UUID] = err
-				mu.Unlock()
+			} else {
+				heard[g.UUID] = typesIn(registered.value)
 			}
 		})
 	}
@@ -98,17 +107,29 @@ func (w *deviceEvents) renew(ctx context.Context) error {
 	w.free()
 	w.set = set
 	w.e.mu.Lock()
-	w.e.unheard = unheard
+	w.e.heard, w.e.unheard = heard, unheard
 	w.e.mu.Unlock()
 	return nil
 }
 
-// register asks one GPU for those of its events that are wanted. In its lane.
-func (set *eventSet) register(g GPU) error {
+// typesIn are the types of events in a mask of NVML's.
+func typesIn(mask uint64) (types []EventType) {
+	for bit, t := range eventTypes {
+		if mask&bit != 0 {
+			types = append(types, t)
+		}
+	}
+	slices.Sort(types)
+	return types
+}
+
+// register asks one GPU for those of its events that are wanted, and says which
+// these are. In its lane.
+func (set *eventSet) register(g GPU) (uint64, error) {
 	r := &reader{s: set.s}
 	device, ok := r.handle(g.Index)
 	if !ok {
-		return r.err
+		return 0, r.err
 	}
 	var wanted, supported uint64
 	for t := range eventTypes {
@@ -119,15 +140,15 @@ func (set *eventSet) register(g GPU) error {
 		return ret
 	})
 	if r.err != nil {
-		return r.err
+		return 0, r.err
 	}
 	if wanted&supported == 0 {
-		return fmt.Errorf("nvmlDeviceGetSupportedEventTypes: %w: the GPU has no events", ErrNotSupported)
+		return 0, fmt.Errorf("nvmlDeviceGetSupportedEventTypes: %w: the GPU has no events", ErrNotSupported)
 	}
 	set.mu.Lock()
 	set.gpus[device] = g
 	set.mu.Unlock()
-	return failure("nvmlDeviceRegisterEvents", device.RegisterEvents(wanted&supported, set.EventSet))
+	return wanted & supported, failure("nvmlDeviceRegisterEvents", device.RegisterEvents(wanted&supported, set.EventSet))
 }
 
 func (w *deviceEvents) wait(limit time.Duration) ([]Event, error) {

@@ -43,7 +43,16 @@ type Stream struct {
 
 	mu      sync.Mutex
 	missed  uint64 // events that were dropped and not told yet
+	heard   map[string][]EventType
 	unheard map[string]error
+}
+
+// Heard are the GPUs that give events now, by UUID, with the types of events that
+// they can give, in a stable order.
+func (e *Stream) Heard() map[string][]EventType {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.heard)
 }
 
 // Unheard are the GPUs that give no events now, by UUID, and why:

@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,9 @@ func TestUnheard(t *testing.T) {
 		}
 		if len(unheard) != 4 {
 			t.Error(unheard)
+		}
+		if heard := stream.Heard(); len(heard) != 1 || !slices.Contains(heard[s.GPUs[4].UUID], driver.EventXID) {
+			t.Error(heard)
 		}
 		l.GPUs[4].XID(48)
 		if e := receive(t, stream); e.XID != 48 {
