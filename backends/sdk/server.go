@@ -31,6 +31,8 @@ type Server struct {
 	dead chan struct{} // closed after a panic in the loop
 
 	configuring sync.Mutex // Configure calls never overlap
+	// sampling is held by the one stream of samples.
+	sampling chan struct{}
 
 	mu         sync.Mutex
 	configured bool
@@ -56,7 +58,7 @@ func NewServer(b Backend, log *slog.Logger) (*Server, error) {
 	ctx, end := context.WithCancel(context.Background())
 	return &Server{
 		backend: b, describe: describe, log: log, reporter: newReporter(),
-		ctx: ctx, end: end, dead: make(chan struct{}),
+		ctx: ctx, end: end, dead: make(chan struct{}), sampling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -182,7 +184,8 @@ const (
 	defaultSample = 10 * time.Second
 )
 
-// Sample implements the contract.
+// Sample implements the contract. The core may have cancelled the stream before a
+// moment ago: it is over before this one asks the backend.
 func (s *Server) Sample(req *backendv1.SampleRequest, stream backendv1.BackendService_SampleServer) (err error) {
 	defer s.recovered("Sample", &err)
 	sampler, ok := s.backend.(Sampler)
@@ -193,9 +196,19 @@ func (s *Server) Sample(req *backendv1.SampleRequest, stream backendv1.BackendSe
 	if req.GetInterval() != nil {
 		every = min(max(req.GetInterval().AsDuration(), minSample), maxSample)
 	}
+	ctx := stream.Context()
+	select {
+	case s.sampling <- struct{}{}:
+		defer func() { <-s.sampling }()
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	case <-s.ctx.Done():
+		return errEnding
+	}
+	s.log.Debug("the core listens to telemetry", "interval", every.String())
+	defer s.log.Debug("the core listens to telemetry no more")
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	ctx := stream.Context()
 	for {
 		metrics, err := sampler.Sample(ctx)
 		if err != nil {

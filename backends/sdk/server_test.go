@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -255,4 +257,50 @@ type incomplete struct{ plain }
 
 func (incomplete) Describe() Description {
 	return Description{Name: "x", Vendor: "x", Version: "1.0.0"}
+}
+
+// slow samples until it is let go, whatever its context says, as a driver's call
+// that hangs.
+type slow struct {
+	plain
+	begun chan struct{}
+	let   chan struct{}
+	calls atomic.Int32
+}
+
+func (s *slow) Sample(context.Context) ([]*Metric, error) {
+	s.calls.Add(1)
+	s.begun <- struct{}{}
+	<-s.let
+	return nil, nil
+}
+
+// Verifies that a backend is never asked for two samples at once, though a stream
+// that was cancelled still waits for its own when the next one comes.
+func TestSampleOnce(t *testing.T) {
+	backend := &slow{begun: make(chan struct{}, 2), let: make(chan struct{})}
+	client, _ := dial(t, backend)
+	first, cancel := context.WithCancel(t.Context())
+	if _, err := client.Sample(first, &backendv1.SampleRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	<-backend.begun
+	cancel()
+	second, err := client.Sample(t.Context(), &backendv1.SampleRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The server has the second stream when it has answered a call that came later.
+	if _, err := client.Describe(t.Context(), &backendv1.DescribeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-backend.begun:
+		t.Error("asked for a second sample before the first one was there")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(backend.let)
+	if _, err := second.Recv(); err != nil || backend.calls.Load() != 2 {
+		t.Errorf("the second stream: %v, %d samples", err, backend.calls.Load())
+	}
 }

@@ -2211,16 +2211,26 @@ func (x *SampleResponse) GetMetrics() []*Metric {
 	return nil
 }
 
-// Metric is one value of one device.
+// Metric is one value of one device. One that breaks a rule is left out and told
+// of; the others count.
 type Metric struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A device of the inventory, or one that a device of it names as its parent.
+	DeviceId string `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
 	// Prometheus style with the base unit last: temperature_celsius,
-	// power_watts, memory_used_bytes, utilization_ratio; counters end in _total.
-	Name  string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind  MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
-	Value float64    `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
-	// Further labels, such as the sensor; at most 8.
+	// power_watts, memory_used_bytes, utilization_ratio; counters, and nothing
+	// else, end in _total. Lower-case letters, digits and single underscores, a
+	// letter first, at most 64; at most 512 names. Not healthy or fault_info,
+	// which are the core's, and not ending in _bucket, _sum, _count or _created.
+	Name string     `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind MetricKind `protobuf:"varint,3,opt,name=kind,proto3,enum=accelmux.backend.v1.MetricKind" json:"kind,omitempty"`
+	// Finite; not negative for a counter. A value that is not known is not sent.
+	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
+	// Further labels, such as the sensor; at most 8. Names are as those of metrics,
+	// but not what the core or monitoring use: backend, device, resource,
+	// namespace, pod, container, node, instance, job, le, quantile. Values are at
+	// most 128 bytes of UTF-8 without control characters. No two metrics of a
+	// sample have the same device, name and labels.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -130,7 +130,11 @@ type BackendServiceClient interface {
 	// with all the devices of one reset group at once. Deadline 2 min, then
 	// cancelled as Prepare is.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
-	// Sample sends telemetry of all devices at the given interval until cancelled.
+	// Sample sends telemetry of all devices, at once and then at the given interval,
+	// until cancelled. It comes only while somebody listens, and again with another
+	// interval after the stream before was cancelled: nothing should be measured
+	// outside of it. A stream that is silent for long, or that sends far more often
+	// than it was asked to, is cancelled and comes again after a while.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SampleResponse], error)
 }
 
@@ -270,7 +274,11 @@ type BackendServiceServer interface {
 	// with all the devices of one reset group at once. Deadline 2 min, then
 	// cancelled as Prepare is.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
-	// Sample sends telemetry of all devices at the given interval until cancelled.
+	// Sample sends telemetry of all devices, at once and then at the given interval,
+	// until cancelled. It comes only while somebody listens, and again with another
+	// interval after the stream before was cancelled: nothing should be measured
+	// outside of it. A stream that is silent for long, or that sends far more often
+	// than it was asked to, is cancelled and comes again after a while.
 	Sample(*SampleRequest, grpc.ServerStreamingServer[SampleResponse]) error
 	mustEmbedUnimplementedBackendServiceServer()
 }
