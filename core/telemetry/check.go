@@ -1,0 +1,166 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// The bounds of one sample, which the contract has.
+const (
+	maxMetrics    = 65_536
+	maxNames      = 512
+	maxName       = 64
+	maxLabels     = 8
+	maxLabelValue = 128
+	maxQuote      = 80
+)
+
+const counterSuffix = "_total"
+
+// rule is one thing that can be wrong with a metric.
+type rule string
+
+// The rules: what is wrong with many metrics is told once for each.
+const (
+	tooMany   rule = "number"
+	badName   rule = "name"
+	badKind   rule = "kind"
+	badValue  rule = "value"
+	badLabel  rule = "label"
+	stranger  rule = "device"
+	duplicate rule = "duplicate"
+)
+
+var (
+	nameSyntax = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+	// endings are what the formats of Prometheus add to other names.
+	endings = []string{"_bucket", "_sum", "_count", "_created"}
+	// scaled are the last words of names that are not in base units, and what to use.
+	scaled = map[string]string{
+		"percent": "ratio", "percentage": "ratio",
+		"minutes": "seconds", "hours": "seconds", "milliseconds": "seconds", "microseconds": "seconds", "nanoseconds": "seconds",
+		"kilobytes": "bytes", "megabytes": "bytes", "gigabytes": "bytes", "kib": "bytes", "mib": "bytes", "gib": "bytes",
+		"milliwatts": "watts", "kilowatts": "watts", "millijoules": "joules", "kilojoules": "joules",
+		"khz": "hertz", "mhz": "hertz", "ghz": "hertz", "kilohertz": "hertz", "megahertz": "hertz", "gigahertz": "hertz",
+		"fahrenheit": "celsius", "kelvin": "celsius", "millivolts": "volts", "milliamperes": "amperes",
+	}
+	// taken are labels of ours, and those that monitoring adds or gives a meaning.
+	taken = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "instance", "job", "le", "quantile"}
+)
+
+// rules are what a backend's metrics are checked by.
+type rules struct {
+	reserved []string
+	known    func(device string) bool
+}
+
+// checkName returns why a name is refused.
+func (r rules) checkName(name string) error {
+	switch {
+	case len(name) > maxName || !nameSyntax.MatchString(name):
+		return fmt.Errorf("a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", maxName)
+	case slices.Contains(r.reserved, name):
+		return errors.New("the name is the core's own")
+	}
+	for _, ending := range endings {
+		if strings.HasSuffix(name, ending) {
+			return fmt.Errorf("names that end in %s belong to histograms", ending)
+		}
+	}
+	base := strings.TrimSuffix(name, counterSuffix)
+	if unit := scaled[base[strings.LastIndexByte(base, '_')+1:]]; unit != "" {
+		return fmt.Errorf("values are in base units: use %s", unit)
+	}
+	return nil
+}
+
+// checkValue returns what is wrong with the kind or the value; m's name is as it
+// came.
+func checkValue(m *backendv1.Metric) (rule, error) {
+	counter := strings.HasSuffix(m.GetName(), counterSuffix)
+	switch kind := m.GetKind(); {
+	case kind != backendv1.MetricKind_METRIC_KIND_GAUGE && kind != backendv1.MetricKind_METRIC_KIND_COUNTER:
+		return badKind, errors.New("it must be a gauge or a counter")
+	case counter != (kind == backendv1.MetricKind_METRIC_KIND_COUNTER):
+		return badKind, fmt.Errorf("counters, and nothing else, end in %s", counterSuffix)
+	}
+	switch value := m.GetValue(); {
+	case math.IsNaN(value) || math.IsInf(value, 0):
+		return badValue, fmt.Errorf("the value is %v: what is not known is not sent", value)
+	case counter && value < 0:
+		return badValue, fmt.Errorf("the counter is negative: %v", value)
+	}
+	return "", nil
+}
+
+// checkLabel returns why a label is refused.
+func checkLabel(name, value string) error {
+	switch {
+	case len(name) > maxName || !nameSyntax.MatchString(name):
+		return fmt.Errorf("the label %s: a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", quote(name), maxName)
+	case slices.Contains(taken, name):
+		return fmt.Errorf("the label %s is not the backend's to set", name)
+	case len(value) > maxLabelValue:
+		return fmt.Errorf("the value of label %s has %d bytes; at most %d are allowed", name, len(value), maxLabelValue)
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
+		return fmt.Errorf("the value of label %s, %s, is not valid UTF-8 or has control characters", name, quote(value))
+	}
+	return nil
+}
+
+// complaint is one rule that is broken, as a sentence.
+type complaint struct {
+	rule rule
+	text string
+}
+
+// complaints counts breaches of each rule and keeps the first one's sentence.
+type complaints struct {
+	order []rule
+	first map[rule]string
+	count map[rule]int
+}
+
+func (c *complaints) add(broken rule, m *backendv1.Metric, err error) {
+	if c.first == nil {
+		c.first, c.count = map[rule]string{}, map[rule]int{}
+	}
+	if c.count[broken]++; c.count[broken] == 1 {
+		c.order = append(c.order, broken)
+		c.first[broken] = fmt.Sprintf("the metric %s of device %s is left out: %s", quote(m.GetName()), quote(m.GetDeviceId()), err)
+	}
+}
+
+// list are the sentences, in the order in which the rules were first broken.
+func (c *complaints) list() []complaint {
+	var list []complaint
+	for _, rule := range c.order {
+		text := c.first[rule]
+		if more := c.count[rule] - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
+		list = append(list, complaint{rule, text})
+	}
+	return list
+}
+
+// quote makes a foreign string safe to print, and short.
+func quote(s string) string {
+	if len(s) <= maxQuote {
+		return strconv.Quote(s)
+	}
+	cut := maxQuote
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strconv.Quote(s[:cut]) + "..."
+}

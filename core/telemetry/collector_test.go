@@ -1,0 +1,208 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// sending sends the same metrics in every interval.
+func sending(metrics ...*backendv1.Metric) play {
+	return func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
+		return counting(ctx, interval, func(*backendv1.SampleResponse) { take(response(metrics...)) })
+	}
+}
+
+// own sets who has device "d" of a backend.
+func (r *rig) own(backend string, owner Owner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owners[inventory.Key{Backend: backend, ID: "d"}] = owner
+}
+
+func (r *rig) registry() *prometheus.Registry {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r.Telemetry)
+	return registry
+}
+
+// Verifies a scrape to the letter: two backends with the same metric are one
+// family, labels of both kinds are there, and name the holder as soon as it is
+// another one.
+func TestScrape(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]play{
+			"a": sending(gauge("d", "power_watts", 61.5), with(gauge("d", "temperature_celsius", 40), map[string]string{"sensor": "memory", "zone": "1"})),
+			"b": sending(gauge("d", "power_watts", 7), counter("d", "resets_total", 2)),
+		})
+		r.own("a", Owner{"example.com/gpu", "team", "train", "main"})
+		r.Apply(every(ten, "a", "b"))
+		registry := r.registry()
+		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v %v", problems, err)
+		}
+		want := func(container, rest string) {
+			t.Helper()
+			if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP accelmux_device_power_watts `+help+`
+# TYPE accelmux_device_power_watts gauge
+accelmux_device_power_watts{backend="a",container="`+container+`",device="d",`+rest+`} 61.5
+accelmux_device_power_watts{backend="b",container="",device="d",namespace="",pod="",resource=""} 7
+# HELP accelmux_device_resets_total `+help+`
+# TYPE accelmux_device_resets_total counter
+accelmux_device_resets_total{backend="b",container="",device="d",namespace="",pod="",resource=""} 2
+# HELP accelmux_device_temperature_celsius `+help+`
+# TYPE accelmux_device_temperature_celsius gauge
+accelmux_device_temperature_celsius{backend="a",container="`+container+`",device="d",`+rest+`,sensor="memory",zone="1"} 40
+`)); err != nil {
+				t.Error(err)
+			}
+		}
+		want("main", `namespace="team",pod="train",resource="example.com/gpu"`)
+		r.own("a", Owner{Resource: "example.com/gpu"})
+		want("", `namespace="",pod="",resource="example.com/gpu"`)
+		pass(ten)
+		r.own("a", Owner{"example.com/gpu", "team", "next", "main"})
+		want("main", `namespace="team",pod="next",resource="example.com/gpu"`)
+	})
+}
+
+// Verifies that a device that has just gone from the inventory is not shown, though
+// the newest sample has it.
+func TestDeviceGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]play{"b": counting})
+		r.Apply(every(ten, "b"))
+		r.one()
+		r.mu.Lock()
+		clear(r.owners)
+		r.mu.Unlock()
+		r.none("of a device that is gone")
+	})
+}
+
+// Verifies that a gauge whose name is that of a counter in OpenMetrics is left out
+// and told of, also where the counter is another backend's.
+func TestGaugeAndCounterOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, map[string]play{
+			"a": sending(gauge("d", "resets", 1), gauge("d", "power_watts", 1)),
+			"b": sending(counter("d", "resets_total", 2)),
+		})
+		r.Apply(every(ten, "a", "b"))
+		if n, err := testutil.GatherAndCount(r.registry()); err != nil || n != 2 {
+			t.Errorf("%d metrics, %v; want power_watts and resets_total", n, err)
+		}
+		if p := r.Problems(); len(p) != 1 || p[0].Backend != "a" || !strings.Contains(p[0].Message, "the gauge resets is left out") {
+			t.Errorf("problems %v", p)
+		}
+	})
+}
+
+// Verifies that whatever two backends send, a scrape works in both formats.
+func TestScrapeOfAnything(t *testing.T) {
+	metric := rapid.Custom(func(t *rapid.T) *backendv1.Metric {
+		return &backendv1.Metric{
+			DeviceId: rapid.SampledFrom([]string{"d", "e", "no-1", ""}).Draw(t, "device"),
+			Name: rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+				"x", "x_total", "x_count", "x_bucket", "healthy", "y", "y_created", "x_total_total", "_", "x_", "total",
+			})).Draw(t, "name"),
+			Kind:  backendv1.MetricKind(rapid.Int32Range(-1, 3).Draw(t, "kind")),
+			Value: rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{0, 1, -1, math.NaN(), math.Inf(1)})).Draw(t, "value"),
+			Labels: rapid.MapOfN(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a", "b", "pod", "le", "__name__", "device"})),
+				rapid.String(), 0, 9).Draw(t, "labels"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		owner := Owner{Pod: rapid.SampledFrom([]string{"", "pod"}).Draw(t, "pod")}
+		telemetry := New(Options{Look: func() func(inventory.Key) (Owner, bool) {
+			return func(key inventory.Key) (Owner, bool) { return owner, anything.known(key.ID) }
+		}})
+		telemetry.targets, telemetry.asked = every(ten, "a", "b"), time.Now()
+		for _, name := range []string{"a", "b"} {
+			var newest *sample
+			for range 2 {
+				newest = parse(newest, rapid.SliceOfN(metric, 0, 20).Draw(t, "metrics"), anything)
+			}
+			newest.backend, newest.at, newest.interval = name, time.Now(), ten
+			telemetry.feeds[name] = &feed{of: telemetry, newest: newest, settled: true, interval: ten}
+		}
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(telemetry)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, f := range families {
+			base := strings.TrimSuffix(f.GetName(), counterSuffix)
+			if seen[base] {
+				t.Errorf("OpenMetrics would have %s twice", base)
+			}
+			seen[base] = true
+			if _, err := expfmt.MetricFamilyToOpenMetrics(io.Discard, f); err != nil {
+				t.Error(err)
+			}
+			if _, err := expfmt.MetricFamilyToText(io.Discard, f); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// full is the metrics of so many devices, eight each.
+func full(devices int) []*backendv1.Metric {
+	var metrics []*backendv1.Metric
+	for i := range devices {
+		id := fmt.Sprintf("GPU-%08d-0000-0000-0000-000000000000", i)
+		for _, name := range []string{"utilization_ratio", "memory_used_bytes", "memory_total_bytes", "power_watts", "clock_hertz"} {
+			metrics = append(metrics, gauge(id, name, float64(i)))
+		}
+		metrics = append(metrics, with(gauge(id, "temperature_celsius", 40), map[string]string{"sensor": "gpu"}),
+			with(gauge(id, "temperature_celsius", 50), map[string]string{"sensor": "memory"}), counter(id, "energy_joules_total", float64(i)))
+	}
+	return metrics
+}
+
+// What a sample of 8,192 devices costs when it comes, once in an interval.
+func BenchmarkSample(b *testing.B) {
+	metrics := full(8192)
+	s := parse(nil, metrics, anything)
+	for b.Loop() {
+		s = parse(s, metrics, anything)
+	}
+}
+
+// What 8,192 devices cost in a scrape, beside what the registry makes of it.
+func BenchmarkCollect(b *testing.B) {
+	telemetry := New(Options{Look: func() func(inventory.Key) (Owner, bool) {
+		return func(inventory.Key) (Owner, bool) { return Owner{Resource: "example.com/gpu", Pod: "pod"}, true }
+	}})
+	s := parse(nil, full(8192), anything)
+	s.backend, s.at, s.interval = "b", time.Now(), time.Hour
+	telemetry.targets = every(time.Hour, "b")
+	telemetry.feeds["b"] = &feed{of: telemetry, newest: s, settled: true, interval: time.Hour}
+	for b.Loop() {
+		out := make(chan prometheus.Metric, 64)
+		go func() {
+			telemetry.Collect(out)
+			close(out)
+		}()
+		for metric := range out {
+			_ = metric
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// floodBurst is how many samples may come at once, beside the two in an interval
+// that are let pass in the long run.
+const floodBurst = 5
+
+// feed is one backend that is measured. Its goroutine keeps a stream up; what it
+// found is below the mutex of Telemetry.
+type feed struct {
+	of       *Telemetry
+	backend  string
+	interval time.Duration
+	cancel   context.CancelFunc
+	begun    time.Time
+
+	newest *sample
+	// settled: a sample came, or the stream failed.
+	settled bool
+	// over: the goroutine has ended.
+	over bool
+	// failure is why there is no stream now, as a sentence; "" if there is one.
+	failure string
+	// told are the rules whose breach was logged, and logged is the failure that was
+	// logged last.
+	told   map[rule]bool
+	logged string
+}
+
+// begin starts to measure a backend. What was measured with another interval
+// stays for as long as it would have. The caller holds t.mu.
+func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Duration, newest *sample) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &feed{
+		of: t, backend: backend, interval: interval, cancel: cancel, begun: time.Now(),
+		newest: newest, settled: newest != nil, told: map[rule]bool{},
+	}
+	t.feeds[backend] = f
+	t.changed()
+	t.group.Go(func() {
+		f.run(ctx)
+		cancel()
+		t.mu.Lock()
+		f.over = true
+		t.mu.Unlock()
+		signal(t.wake)
+	})
+}
+
+// forget drops what was measured. The caller holds the mutex.
+func (f *feed) forget() { f.newest, f.failure = nil, "" }
+
+// run keeps a stream up until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	for failures := 0; ; failures++ {
+		begun := time.Now()
+		err := f.stream(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) >= f.of.timing.Stable {
+			failures = 0
+		}
+		f.fail(err)
+		timer := time.NewTimer(f.of.timing.pause(failures))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// stream takes samples from one stream and returns why it is over.
+func (f *feed) stream(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	silence := max(f.of.timing.Silence, shownFor*f.interval)
+	watchdog := time.AfterFunc(silence, func() {
+		end(fmt.Errorf("no sample came for %s: a call to the hardware or its driver may hang", silence))
+	})
+	defer watchdog.Stop()
+	rate := rate{per: f.interval / 2, tokens: floodBurst, filled: time.Now()}
+	err := f.of.opts.Sample(ctx, f.backend, f.interval, func(response *backendv1.SampleResponse) {
+		if ctx.Err() != nil {
+			return
+		}
+		if !rate.allow(time.Now()) {
+			end(fmt.Errorf("it sends samples far more often than every %s, which it was asked for", f.interval))
+			return
+		}
+		watchdog.Reset(silence)
+		f.take(response)
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		err = errors.New("the stream ended")
+	}
+	return err
+}
+
+// take checks a sample and makes it the newest.
+func (f *feed) take(response *backendv1.SampleResponse) {
+	t := f.of
+	t.mu.Lock()
+	before := f.newest
+	t.mu.Unlock()
+	look := t.opts.Look()
+	next := parse(before, response.GetMetrics(), rules{
+		reserved: t.opts.Reserved,
+		known: func(id string) bool {
+			_, known := look(inventory.Key{Backend: f.backend, ID: id})
+			return known
+		},
+	})
+	next.backend, next.at, next.interval = f.backend, time.Now(), f.interval
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.feeds[f.backend] != f {
+		return
+	}
+	f.newest, f.settled, f.failure = next, true, ""
+	for _, c := range next.complaints {
+		if !f.told[c.rule] {
+			f.told[c.rule] = true
+			t.log.Warn("values of a backend are left out", "backend", f.backend, "error", c.text)
+		}
+	}
+	t.changed()
+}
+
+// fail notes why a stream is over. One that ends with its process is no failure of
+// telemetry's: the supervisor tells of that.
+func (f *feed) fail(err error) {
+	t := f.of
+	level := slog.LevelWarn
+	failure := fmt.Sprintf("telemetry cannot be had, and is tried again: %s", err)
+	if errors.Is(err, supervisor.ErrNotRunning) || errors.Is(err, supervisor.ErrUnknownBackend) {
+		level, failure = slog.LevelDebug, ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f.failure, f.settled = failure, true
+	t.changed()
+	if f.logged != failure {
+		f.logged = failure
+		t.log.Log(context.Background(), level, "the stream of telemetry is over", "backend", f.backend, "error", err)
+	}
+}
+
+// rate is a token bucket.
+type rate struct {
+	per    time.Duration // for one token
+	tokens float64
+	filled time.Time
+}
+
+func (r *rate) allow(now time.Time) bool {
+	r.tokens = min(floodBurst, r.tokens+float64(now.Sub(r.filled))/float64(r.per))
+	r.filled = now
+	if r.tokens < 1 {
+		return false
+	}
+	r.tokens--
+	return true
+}

@@ -1,0 +1,278 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Prefix begins the names of all metrics of backends.
+const Prefix = "accelmux_device_"
+
+// help is one for all: the contract has none, and a metric that two backends have
+// must have one.
+const help = "What the device's backend measured; see the backend's documentation."
+
+// sample is what a backend measured at one moment, as far as it keeps to the
+// rules. Only the labels that follow from who holds a device change.
+type sample struct {
+	backend  string
+	at       time.Time
+	interval time.Duration
+	points   []point
+	// series, devices and families are those of the points. The next sample takes
+	// over what it has, too, so that nothing is checked or made twice.
+	series   map[identity]*series
+	devices  map[string]*device
+	families map[string]*family
+	// strangers says that devices were named that are not in the inventory.
+	strangers  bool
+	complaints []complaint
+}
+
+// fresh reports whether the sample may be shown; a nil one may not.
+func (s *sample) fresh(now time.Time) bool {
+	return s != nil && now.Sub(s.at) <= shownFor*s.interval
+}
+
+// identity tells series from one another. labels are the backend's own, sorted.
+type identity struct{ device, name, labels string }
+
+// family is a metric's name.
+type family struct {
+	name    string // without Prefix
+	counter bool
+	desc    *prometheus.Desc
+}
+
+// device is whose the values are, with the labels that all its series have.
+type device struct {
+	id     string
+	labels atomic.Pointer[labels]
+}
+
+// labels are sorted by name; they never change.
+type labels struct {
+	owner Owner
+	pairs []*dto.LabelPair
+}
+
+// series is one metric of one device over time.
+type series struct {
+	family *family
+	device *device
+	// own are the backend's labels, sorted.
+	own []*dto.LabelPair
+	// all are own and those of base.
+	all atomic.Pointer[merged]
+}
+
+type merged struct {
+	base  *labels
+	pairs []*dto.LabelPair
+}
+
+// point is a value of a series; it implements [prometheus.Metric].
+type point struct {
+	series *series
+	value  float64
+}
+
+// parse checks metrics and makes a sample of those that keep to the rules. before
+// is the sample before, or nil.
+func parse(before *sample, metrics []*backendv1.Metric, r rules) *sample {
+	if before == nil {
+		before = &sample{}
+	}
+	p := parser{rules: r, before: before, next: &sample{
+		points:   make([]point, 0, min(len(metrics), maxMetrics)),
+		series:   make(map[identity]*series, min(len(metrics), maxMetrics)),
+		devices:  make(map[string]*device, len(before.devices)),
+		families: make(map[string]*family, len(before.families)),
+	}}
+	for i, m := range metrics {
+		if i == maxMetrics {
+			p.complaints.add(tooMany, m, fmt.Errorf("the sample has %d metrics, and at most %d are allowed", len(metrics), maxMetrics))
+			break
+		}
+		if rule, err := p.metric(m); err != nil {
+			p.complaints.add(rule, m, err)
+		}
+	}
+	p.next.complaints = p.complaints.list()
+	return p.next
+}
+
+// parser makes one sample.
+type parser struct {
+	rules
+	before, next *sample
+	complaints   complaints
+	strangers    map[string]bool
+}
+
+var errStranger = errors.New("the inventory does not have the device, nor one that names it as its parent")
+
+// metric takes one metric in, or says which rule it breaks.
+func (p *parser) metric(m *backendv1.Metric) (rule, error) {
+	if rule, err := checkValue(m); err != nil {
+		return rule, err
+	}
+	if len(m.GetLabels()) > maxLabels {
+		return badLabel, fmt.Errorf("it has %d labels, and at most %d are allowed", len(m.GetLabels()), maxLabels)
+	}
+	id := identity{m.GetDeviceId(), m.GetName(), joined(m.GetLabels())}
+	if p.next.series[id] != nil {
+		return duplicate, errors.New("the sample has it twice with the same labels; the first one counts")
+	}
+	d := p.device(id.device)
+	if d == nil {
+		// It may have just gone, or not come yet: that is told when it lasts.
+		if p.next.strangers = true; !p.before.strangers {
+			return "", nil
+		}
+		return stranger, errStranger
+	}
+	s := p.before.series[id]
+	f, rule, err := p.family(id.name)
+	if err == nil && s == nil {
+		s = &series{family: f, device: d}
+		rule = badLabel
+		s.own, err = ownLabels(m.GetLabels())
+	}
+	if err != nil {
+		return rule, err
+	}
+	p.next.series[id] = s
+	p.next.points = append(p.next.points, point{s, m.GetValue()})
+	return "", nil
+}
+
+// device finds a device of the inventory, or returns nil.
+func (p *parser) device(id string) *device {
+	d := p.next.devices[id]
+	switch {
+	case d != nil || p.strangers[id]:
+		return d
+	case !p.known(id):
+		if p.strangers == nil {
+			p.strangers = map[string]bool{}
+		}
+		p.strangers[id] = true
+		return nil
+	}
+	if d = p.before.devices[id]; d == nil {
+		d = &device{id: id}
+	}
+	p.next.devices[id] = d
+	return d
+}
+
+// family finds what the name stands for, or says why it may not be used.
+func (p *parser) family(name string) (*family, rule, error) {
+	f := p.next.families[name]
+	if f != nil {
+		return f, "", nil
+	}
+	if f = p.before.families[name]; f == nil {
+		if err := p.checkName(name); err != nil {
+			return nil, badName, err
+		}
+		f = &family{
+			name: name, counter: strings.HasSuffix(name, counterSuffix), desc: prometheus.NewDesc(Prefix+name, help, nil, nil),
+		}
+	}
+	if len(p.next.families) == maxNames {
+		return nil, tooMany, fmt.Errorf("the sample has more than %d names", maxNames)
+	}
+	p.next.families[name] = f
+	return f, "", nil
+}
+
+// joined is a map of labels as one string; no two different maps have the same.
+func joined(labels map[string]string) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		for _, part := range [...]string{name, labels[name]} {
+			b.WriteString(strconv.Itoa(len(part)))
+			b.WriteByte(':')
+			b.WriteString(part)
+		}
+	}
+	return b.String()
+}
+
+// ownLabels checks labels of the backend's.
+func ownLabels(labels map[string]string) ([]*dto.LabelPair, error) {
+	var pairs []*dto.LabelPair
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if err := checkLabel(name, labels[name]); err != nil {
+			return nil, err
+		}
+		pairs = append(pairs, pair(name, labels[name]))
+	}
+	return pairs, nil
+}
+
+func pair(name, value string) *dto.LabelPair {
+	return &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)}
+}
+
+func byName(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }
+
+// owned has the device's labels name its owner.
+func (d *device) owned(backend string, owner Owner) *labels {
+	if l := d.labels.Load(); l != nil && l.owner == owner {
+		return l
+	}
+	// All are there, also empty ones: with honor_labels Prometheus would give a
+	// series without them those of the agent's own pod.
+	l := &labels{owner, []*dto.LabelPair{
+		pair("backend", backend), pair("container", owner.Container), pair("device", d.id),
+		pair("namespace", owner.Namespace), pair("pod", owner.Pod), pair("resource", owner.Resource),
+	}}
+	d.labels.Store(l)
+	return l
+}
+
+// label gives the series the labels of its device.
+func (s *series) label(base *labels) {
+	if m := s.all.Load(); m != nil && m.base == base {
+		return
+	}
+	m := &merged{base, base.pairs}
+	if len(s.own) > 0 {
+		m.pairs = slices.Concat(base.pairs, s.own)
+		slices.SortFunc(m.pairs, byName)
+	}
+	s.all.Store(m)
+}
+
+// Desc implements [prometheus.Metric].
+func (p *point) Desc() *prometheus.Desc { return p.series.family.desc }
+
+// Write implements [prometheus.Metric]. The labels are shared: nobody may change
+// them.
+func (p *point) Write(out *dto.Metric) error {
+	out.Label = p.series.all.Load().pairs
+	if p.series.family.counter {
+		out.Counter = &dto.Counter{Value: &p.value}
+	} else {
+		out.Gauge = &dto.Gauge{Value: &p.value}
+	}
+	return nil
+}
