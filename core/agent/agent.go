@@ -296,7 +296,7 @@ func (a *Agent) openState() error {
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
 		Socket:   filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
 		Resolve:  a.resolve,
-		Owns:     func(name string) bool { return a.plans.inForce().resource(name) != nil },
+		Owns:     func(name string) bool { return a.plans.inForce().mapper.Owns(name) },
 		Interval: a.opts.Timing.UsagePoll,
 		Timing:   a.opts.Timing.Usage,
 		Log:      a.log,

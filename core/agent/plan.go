@@ -46,16 +46,6 @@ func (p *plan) backend(name string) *config.Backend {
 	return nil
 }
 
-// resource returns the configuration of one resource, or nil.
-func (p *plan) resource(name string) *config.Resource {
-	for i := range p.profile.Resources {
-		if p.profile.Resources[i].Name == name {
-			return &p.profile.Resources[i]
-		}
-	}
-	return nil
-}
-
 // specs is what the supervisor must run for the plan.
 func (p *plan) specs() []supervisor.Spec {
 	specs := make([]supervisor.Spec, 0, len(p.profile.Backends))

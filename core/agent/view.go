@@ -124,7 +124,7 @@ func (v *view) unit(name, id string) *resource.Unit {
 
 // forAmend is what is needed to judge edits that Prepare answered.
 func (v *view) forAmend(name, backend string) (inventory.Policy, config.Injection, bool) {
-	b, r := v.plan.backend(backend), v.plan.resource(name)
+	b, r := v.plan.backend(backend), v.resource(name)
 	if b == nil || r == nil {
 		return inventory.Policy{}, "", false
 	}

@@ -146,6 +146,8 @@ func TestRefused(t *testing.T) {
 		"backend name":    {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
 		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is taken by profiles[0], on line 4`}},
 		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is taken by profiles[0].backends[0], on line 6`}},
+		"placeholder":     {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
+		"template twice":  {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is taken by profiles[0].resources[0], on line 8`}},
 		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is taken by profiles[0].resources[0], on line 8`}},
 		"alias to itself": {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
 		"alias bomb":      {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},

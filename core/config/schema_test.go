@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -176,6 +178,16 @@ func TestSchemaJudges(t *testing.T) {
 		}
 		if err := validate(written); err != nil {
 			t.Errorf("%s, written again: %v", file, err)
+		}
+	}
+	for name, want := range map[string]bool{
+		"nvidia.com/mig-{profile}": true, "ex.com/{a}_{b}": true, "ex.com/a{accelmux.io/class}b": true,
+		"ex.com/{a": false, "ex.com/a}": false, "ex.com/{}": false, "ex.com/{a b}": false, "{a}.com/b": false, "ex.com/-{a}": false, "ex.com/{other/a}": false,
+	} {
+		text := strings.Replace(with("", ""), "example.com/gpu", strconv.Quote(name), 1)
+		_, err := Parse("node.yaml", []byte(text))
+		if got := validate([]byte(text)); (got == nil) != want || (err == nil) != want {
+			t.Errorf("the name %s: the schema says %v, the loader %v; accepted is to be %v", name, got, err, want)
 		}
 	}
 	for _, extra := range []struct{ backend, resource string }{

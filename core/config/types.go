@@ -141,7 +141,9 @@ type PathPolicy struct {
 // Resource is a name that pods ask for, and the devices behind it.
 type Resource struct {
 	// Name is domain/name as Kubernetes wants it, unique in the profile. Domains
-	// that end in kubernetes.io are reserved.
+	// that end in kubernetes.io are reserved. After the slash it may have
+	// placeholders, {attribute} or {accelmux.io/fact}: then there is one resource for
+	// each name that the devices make (NameTemplate).
 	Name string `yaml:"name"`
 	// Backend limits the resource to one backend of the profile; "" means all.
 	Backend string `yaml:"backend"`

@@ -119,7 +119,8 @@ func (v *validator) profile(p *Profile, at string) {
 	for i := range p.Resources {
 		r, at := &p.Resources[i], itemPath(at+".resources", i)
 		if v.required(at+".name", r.Name, ", such as example.com/gpu") {
-			v.check(at+".name", checkResourceName(r.Name))
+			_, err := ParseName(r.Name)
+			v.check(at+".name", err)
 		}
 		v.unique(resources, at+".name", r.Name)
 		v.resource(r, at)

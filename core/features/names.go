@@ -47,22 +47,7 @@ func labelValue(raw string) (label, problem string) {
 	if strings.HasPrefix(raw, "-") && strings.Trim(raw[1:], "0123456789") == "" {
 		return "", "is left out: a label cannot be negative"
 	}
-	var b strings.Builder
-	replaced := false
-	for _, r := range raw {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(edges, r):
-			b.WriteRune(r)
-			replaced = false
-		case r == '+':
-			b.WriteByte('.')
-			replaced = false
-		case !replaced:
-			b.WriteByte('-')
-			replaced = true
-		}
-	}
-	label = strings.Trim(b.String(), edges)
+	label = strings.Trim(config.QualifiedText(raw), edges)
 	if label == "" {
 		return "", "is left out: a label cannot have any of it"
 	}

@@ -43,6 +43,35 @@
 // failure, such as comparing a string with a number or exceeding the cost limit,
 // leaves the device unselected by this resource and is a [Table] problem.
 //
+// # Names
+//
+// A name may hold placeholders after the slash: nvidia.com/mig-{profile},
+// ex.com/{accelmux.io/class}. Then the devices that the resource selects make its
+// name, and there is one resource for each name:
+//
+//	{x}               the attribute x of the device's own backend, of any type
+//	{accelmux.io/x}   what the core knows of every device, as above
+//
+// A device without such an attribute, or with an empty text there, is not
+// selected. "+" becomes ".", as in mig-1g.10gb.me of the profile 1g.10gb+me, and
+// every other run of characters that Kubernetes does not allow "-"; what may not
+// be at the ends of a name is cut off there. A device of whose values nothing is
+// left, or more than 63 characters, is not selected, and is a problem.
+//
+// One name never stands for two kinds of devices, which are those whose values
+// differ in any way (1g+me and 1g.me) or that different resources select. The kind
+// that has the name keeps it as long as it has devices, whatever their health; of
+// several that are new, it is that of the first resource, then the one whose
+// values are in the name as they are, then the first in order. Devices of the
+// others are left out, and are problems. Names that are written out in the profile
+// are never made. So an operator who wants to keep both apart gives one of them a
+// resource of its own, before this one.
+//
+// A resource is there from its first device on. Without devices it stays, empty,
+// as long as its Mapper is used: while the configuration is in force and the agent
+// runs. A profile makes 256 names at most; then those that have been empty for
+// longest go, and if none is, devices are left out, and are problems.
+//
 // The package does not advertise anything, and it does not choose between
 // devices; packages deviceplugin and topology do.
 package resource

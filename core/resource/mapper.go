@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -24,7 +25,8 @@ type Verdicts interface {
 type Mapper struct {
 	rules []rule
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	names *names
 	// cache remembers what the rules made of the devices of the latest snapshot,
 	// by backend. Devices never change and snapshots share them, so a device that
 	// is still the same pointer need not be evaluated again.
@@ -38,10 +40,13 @@ type backendCache struct {
 	devices         map[*inventory.Device]*assignment
 }
 
-// assignment is what the rules make of one device. It never changes.
+// assignment is what the rules make of one device. It never changes, apart from
+// what its kind is called.
 type assignment struct {
 	// rule is the index of the first rule that selects the device, or -1.
-	rule     int
+	rule int
+	// kind is what stands behind the device's name; nil if that has no placeholders.
+	kind     *kind
 	units    []string // the IDs of its units
 	problems []string
 }
@@ -51,52 +56,81 @@ type rule struct {
 	config.Resource
 	limit    int                       // replicas per container, 0 for none
 	selector *dracel.CompilationResult // nil selects all
+	template *config.NameTemplate
+	// placeholders are the template's; none: the name is as it is written.
+	placeholders []resourceapi.QualifiedName
 }
 
 // Compile prepares the resources of a profile, which comes from package config
-// and is complete. It keeps no reference to p. The errors are about selectors;
-// a profile that was validated has none.
+// and is complete. It keeps no reference to p. The errors are about names and
+// selectors; a profile that was validated has none.
 func Compile(p *config.Profile) (*Mapper, error) {
 	m := &Mapper{rules: make([]rule, len(p.Resources)), cache: map[string]*backendCache{}}
 	var errs []error
 	for i, r := range p.Resources {
-		m.rules[i] = rule{Resource: r}
-		if r.MaxReplicasPerContainer != nil {
-			m.rules[i].limit = *r.MaxReplicasPerContainer
-		}
-		if r.Selector == "" {
-			continue
-		}
-		compiled, err := config.CompileSelector(r.Selector)
+		compiled, err := compile(r)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("resource %s: selector: %w", r.Name, err))
-			continue
+			errs = append(errs, fmt.Errorf("resource %s: %w", r.Name, err))
 		}
-		m.rules[i].selector = compiled
+		m.rules[i] = compiled
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	m.names = newNames(m.rules)
 	return m, nil
 }
 
-// Map makes the table of a snapshot. The same snapshot and verdicts always give
-// the same table: units are in the order of the snapshot's backends and, within
-// one, of its devices. It does not fail; what is wrong is among the problems.
+// compile prepares one resource.
+func compile(r config.Resource) (compiled rule, err error) {
+	compiled.Resource = r
+	if r.MaxReplicasPerContainer != nil {
+		compiled.limit = *r.MaxReplicasPerContainer
+	}
+	if compiled.template, err = config.ParseName(r.Name); err != nil {
+		return rule{}, fmt.Errorf("name: %w", err)
+	}
+	for _, placeholder := range compiled.template.Placeholders() {
+		compiled.placeholders = append(compiled.placeholders, resourceapi.QualifiedName(placeholder))
+	}
+	if r.Selector != "" {
+		if compiled.selector, err = config.CompileSelector(r.Selector); err != nil {
+			return rule{}, fmt.Errorf("selector: %w", err)
+		}
+	}
+	return compiled, nil
+}
+
+// Owns reports whether a resource may be one of the profile's: it has that name,
+// or a template that may make it.
+func (m *Mapper) Owns(name string) bool {
+	return slices.ContainsFunc(m.rules, func(r rule) bool { return r.template.Matches(name) })
+}
+
+// Map makes the table of a snapshot: units are in the order of the snapshot's
+// backends and, within one, of its devices. The same snapshot and verdicts give the
+// same table, but for names with placeholders: those that devices made before stay,
+// without units, and who has a name keeps it. It does not fail; what is wrong is
+// among the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts) *Table {
-	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(m.rules))}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	assigned := m.assign(snap)
-	counts := make([]int, len(m.rules))
+	m.names.give(assigned)
+	slots := m.names.slots
+	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(slots))}
+	counts := make([]int, len(slots))
 	for _, devices := range assigned {
 		for _, a := range devices {
-			if a.rule >= 0 {
-				counts[a.rule] += len(a.units)
+			if place := m.names.place(a); place >= 0 {
+				counts[place] += len(a.units)
 			}
 		}
 	}
-	for i, r := range m.rules {
+	for i, slot := range slots {
+		r := &m.rules[slot.rule]
 		t.Resources[i] = &Resource{
-			Name:                    r.Name,
+			Name:                    slot.name,
 			Injection:               r.Injection,
 			Registration:            r.Registration,
 			Replicas:                max(1, r.Replicas),
@@ -105,18 +139,19 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts) *Table {
 		}
 	}
 	// Within one resource a device ID counts once: kubelet knows no backends.
-	owners := make([]map[string]string, len(m.rules))
+	owners := make([]map[string]string, len(slots))
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
-			t.add(backend, d, assigned[i][j], owners, verdicts)
+			a := assigned[i][j]
+			t.add(backend, d, a, m.names.place(a), owners, verdicts)
 		}
 	}
 	return t
 }
 
-// add puts a device where it belongs. owners has, by resource, the backend that
-// each device ID was taken from.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, owners []map[string]string, verdicts Verdicts) {
+// add puts a device in its place. owners has, by resource, the backend that each
+// device ID was taken from.
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners []map[string]string, verdicts Verdicts) {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
@@ -124,17 +159,21 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 		t.Unassigned = append(t.Unassigned, d.Key)
 		return
 	}
-	r := t.Resources[a.rule]
-	if owners[a.rule] == nil {
-		owners[a.rule] = map[string]string{}
+	if place < 0 {
+		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: a.kind.why})
+		return
 	}
-	if owner, taken := owners[a.rule][d.ID]; taken {
+	r := t.Resources[place]
+	if owners[place] == nil {
+		owners[place] = map[string]string{}
+	}
+	if owner, taken := owners[place][d.ID]; taken {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: fmt.Sprintf(
 			"resource %s: backend %s reports the same ID as backend %s, and kubelet could not tell them apart; "+
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
 		return
 	}
-	owners[a.rule][d.ID] = backend.Name
+	owners[place][d.ID] = backend.Name
 	verdict := verdicts.Verdict(d.Key)
 	for _, id := range a.units {
 		r.Units = append(r.Units, Unit{ID: id, Device: d, Verdict: verdict})
@@ -142,10 +181,8 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 }
 
 // assign finds the resource of every device, by backend and device, and forgets
-// the devices that are gone.
+// the devices that are gone. The caller holds m.mu.
 func (m *Mapper) assign(snap *inventory.Snapshot) [][]*assignment {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	assigned := make([][]*assignment, len(snap.Backends))
 	next := make(map[string]*backendCache, len(snap.Backends))
 	for i, backend := range snap.Backends {
@@ -178,16 +215,16 @@ func (m *Mapper) assign(snap *inventory.Snapshot) [][]*assignment {
 // evaluate applies the rules to one device.
 func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assignment {
 	a := &assignment{rule: -1}
-	var input *dracel.Device // made when the first selector needs it
+	var input *dracel.Device // made when the first rule needs it
 	for i, r := range m.rules {
 		if cmp.Or(r.Backend, backend.Name) != backend.Name || cmp.Or(r.Class, d.Class) != d.Class {
 			continue
 		}
+		if input == nil && (r.selector != nil || len(r.placeholders) > 0) {
+			in := celDevice(backend, d)
+			input = &in
+		}
 		if r.selector != nil {
-			if input == nil {
-				in := celDevice(backend, d)
-				input = &in
-			}
 			selected, err := evaluate(r.selector, *input)
 			if err != nil {
 				a.problems = append(a.problems, fmt.Sprintf("resource %s: the selector failed on this device of backend %s, which it therefore does not select: %v",
@@ -197,12 +234,33 @@ func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assi
 				continue
 			}
 		}
+		if len(r.placeholders) > 0 && !m.generate(a, i, input, backend) {
+			continue
+		}
 		a.rule = i
 		a.name(r, d)
 		break
 	}
 	a.problems = slices.Clip(a.problems)
 	return a
+}
+
+// generate finds the kind of a device that a rule with placeholders selects; false
+// if the device does not make a name.
+func (m *Mapper) generate(a *assignment, rule int, input *dracel.Device, backend *inventory.Backend) bool {
+	r := &m.rules[rule]
+	values, ok := placeholderValues(r.placeholders, input)
+	if !ok {
+		return false
+	}
+	name, err := r.template.Name(values...)
+	if err != nil {
+		a.problems = append(a.problems, fmt.Sprintf("resource %s: the name that this device of backend %s makes of %q %v; "+
+			"it is not selected: give such devices a resource with another name before this one", r.Name, backend.Name, values, err))
+		return false
+	}
+	a.kind = m.names.kind(rule, name, values)
+	return true
 }
 
 // name makes the IDs of a device's units.

@@ -10,12 +10,14 @@ import (
 type Table struct {
 	// Generation is the snapshot's that the table was made from.
 	Generation uint64
-	// Resources are in the order of the configuration.
+	// Resources are in the order of the configuration, and those that a name with
+	// placeholders makes in the order of their names.
 	Resources []*Resource
 	// Problems are what an operator must know, in the order of the snapshot's
 	// devices: a selector that failed on a device, an ID that two backends report
 	// under one resource (the first backend by name has it, the other's device is
-	// left out), a unit ID that became too long.
+	// left out), a unit ID that became too long, a name that a device cannot make, or
+	// that others have.
 	Problems []inventory.Problem
 	// Unassigned are devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key

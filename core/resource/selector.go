@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -54,6 +55,28 @@ func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 	}
 	maps.Copy(in.Attributes, facts(backend, d))
 	return in
+}
+
+// placeholderValues are the texts for the placeholders of a name; ok is false if
+// the device lacks one, or has an empty text there.
+func placeholderValues(placeholders []resourceapi.QualifiedName, input *dracel.Device) (values []string, ok bool) {
+	values = make([]string, len(placeholders))
+	for i, placeholder := range placeholders {
+		switch a := input.Attributes[placeholder]; {
+		case a.StringValue != nil:
+			values[i] = *a.StringValue
+		case a.IntValue != nil:
+			values[i] = strconv.FormatInt(*a.IntValue, 10)
+		case a.BoolValue != nil:
+			values[i] = strconv.FormatBool(*a.BoolValue)
+		case a.VersionValue != nil:
+			values[i] = *a.VersionValue
+		}
+		if values[i] == "" {
+			return nil, false
+		}
+	}
+	return values, true
 }
 
 // facts are the attributes in config.FactsDomain.

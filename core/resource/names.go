@@ -1,0 +1,226 @@
+package resource
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxNames is how many resources the templates of a profile make at most: each is
+// a socket, a registration with kubelet and an entry in the Node's status.
+const maxNames = 256
+
+// kind is what the devices behind one generated name have in common: the rule
+// that selects them, and the values of its placeholders.
+type kind struct {
+	rule   int
+	name   string
+	values []string
+	// devices is how many of the snapshot there are, present whether there were any
+	// when names were given last.
+	devices int
+	present bool
+	// place is that of the resource in the table; -1 if these devices are left out,
+	// and why says so.
+	place int
+	why   string
+	// emptied is when the last device went, counted in snapshots.
+	emptied uint64
+}
+
+type kindKey struct {
+	rule   int
+	values string
+}
+
+// verbatim reports whether the name has the values as they are.
+func (k *kind) verbatim() bool {
+	for _, value := range k.values {
+		if !strings.Contains(k.name, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// slot is one resource of the table.
+type slot struct {
+	rule int
+	name string
+}
+
+// names gives generated names to kinds, so that no two kinds have one at a time.
+// A name stays with its kind when the last device is gone, and goes on to another
+// one only then: a device never comes under a name that stands for others.
+type names struct {
+	rules []rule
+	// written are the names without placeholders.
+	written map[string]bool
+	kinds   map[kindKey]*kind
+	owners  map[string]*kind
+	// slots are the resources in order; places are those of rules without
+	// placeholders.
+	slots  []slot
+	places []int
+	// changed: a kind came, got its first device or lost its last.
+	changed bool
+	rounds  uint64
+}
+
+func newNames(rules []rule) *names {
+	n := &names{rules: rules, written: map[string]bool{}, kinds: map[kindKey]*kind{}, owners: map[string]*kind{}}
+	for _, r := range rules {
+		if len(r.placeholders) == 0 {
+			n.written[r.Name] = true
+		}
+	}
+	n.arrange()
+	return n
+}
+
+// kind is the one of these values; a new one has no place yet.
+func (n *names) kind(rule int, name string, values []string) *kind {
+	var b strings.Builder
+	for _, value := range values {
+		b.WriteString(strconv.Itoa(len(value)) + ":" + value)
+	}
+	key := kindKey{rule, b.String()}
+	k := n.kinds[key]
+	if k == nil {
+		k = &kind{rule: rule, name: name, values: values, place: -1}
+		n.kinds[key], n.changed = k, true
+	}
+	return k
+}
+
+// give counts the devices of every kind, and gives names if something changed.
+func (n *names) give(assigned [][]*assignment) {
+	n.rounds++
+	for _, k := range n.kinds {
+		k.devices = 0
+	}
+	for _, devices := range assigned {
+		for _, a := range devices {
+			if a.kind != nil {
+				a.kind.devices++
+			}
+		}
+	}
+	for _, k := range n.kinds {
+		if k.present != (k.devices > 0) {
+			k.present, k.emptied, n.changed = k.devices > 0, n.rounds, true
+		}
+	}
+	if !n.changed {
+		return
+	}
+	n.changed = false
+	var nameless []*kind
+	for _, k := range n.kinds {
+		if k.present && n.owners[k.name] != k {
+			nameless = append(nameless, k)
+		}
+	}
+	// Which of several gets a name must not depend on the order of devices.
+	slices.SortFunc(nameless, func(a, b *kind) int {
+		if c := cmp.Compare(a.rule, b.rule); c != 0 {
+			return c
+		}
+		if a.verbatim() != b.verbatim() {
+			if a.verbatim() {
+				return -1
+			}
+			return 1
+		}
+		return slices.Compare(a.values, b.values)
+	})
+	for _, k := range nameless {
+		n.giveTo(k)
+	}
+	for key, k := range n.kinds {
+		if !k.present && n.owners[k.name] != k {
+			delete(n.kinds, key)
+		}
+	}
+	n.arrange()
+}
+
+// giveTo gives a kind its name, or says why not.
+func (n *names) giveTo(k *kind) {
+	r, owner := n.rules[k.rule], n.owners[k.name]
+	k.place = -1
+	const advice = "this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one"
+	switch {
+	case n.written[k.name]:
+		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which is that of another resource; %s", r.Name, n.describe(k), k.name, advice)
+	case owner != nil && owner.present && owner.rule != k.rule:
+		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which devices of resource %s have by %s; %s",
+			r.Name, n.describe(k), k.name, n.rules[owner.rule].Name, n.describe(owner), advice)
+	case owner != nil && owner.present:
+		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which other devices have by %s; %s", r.Name, n.describe(k), k.name, n.describe(owner), advice)
+	case owner == nil && len(n.owners) >= maxNames && !n.forget():
+		k.why = fmt.Sprintf("resource %s: %s would make the name %s, but the profile has %d such names with devices already, and no more are made; "+
+			"this device is left out: choose placeholders with fewer values, or select fewer devices", r.Name, n.describe(k), k.name, maxNames)
+	default:
+		n.owners[k.name], k.why = k, ""
+	}
+}
+
+// describe is what a kind's devices have in common, as a clause.
+func (n *names) describe(k *kind) string {
+	parts := make([]string, len(k.values))
+	for i, placeholder := range n.rules[k.rule].placeholders {
+		parts[i] = fmt.Sprintf("%s %q", placeholder, k.values[i])
+	}
+	return strings.Join(parts, " with ")
+}
+
+// forget takes away the name that has been without devices for longest; false if
+// all have devices.
+func (n *names) forget() bool {
+	var oldest *kind
+	for _, k := range n.owners {
+		if !k.present && (oldest == nil || k.emptied < oldest.emptied || k.emptied == oldest.emptied && k.name < oldest.name) {
+			oldest = k
+		}
+	}
+	if oldest != nil {
+		delete(n.owners, oldest.name)
+	}
+	return oldest != nil
+}
+
+// arrange puts the resources in order: that of the rules, and of the names that
+// one rule makes.
+func (n *names) arrange() {
+	made := make([][]*kind, len(n.rules))
+	for _, k := range n.owners {
+		made[k.rule] = append(made[k.rule], k)
+	}
+	n.slots, n.places = nil, make([]int, len(n.rules))
+	for i, r := range n.rules {
+		if len(r.placeholders) == 0 {
+			n.places[i] = len(n.slots)
+			n.slots = append(n.slots, slot{i, r.Name})
+			continue
+		}
+		slices.SortFunc(made[i], func(a, b *kind) int { return strings.Compare(a.name, b.name) })
+		for _, k := range made[i] {
+			k.place = len(n.slots)
+			n.slots = append(n.slots, slot{i, k.name})
+		}
+	}
+}
+
+// place is where in the table a device belongs; -1 for nowhere.
+func (n *names) place(a *assignment) int {
+	switch {
+	case a.rule < 0:
+		return -1
+	case a.kind != nil:
+		return a.kind.place
+	}
+	return n.places[a.rule]
+}

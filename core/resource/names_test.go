@@ -1,0 +1,370 @@
+package resource
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// slice is a partition with a profile; "" for none.
+func slice(id, profile string) *inventory.Device {
+	d := &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Class: "mig"}
+	if profile != "" {
+		d.Attributes = map[string]inventory.Attribute{"profile": {String: &profile}}
+	}
+	return d
+}
+
+// TestGeneratedNames verifies what becomes of devices and names, snapshot by
+// snapshot, where names have placeholders.
+func TestGeneratedNames(t *testing.T) {
+	a, b := slice("A", "1g.5gb"), slice("B", "1g.5gb")
+	plus, dot := slice("P", "1g+me"), slice("Q", "1g.me")
+	left := func(device, profile, owner string) string {
+		return fmt.Sprintf(`problem %s: resource ex.com/mig-{profile}: profile %q makes the name ex.com/mig-1g.me, which other devices have by profile %q; `+
+			`this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`, device, profile, owner)
+	}
+	type step struct {
+		devices []*inventory.Device
+		want    []string
+	}
+	tests := map[string]struct {
+		resources string
+		steps     []step
+	}{
+		"one for each value, in the order of names": {
+			"  - {name: ex.com/gpu, class: gpu}\n  - {name: 'ex.com/mig-{profile}'}\n  - {name: ex.com/rest}\n",
+			[]step{
+				{nil, []string{"ex.com/gpu:", "ex.com/rest:"}},
+				{[]*inventory.Device{slice("C", "3g.20gb"), a, slice("N", ""), gpu("mock", "G"), b}, []string{
+					"ex.com/gpu: mock/G", "ex.com/mig-1g.5gb: mock/A mock/B", "ex.com/mig-3g.20gb: mock/C", "ex.com/rest: mock/N",
+				}},
+			},
+		},
+		"a name stays when its devices are gone, and is theirs when they are back": {
+			"  - {name: 'ex.com/mig-{profile}'}\n",
+			[]step{
+				{[]*inventory.Device{a}, []string{"ex.com/mig-1g.5gb: mock/A"}},
+				{[]*inventory.Device{slice("A", "2g.10gb")}, []string{"ex.com/mig-1g.5gb:", "ex.com/mig-2g.10gb: mock/A"}},
+				{nil, []string{"ex.com/mig-1g.5gb:", "ex.com/mig-2g.10gb:"}},
+				{[]*inventory.Device{b}, []string{"ex.com/mig-1g.5gb: mock/B", "ex.com/mig-2g.10gb:"}},
+			},
+		},
+		"attributes of each type, and facts": {
+			"  - {name: 'ex.com/{model}-{cores}-{ecc}-{firmware}-{accelmux.io/numaNode}.{accelmux.io/vendor}'}\n",
+			[]step{{[]*inventory.Device{gpu("mock", "G"), slice("A", "x")}, []string{"ex.com/M1-64-true-1.10.0-1.ACME: mock/G", "unassigned: [mock/A]"}}},
+		},
+		"an empty text is no attribute": {
+			"  - {name: 'ex.com/x{profile}'}\n",
+			[]step{{[]*inventory.Device{slice("A", " "), {Key: inventory.Key{Backend: "mock", ID: "B"}, Attributes: map[string]inventory.Attribute{"profile": {String: ptr("")}}}}, []string{
+				"ex.com/x: mock/A", "unassigned: [mock/B]",
+			}}},
+		},
+		"of two values that are one name, the one that is the name has it": {
+			"  - {name: 'ex.com/mig-{profile}'}\n  - {name: ex.com/rest}\n",
+			[]step{
+				{[]*inventory.Device{plus, dot}, []string{"ex.com/mig-1g.me: mock/Q", "ex.com/rest:", left("P", "1g+me", "1g.me")}},
+				// It is not the other's before it is free.
+				{[]*inventory.Device{plus}, []string{"ex.com/mig-1g.me: mock/P", "ex.com/rest:"}},
+				{[]*inventory.Device{dot, plus}, []string{"ex.com/mig-1g.me: mock/P", "ex.com/rest:", left("Q", "1g.me", "1g+me")}},
+				{nil, []string{"ex.com/mig-1g.me:", "ex.com/rest:"}},
+				{[]*inventory.Device{dot}, []string{"ex.com/mig-1g.me: mock/Q", "ex.com/rest:"}},
+			},
+		},
+		"the same text of two placeholders, taken apart otherwise": {
+			"  - {name: 'ex.com/{profile}-{accelmux.io/class}', class: mig}\n  - {name: 'ex.com/{accelmux.io/class}-{profile}'}\n",
+			[]step{{
+				[]*inventory.Device{slice("A", "mig"), {Key: inventory.Key{Backend: "mock", ID: "B"}, Class: "gpu", Attributes: slice("", "x").Attributes},
+					{Key: inventory.Key{Backend: "mock", ID: "C"}, Class: "mig-mig", Attributes: slice("", "mig").Attributes},
+					{Key: inventory.Key{Backend: "mock", ID: "D"}, Class: "mig", Attributes: slice("", "mig-mig").Attributes}},
+				[]string{
+					"ex.com/mig-mig: mock/A", "ex.com/mig-mig-mig: mock/D", "ex.com/gpu-x: mock/B",
+					`problem C: resource ex.com/{accelmux.io/class}-{profile}: accelmux.io/class "mig-mig" with profile "mig" makes the name ex.com/mig-mig-mig, which devices of ` +
+						`resource ex.com/{profile}-{accelmux.io/class} have by profile "mig-mig" with accelmux.io/class "mig"; ` +
+						`this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`,
+				},
+			}},
+		},
+		"the same text of two placeholders of one name": {
+			"  - {name: 'ex.com/{profile}{accelmux.io/class}'}\n",
+			[]step{{
+				[]*inventory.Device{
+					{Key: inventory.Key{Backend: "mock", ID: "A"}, Class: "bc", Attributes: slice("", "a").Attributes},
+					{Key: inventory.Key{Backend: "mock", ID: "B"}, Class: "c", Attributes: slice("", "ab").Attributes},
+				},
+				[]string{
+					"ex.com/abc: mock/A",
+					`problem B: resource ex.com/{profile}{accelmux.io/class}: profile "ab" with accelmux.io/class "c" makes the name ex.com/abc, which other devices have by ` +
+						`profile "a" with accelmux.io/class "bc"; this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`,
+				},
+			}},
+		},
+		"a name that another resource has": {
+			"  - {name: 'ex.com/mig-{profile}'}\n  - {name: ex.com/mig-all}\n",
+			[]step{{[]*inventory.Device{slice("A", "all"), slice("B", "")}, []string{
+				"ex.com/mig-all: mock/B",
+				`problem A: resource ex.com/mig-{profile}: profile "all" makes the name ex.com/mig-all, which is that of another resource; ` +
+					`this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`,
+			}}},
+		},
+		"a name that is none leaves the device to the next": {
+			"  - {name: 'ex.com/{profile}'}\n  - {name: ex.com/rest}\n",
+			[]step{{[]*inventory.Device{slice("A", "++"), slice("B", strings.Repeat("x", 64))}, []string{
+				"ex.com/rest: mock/A mock/B",
+				`problem A: resource ex.com/{profile}: the name that this device of backend mock makes of ["++"] would be empty: ` +
+					`it must have a letter or a digit (A-Z, a-z, 0-9); it is not selected: give such devices a resource with another name before this one`,
+				`problem B: resource ex.com/{profile}: the name that this device of backend mock makes of ["` + strings.Repeat("x", 64) + `"] would have 64 characters ` +
+					`after the slash, at most 63 are allowed; it is not selected: give such devices a resource with another name before this one`,
+			}}},
+		},
+		"replicas": {
+			"  - {name: 'ex.com/mig-{profile}', replicas: 2}\n",
+			[]step{{[]*inventory.Device{a}, []string{"ex.com/mig-1g.5gb: mock/A::0 mock/A::1"}}},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := mapper(t, profile(t, "[{name: mock}]", tc.resources))
+			for i, step := range tc.steps {
+				for range 2 { // the second time from the cache
+					table := m.Map(snapshot(uint64(i), backend("mock", step.devices...)), verdicts{})
+					if diff := cmp.Diff(step.want, outline(table)); diff != "" {
+						t.Fatalf("step %d (-want +got):\n%s", i, diff)
+					}
+					for _, r := range table.Resources {
+						if !m.Owns(r.Name) {
+							t.Errorf("%s is not known as ours", r.Name)
+						}
+					}
+				}
+			}
+			if m.Owns("ex.org/gpu") {
+				t.Error("ex.org/gpu is taken for ours")
+			}
+		})
+	}
+}
+
+// TestNamesAreBounded verifies that a name for each device does not go on for ever:
+// names with devices are kept, and of those without, the newest.
+func TestNamesAreBounded(t *testing.T) {
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: 'ex.com/{accelmux.io/id}'}\n"))
+	devices := func(from, to int) *inventory.Snapshot {
+		var all []*inventory.Device
+		for i := from; i < to; i++ {
+			all = append(all, slice(fmt.Sprintf("D%04d", i), ""))
+		}
+		return snapshot(uint64(from), backend("mock", all...))
+	}
+	table := m.Map(devices(0, maxNames+2), verdicts{})
+	if len(table.Resources) != maxNames || len(table.Problems) != 2 {
+		t.Fatalf("%d resources and %d problems of %d devices", len(table.Resources), len(table.Problems), maxNames+2)
+	}
+	want := fmt.Sprintf(`resource ex.com/{accelmux.io/id}: accelmux.io/id "D0256" would make the name ex.com/D0256, but the profile has 256 such names with devices already, ` +
+		`and no more are made; this device is left out: choose placeholders with fewer values, or select fewer devices`)
+	if got := table.Problems[0]; got.Device != "D0256" || got.Message != want {
+		t.Errorf("problem %+v, want %s", got, want)
+	}
+	if len(m.names.kinds) != maxNames+2 {
+		t.Errorf("%d kinds", len(m.names.kinds))
+	}
+	table = m.Map(devices(0, maxNames-1), verdicts{}) // D0255 goes first
+	if last := table.Resources[maxNames-1]; last.Name != "ex.com/D0255" || len(last.Units) != 0 {
+		t.Errorf("the last resource is %s with %d units; want the one that has no device any more", last.Name, len(last.Units))
+	}
+	if !slices.IsSortedFunc(table.Resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("the resources are not in the order of their names")
+	}
+	m.Map(devices(0, 1), verdicts{})
+	table = m.Map(devices(300, 302), verdicts{})
+	if len(table.Problems) != 0 || len(table.Resources) != maxNames {
+		t.Fatalf("%d resources, problems %v", len(table.Resources), table.Problems)
+	}
+	named := func(name string) *Resource {
+		i := slices.IndexFunc(table.Resources, func(r *Resource) bool { return r.Name == name })
+		if i < 0 {
+			return nil
+		}
+		return table.Resources[i]
+	}
+	if r := named("ex.com/D0300"); r == nil || len(r.Units) != 1 {
+		t.Error("a new device has no resource, though others are empty")
+	}
+	if named("ex.com/D0255") != nil || named("ex.com/D0001") != nil || named("ex.com/D0002") == nil || named("ex.com/D0000") == nil {
+		t.Error("it is not the names that were empty for longest that went")
+	}
+	for i := range 5 {
+		m.Map(devices(1000*(i+1), 1000*(i+1)+maxNames), verdicts{})
+		if n := len(m.names.kinds); n != maxNames || len(m.names.owners) != maxNames {
+			t.Fatalf("%d kinds and %d names are remembered", n, len(m.names.owners))
+		}
+	}
+}
+
+// TestNamesProperty verifies, for any values and any sequence of snapshots, that
+// every name is valid and there once, that what has it has the same values, and
+// that every device is in one place or has a problem.
+func TestNamesProperty(t *testing.T) {
+	values := rapid.SampledFrom([]string{"a", "a+", "+a", "a.b", "a+b", "a b", "a  b", "a-b", "b", "", "+", "a-", "\xff", strings.Repeat("x", 40)})
+	templates := []string{"ex.com/{x}", "ex.com/{x}-{y}", "ex.com/{y}{x}", "ex.com/a-{x}", "ex.com/a", "ex.com/a.b", "ex.com/{accelmux.io/class}"}
+	rapid.Check(t, func(t *rapid.T) {
+		p := &config.Profile{}
+		for _, name := range rapid.Permutation(templates).Draw(t, "order")[:rapid.IntRange(1, 4).Draw(t, "resources")] {
+			p.Resources = append(p.Resources, config.Resource{
+				Name: name, Class: rapid.SampledFrom([]string{"", "gpu", "a"}).Draw(t, "class"), Replicas: rapid.IntRange(1, 2).Draw(t, "replicas"),
+			})
+		}
+		m, err := Compile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before *Table
+		var devices []*inventory.Device
+		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
+			kept := devices[:0:0]
+			for _, d := range devices {
+				if rapid.Bool().Draw(t, "stays") {
+					kept = append(kept, d)
+				}
+			}
+			for i := range rapid.IntRange(0, 5).Draw(t, "new") {
+				kept = append(kept, &inventory.Device{
+					Key: inventory.Key{Backend: "mock", ID: fmt.Sprintf("D%d-%d", generation, i)}, Class: rapid.SampledFrom([]string{"gpu", "a"}).Draw(t, "class"),
+					Attributes: map[string]inventory.Attribute{"x": {String: ptr(values.Draw(t, "x"))}, "y": {String: ptr(values.Draw(t, "y"))}},
+				})
+			}
+			devices = rapid.Permutation(kept).Draw(t, "devices")
+			table := m.Map(snapshot(generation, backend("mock", devices...)), verdicts{})
+			checkNames(t, p, table, devices)
+			checkHistory(t, before, table)
+			before = table
+		}
+	})
+}
+
+func checkNames(t *rapid.T, p *config.Profile, table *Table, devices []*inventory.Device) {
+	places, names := map[string]int{}, map[string]bool{}
+	for _, r := range table.Resources {
+		if problems := validation.IsQualifiedName(r.Name); len(problems) > 0 || names[r.Name] {
+			t.Fatalf("%s, there already: %v, not valid: %v", r.Name, names[r.Name], problems)
+		}
+		names[r.Name] = true
+		seen := map[string]bool{}
+		kinds := map[string]bool{}
+		for _, u := range r.Units {
+			if !seen[u.Device.ID] {
+				seen[u.Device.ID] = true
+				places[u.Device.ID]++
+			}
+			kinds[kindOf(p, r.Name, u.Device)] = true
+		}
+		if len(kinds) > 1 {
+			t.Fatalf("%s is of several kinds: %v", r.Name, kinds)
+		}
+	}
+	for _, key := range table.Unassigned {
+		places[key.ID]++
+	}
+	problems := map[string]bool{}
+	for _, problem := range table.Problems {
+		problems[problem.Device] = true
+	}
+	for _, d := range devices {
+		if places[d.ID] > 1 || places[d.ID] == 0 && !problems[d.ID] {
+			t.Fatalf("%s is in %d places, problems %v", d.ID, places[d.ID], table.Problems)
+		}
+	}
+}
+
+// kindOf is what a device must have in common with all others of a resource, as
+// the first template of the profile says that may have made its name.
+func kindOf(p *config.Profile, name string, d *inventory.Device) string {
+	for _, r := range p.Resources {
+		if r.Class != "" && r.Class != d.Class {
+			continue
+		}
+		template, err := config.ParseName(r.Name)
+		if err != nil {
+			panic(err)
+		}
+		var values []string
+		for _, placeholder := range template.Placeholders() {
+			value := d.Class
+			if a, ok := d.Attributes[placeholder]; ok {
+				value = *a.String
+			}
+			if value == "" {
+				values = nil
+				break
+			}
+			values = append(values, value)
+		}
+		if len(values) != len(template.Placeholders()) {
+			continue
+		}
+		if made, err := template.Name(values...); err == nil {
+			if made != name {
+				return fmt.Sprintf("should be %s", made)
+			}
+			return fmt.Sprintf("%s %q", r.Name, values)
+		}
+	}
+	return "nobody's"
+}
+
+// checkHistory verifies that names stay, and that devices which keep their values
+// keep their name.
+func checkHistory(t *rapid.T, before, now *Table) {
+	if before == nil {
+		return
+	}
+	places := map[string]string{}
+	for _, r := range now.Resources {
+		for _, u := range r.Units {
+			places[u.Device.ID] = r.Name
+		}
+	}
+	gone := func(id string) bool {
+		return places[id] == "" && !slices.ContainsFunc(now.Problems, func(p inventory.Problem) bool { return p.Device == id }) &&
+			!slices.ContainsFunc(now.Unassigned, func(k inventory.Key) bool { return k.ID == id })
+	}
+	for _, r := range before.Resources {
+		if !slices.ContainsFunc(now.Resources, func(n *Resource) bool { return n.Name == r.Name }) {
+			t.Fatalf("%s is gone", r.Name)
+		}
+		for _, u := range r.Units {
+			if !gone(u.Device.ID) && places[u.Device.ID] != r.Name {
+				t.Fatalf("%s was %s and is %q", u.Device.ID, r.Name, places[u.Device.ID])
+			}
+		}
+	}
+}
+
+// TestMapAllocatesNothingPerDevice verifies that an unchanged snapshot is mapped
+// with as many allocations as a single device, whether names have placeholders or
+// not; the IDs that were seen in a resource, one map, are apart.
+func TestMapAllocatesNothingPerDevice(t *testing.T) {
+	count := func(resources string, devices int) float64 {
+		m := mapper(t, profile(t, "[{name: mock}]", resources))
+		snap := many(devices)
+		m.Map(snap, verdicts{})
+		return testing.AllocsPerRun(10, func() { m.Map(snap, verdicts{}) })
+	}
+	const devices = 1000
+	written := count("  - {name: ex.com/a}\n", devices)
+	made := count("  - {name: 'ex.com/{model}'}\n", devices)
+	if made > written {
+		t.Errorf("%v allocations for a name with a placeholder, %v without", made, written)
+	}
+	if written > devices/4 {
+		t.Errorf("%v allocations for %d devices", written, devices)
+	}
+}
