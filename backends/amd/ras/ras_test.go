@@ -1,0 +1,252 @@
+package ras
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// card makes a directory of a PCI function with these files.
+func card(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		write(t, dir, name, text)
+	}
+	return dir
+}
+
+func write(t testing.TB, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func known(n uint64) Count { return Count{N: n, Known: true} }
+
+// A card with all files, as a data-centre driver has them.
+func TestRead(t *testing.T) {
+	r := NewReader(card(t, map[string]string{
+		"ras/umc_err_count":       "ue: 2\nce: 17\nde: 1\n",
+		"ras/gfx_err_count":       "ue: 0\nce: 3\n",
+		"ras/xgmi_wafl_err_count": "ce: 18446744073709551615\nue: 1\nnew: x\n",
+		"ras/features":            "feature mask: 0x7f\n",
+		"ras/_err_count":          "nameless\n",
+		"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : R\n0x00000002 : 0x00001000 : P\n" +
+			"0x00000003 : 0x00001000 : R\n0x100000000 : 0x00001000 : F\n",
+		"xgmi_error":        "2\n",
+		"pcie_replay_count": "9\n",
+	}))
+	got, err := r.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Counters{
+		Blocks: map[string]Errors{
+			"umc":       {Uncorrectable: known(2), Correctable: known(17), Deferred: known(1)},
+			"gfx":       {Uncorrectable: known(0), Correctable: known(3)},
+			"xgmi_wafl": {Uncorrectable: known(1), Correctable: known(1<<64 - 1)},
+		},
+		Pages: Pages{Known: true, Retired: 2, Pending: 1, Failed: 1},
+		XGMI:  known(2), PCIeReplays: known(9),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for name, sum := range map[string][2]Count{
+		"uncorrectable": {got.Uncorrectable(), known(3)},
+		"correctable":   {got.Correctable(), known(1<<64 - 1)}, // as many as can be
+		"deferred":      {got.Deferred(), known(1)},
+	} {
+		if sum[0] != sum[1] {
+			t.Errorf("%s errors are %v, want %v", name, sum[0], sum[1])
+		}
+	}
+}
+
+// What a driver does not have is unknown; an empty list of pages is a list.
+func TestMissingIsUnknown(t *testing.T) {
+	got, err := NewReader(card(t, map[string]string{"vendor": "0x1002\n"})).Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Counters{Blocks: map[string]Errors{}}, got); diff != "" {
+		t.Error(diff)
+	}
+	if sum := got.Uncorrectable(); sum.Known {
+		t.Errorf("%d uncorrectable errors of no block", sum.N)
+	}
+	got, err = NewReader(card(t, map[string]string{"ras/gpu_vram_bad_pages": ""})).Read()
+	if err != nil || got.Pages != (Pages{Known: true}) {
+		t.Errorf("an empty list of pages: %+v, %v", got.Pages, err)
+	}
+	if _, err := NewReader(filepath.Join(t.TempDir(), "gone")).Read(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a card that is gone: %v", err)
+	}
+}
+
+// A file that makes no sense costs its own counts, and is named with the reason.
+func TestBadFiles(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"negative":         {"ras/umc_err_count", "ue: -1\nce: 0\n", `ue: "-1" is no number`},
+		"over 64 bits":     {"ras/umc_err_count", "ue: 18446744073709551616\n", "more than 64 bits"},
+		"twice":            {"ras/umc_err_count", "ue: 1\nue: 2\n", "ue is there twice"},
+		"binary":           {"ras/umc_err_count", "\x00\x01\xff", "not of the form"},
+		"empty":            {"ras/umc_err_count", "", "no count of errors"},
+		"other names":      {"ras/umc_err_count", "xe: 1\n", "no count of errors"},
+		"endless":          {"ras/umc_err_count", strings.Repeat("ue: 1\n", 20_000), "longer than can be"},
+		"page without end": {"ras/gpu_vram_bad_pages", "0x1 : 0x1000\n", "not of the form address"},
+		"page of a state":  {"ras/gpu_vram_bad_pages", "0x1 : 0x1000 : X\n", `state is "X"`},
+		"page nowhere":     {"ras/gpu_vram_bad_pages", "1 : 0x1000 : R\n", "not of the form address"},
+		"page too far":     {"ras/gpu_vram_bad_pages", "0x10000000000000000 : 0x1000 : R\n", "not of the form address"},
+		"replays":          {"pcie_replay_count", "many\n", `"many" is no number`},
+		"links":            {"xgmi_error", "0x2\n", `"0x2" is no number`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := card(t, map[string]string{
+				"ras/umc_err_count": "ue: 1\nce: 1\n", "ras/gfx_err_count": "ue: 5\nce: 6\n",
+				"ras/gpu_vram_bad_pages": "0x1 : 0x1000 : R\n", "xgmi_error": "1\n", "pcie_replay_count": "1\n",
+			})
+			write(t, dir, c.file, c.text)
+			got, err := NewReader(dir).Read()
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
+				t.Errorf("the error is %v, want %q and the file", err, c.want)
+			}
+			if len(fmt.Sprint(err)) > 400 {
+				t.Errorf("the error has %d characters", len(fmt.Sprint(err)))
+			}
+			if got.Blocks["gfx"].Uncorrectable != known(5) {
+				t.Errorf("another block's counts are lost: %+v", got)
+			}
+			for file, stays := range map[string]bool{
+				"ras/umc_err_count":      got.Blocks["umc"].Uncorrectable.Known,
+				"ras/gpu_vram_bad_pages": got.Pages.Known,
+				"xgmi_error":             got.XGMI.Known,
+				"pcie_replay_count":      got.PCIeReplays.Known,
+			} {
+				if stays == (file == c.file) {
+					t.Errorf("%s: known %v", file, stays)
+				}
+			}
+		})
+	}
+}
+
+// While the card is being reset the driver writes a sentence, which is no fault.
+func TestBusy(t *testing.T) {
+	dir := card(t, map[string]string{
+		"ras/umc_err_count": "Query currently inaccessible\n", "ras/gfx_err_count": "ue: 5\nce: 6\n",
+	})
+	got, err := NewReader(dir).Read()
+	if _, counted := got.Blocks["umc"]; err != nil || !got.Busy || counted || got.Uncorrectable() != known(5) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	write(t, dir, "ras/umc_err_count", "ue: 1\nce: 0\n")
+	if got, err := NewReader(dir).Read(); err != nil || got.Busy {
+		t.Errorf("after the reset: %+v, %v", got, err)
+	}
+}
+
+// The driver clears xgmi_error when it is read, so the reader adds up.
+func TestXGMIAddsUp(t *testing.T) {
+	dir := card(t, map[string]string{"xgmi_error": "2\n", "pcie_replay_count": "1\n"})
+	r := NewReader(dir)
+	for i, step := range []struct {
+		text string
+		want uint64
+	}{{"2\n", 2}, {"0\n", 2}, {"1\n", 3}, {"?\n", 3}, {"18446744073709551615\n", 1<<64 - 1}} {
+		write(t, dir, "xgmi_error", step.text)
+		got, err := r.Read()
+		if got.XGMI != known(step.want) || (err != nil) != (step.text == "?\n") {
+			t.Errorf("read %d: %+v, %v; want %d", i, got.XGMI, err, step.want)
+		}
+	}
+	if got, err := NewReader(dir, WithoutXGMI()).Read(); got.XGMI.Known || err != nil {
+		t.Errorf("left alone: %+v, %v", got.XGMI, err)
+	}
+}
+
+// Of a list longer than what is read, the whole lines that were read count.
+func TestManyPages(t *testing.T) {
+	const line = "0x00000001 : 0x00001000 : R\n"
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(0, 3*maxPages/len(line)/2).Draw(rt, "pages")
+		dir := card(t, map[string]string{"ras/gpu_vram_bad_pages": strings.Repeat(line, n)})
+		got, err := NewReader(dir).Read()
+		want := Pages{Known: true, Retired: uint64(min(n, maxPages/len(line))), Cut: n*len(line) > maxPages}
+		if err != nil || got.Pages != want {
+			rt.Fatalf("%+v, %v; want %+v", got.Pages, err, want)
+		}
+	})
+}
+
+// What is written as the driver does is read as it is, in any order of the lines.
+func TestErrorsRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Errors{Uncorrectable: known(rapid.Uint64().Draw(t, "ue")), Correctable: known(rapid.Uint64().Draw(t, "ce"))}
+		lines := []string{fmt.Sprintf("ue: %d\n", want.Uncorrectable.N), fmt.Sprintf("ce: %d\n", want.Correctable.N)}
+		if rapid.Bool().Draw(t, "deferred") {
+			want.Deferred = known(rapid.Uint64().Draw(t, "de"))
+			lines = append(lines, fmt.Sprintf("de: %d\n", want.Deferred.N))
+		}
+		text := strings.Join(rapid.Permutation(lines).Draw(t, "lines"), "")
+		if got, err := parseErrors(text); err != nil || got != want {
+			t.Fatalf("%q: %+v, %v", text, got, err)
+		}
+	})
+}
+
+func FuzzParseErrors(f *testing.F) {
+	for _, s := range []string{"ue: 1\nce: 2\nde: 3\n", "ue:1", "Query currently inaccessible\n", "ue: -1", "", "\x00", "ue"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := parseErrors(text)
+		anything := e.Uncorrectable.Known || e.Correctable.Known || e.Deferred.Known
+		if (err == nil) != anything {
+			t.Errorf("%q: %+v, %v", text, e, err)
+		}
+	})
+}
+
+func FuzzParsePages(f *testing.F) {
+	for _, s := range []string{"0x1 : 0x1000 : R\n", "0x1:0x1:F\n0x2", "::", "", "\x00\n", "0x : 0x1 : P"} {
+		f.Add(s, true)
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, text string, cut bool) {
+		pages, err := parsePages(text, cut)
+		if err == nil && pages.Retired+pages.Pending+pages.Failed > uint64(strings.Count(text, ":")/2) {
+			t.Errorf("%q: %+v", text, pages)
+		}
+	})
+}
+
+// Eight of these every 10 s are to cost less than 0.1 % of a core, so one has to
+// stay below 1.25 ms; the files of a real driver cost what the driver needs for
+// them in addition.
+func BenchmarkRead(b *testing.B) {
+	files := map[string]string{"ras/gpu_vram_bad_pages": "", "xgmi_error": "0\n", "pcie_replay_count": "0\n"}
+	for i := range 20 {
+		files[fmt.Sprintf("ras/block%d_err_count", i)] = "ue: 0\nce: 0\nde: 0\n"
+	}
+	r := NewReader(card(b, files))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Read(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package sysfs
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Whatever the length and the bound, what is read is the file's beginning, and
+// ErrTooLong says whether that is not all.
+func TestReadIsBounded(t *testing.T) {
+	path := file(t, "")
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(0, 20_000).Draw(t, "limit")
+		content := bytes.Repeat([]byte("0123456789"), 3000)[:rapid.IntRange(0, 30_000).Draw(t, "length")]
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(path, limit)
+		if want := content[:min(limit, len(content))]; !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes were read, want %d", len(got), len(want))
+		}
+		if errors.Is(err, ErrTooLong) != (len(content) > limit) {
+			t.Fatalf("%d bytes, limit %d: %v", len(content), limit, err)
+		}
+	})
+}
+
+// What is no file, or endless, ends at once with a word.
+func TestReadOfNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "loop")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		pipe: ErrNotFile, dir: ErrNotFile, "/dev/zero": ErrNotFile, loop: unix.ELOOP,
+		filepath.Join(dir, "missing"): fs.ErrNotExist, filepath.Join(pipe, "file"): unix.ENOTDIR,
+	} {
+		_, err := Read(path, Limit)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+	// procfs says that its files are empty; they are read all the same.
+	if b, err := Read("/proc/self/status", Limit); err != nil || len(b) == 0 {
+		t.Errorf("/proc/self/status: %d bytes, %v", len(b), err)
+	}
+}
+
+func TestUint(t *testing.T) {
+	if n, err := Uint(file(t, "18446744073709551615\n")); err != nil || n != 1<<64-1 {
+		t.Errorf("the largest number: %d, %v", n, err)
+	}
+	for text, want := range map[string]string{
+		"": `"" is no number`, "-1": "no number", "+1": "no number", "0x10": "no number", "1_000": "no number",
+		"1 2": "no number", "18446744073709551616": "more than 64 bits", "\x00\xff": `"\x00\xff" is no number`,
+		strings.Repeat("9", 5000): "…", strings.Repeat(" ", Limit+1): ErrTooLong.Error(),
+	} {
+		path := file(t, text)
+		n, err := Uint(path)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) || len(err.Error()) > 300 {
+			t.Errorf("%q: %d, %v; want %q", text[:min(len(text), 30)], n, err, want)
+		}
+	}
+}
