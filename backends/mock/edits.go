@@ -11,9 +11,10 @@ import (
 
 // edits are templates of what a container gets with a device.
 type edits struct {
-	Env            map[string]string `json:"env"`         // name and value: T
-	DeviceNodes    []deviceNode      `json:"deviceNodes"` // paths: T
-	Mounts         []mount           `json:"mounts"`      // paths: T
+	Env            map[string]string `json:"env"`           // name and value: T
+	EnvSeparators  map[string]string `json:"envSeparators"` // name: T
+	DeviceNodes    []deviceNode      `json:"deviceNodes"`   // paths: T
+	Mounts         []mount           `json:"mounts"`        // paths: T
 	Hooks          []ociHook         `json:"hooks"`
 	AdditionalGIDs []uint32          `json:"additionalGids"`
 }
@@ -62,6 +63,19 @@ func (e *edits) fill(r *renderer, at string) (wire *sdk.Edits, create []string) 
 			r.add(field(at, "env"), "%q is no name of an environment variable", n)
 		}
 		wire.Env[n] = r.text(text, field(at, "env"))
+	}
+	for name, separator := range e.EnvSeparators {
+		if wire.EnvSeparators == nil {
+			wire.EnvSeparators = map[string]string{}
+		}
+		n := r.text(name, field(at, "envSeparators"))
+		if _, ok := wire.Env[n]; !ok {
+			r.add(field(at, "envSeparators"), "%q is not in env", n)
+		}
+		if separator == "" || len(separator) > maxSeparator {
+			r.add(field(field(at, "envSeparators"), name), "%q is empty or longer than %d bytes", separator, maxSeparator)
+		}
+		wire.EnvSeparators[n] = separator
 	}
 	for _, n := range e.DeviceNodes {
 		at := field(at, "deviceNodes")

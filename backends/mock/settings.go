@@ -25,6 +25,7 @@ const (
 	maxDevices    = 8192
 	maxPartitions = 64
 	maxLinks      = 1024
+	maxSeparator  = 16
 	maxFacts      = 32 // attributes and capacities of a device together
 )
 

@@ -96,6 +96,9 @@ func TestSettings(t *testing.T) {
 			m := d[0].GetEdits().GetMounts()[0]
 			return []string{m.GetHostPath(), m.GetContainerPath()}
 		}, []string{"/tmp/Dev-1", "/tmp/Dev-1"}},
+		"joined": {`{"edits": {"env": {"V_{{.EnvName}}": "{{.ID}}"}, "envSeparators": {"V_{{.EnvName}}": ";"}}}`, func(d []*sdk.Device) any {
+			return d[0].GetEdits().GetEnvSeparators()
+		}, map[string]string{"V_0": ";"}},
 		"attributes": {`{"attributes": {"a": "s", "b": 1, "c": true, "d": {"version": "1.2.3"}, "model": "other"}}`, func(d []*sdk.Device) any {
 			a := d[0].GetAttributes()
 			return []string{a["a"].GetStringValue(), fmt.Sprint(a["b"].GetIntValue(), a["c"].GetBoolValue()), a["d"].GetVersionValue(), a["model"].GetStringValue()}
@@ -189,6 +192,8 @@ func TestBadSettings(t *testing.T) {
 		"long text":           {`{"edits": {"env": {"A": "{{printf \"%5000d\" 1}}"}}}`, "edits.env", "too long", false},
 		"PCI":                 {`{"pciBusId": "65:00.0"}`, "pciBusId", "no PCI address", false},
 		"env name":            {`{"edits": {"env": {"A-B": "x"}}}`, "edits.env", "no name", false},
+		"separator":           {`{"edits": {"env": {"A": "x"}, "envSeparators": {"B": ","}}}`, "edits.envSeparators", "not in env", false},
+		"empty separator":     {`{"edits": {"env": {"A": "x"}, "envSeparators": {"A": ""}}}`, "edits.envSeparators.A", "is empty", true},
 		"relative path":       {`{"edits": {"mounts": [{"hostPath": "tmp"}]}}`, "edits.mounts", "absolute", false},
 		"unclean path":        {`{"edits": {"deviceNodes": [{"path": "/dev/../x"}]}}`, "edits.deviceNodes", "absolute", false},
 		"hook":                {`{"hooks": ["prepair"]}`, "hooks[0]", "no hook", true},

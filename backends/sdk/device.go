@@ -118,6 +118,19 @@ func Nodes(paths ...string) *Edits {
 	return e
 }
 
+// JoinedEnv adds a variable to e whose values are joined by the separator, such as
+// ",", if a container gets several devices that set it. All devices that a
+// container may get together must join it in the same way.
+func JoinedEnv(e *Edits, name, value, separator string) {
+	if e.Env == nil {
+		e.Env = map[string]string{}
+	}
+	if e.EnvSeparators == nil {
+		e.EnvSeparators = map[string]string{}
+	}
+	e.Env[name], e.EnvSeparators[name] = value, separator
+}
+
 // Gauge is a metric that goes up and down. The name ends in its base unit, such
 // as temperature_celsius.
 func Gauge(device, name string, value float64) *Metric {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -89,13 +88,14 @@ func claims(units []resource.Unit) []usage.Claim {
 
 // Prepare has the devices' backends ready them for a container that is about to
 // start, and puts the edits that are known only then where the runtime looks.
-func (l lifecycle) Prepare(ctx context.Context, name string, units []resource.Unit) error {
+func (l lifecycle) Prepare(ctx context.Context, name string, units, others []resource.Unit) error {
 	ids := map[string][]string{}
 	for _, unit := range units {
 		backend := unit.Device.Backend
 		ids[backend] = append(ids[backend], unit.Device.ID)
 	}
 	var errs []error
+	answers := map[string]*backendv1.PrepareResponse{}
 	for _, backend := range slices.Sorted(maps.Keys(ids)) {
 		// Two replicas of one device are prepared once.
 		devices := slices.Compact(slices.Sorted(slices.Values(ids[backend])))
@@ -107,9 +107,9 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units []resource.Un
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, l.amend(name, backend, devices, response))
+		answers[backend] = response
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, l.amend(name, units, others, answers))...)
 }
 
 // prepareError says what failed, once, and in the backend's own words.
@@ -119,42 +119,6 @@ func prepareError(backend string, devices []string, name string, err error) erro
 		return fmt.Errorf("backend %s could not prepare %v for %s: %s", backend, devices, name, call.Message)
 	}
 	return fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, devices, name, err)
-}
-
-// amend gives the devices' CDI definitions the edits that Prepare answered, and
-// takes away those of the holder before: kubelet may hand a device on without a
-// release that we see.
-func (l lifecycle) amend(name, backend string, ids []string, response *backendv1.PrepareResponse) error {
-	v := l.agent.view.Load()
-	var errs []error
-	for _, id := range ids {
-		key := inventory.Key{Backend: backend, ID: id}
-		if err := l.amendOne(v, name, key, response.GetEdits()[id]); err != nil {
-			errs = append(errs, fmt.Errorf("device %s of %s: %w", key, name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (l lifecycle) amendOne(v *view, name string, key inventory.Key, wire *backendv1.ContainerEdits) error {
-	policy, injection, ok := v.forAmend(name, key.Backend)
-	if !ok {
-		return errors.New("the resource is no longer configured")
-	}
-	edits, err := inventory.ParseEdits(policy, wire)
-	if err != nil {
-		return fmt.Errorf("Prepare returned edits that are refused: %w", err)
-	}
-	if injection == config.InjectPlain {
-		if edits.Empty() {
-			return nil
-		}
-		return fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q", config.InjectPlain, config.InjectCDI)
-	}
-	if edits.Empty() {
-		return l.agent.cdi.Unamend(key)
-	}
-	return l.agent.cdi.Amend(key, edits)
 }
 
 // resolve finds the device behind a unit that kubelet says is in use.

@@ -22,10 +22,14 @@ var propagations = []string{"private", "rprivate", "shared", "rshared", "slave",
 
 // toCDI turns edits into CDI's terms. Equal edits give equal results, whatever
 // the order in which a backend lists them; the order of hooks matters and stays.
+// Variables whose values are joined are left out: a runtime applies the edits of
+// one device after another, over what kubelet says, and would keep the last value.
 func toCDI(e inventory.Edits) *specs.ContainerEdits {
 	out := &specs.ContainerEdits{}
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
-		out.Env = append(out.Env, name+"="+e.Env[name])
+		if _, joined := e.EnvSeparators[name]; !joined {
+			out.Env = append(out.Env, name+"="+e.Env[name])
+		}
 	}
 	for _, d := range e.DeviceNodes {
 		node := &specs.DeviceNode{Path: d.Path, Permissions: d.Permissions}
@@ -131,7 +135,11 @@ func override[T any](base, over []T, id func(T) string) []T {
 	return out
 }
 
-var errNoEdits = errors.New("it has no container edits (yet)")
+var (
+	errNoEdits    = errors.New("it has no container edits (yet)")
+	errOnlyJoined = errors.New("it has only environment variables whose values are joined, which CDI cannot carry; " +
+		"set injection: plain for its resource")
+)
 
 // checkEdits refuses what would make a runtime refuse the whole spec file, and
 // with it every other device in there.

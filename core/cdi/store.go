@@ -213,7 +213,9 @@ func check(k kind, d *inventory.Device) checked {
 		return fail(err)
 	}
 	edits := toCDI(d.Edits)
-	if err := checkEdits(edits); err != nil {
+	if err := checkEdits(edits); errors.Is(err, errNoEdits) && len(d.Edits.EnvSeparators) > 0 {
+		return fail(errOnlyJoined)
+	} else if err != nil {
 		return fail(err)
 	}
 	text, err := encode(edits)

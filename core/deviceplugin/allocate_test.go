@@ -78,7 +78,8 @@ func TestAllocateInjections(t *testing.T) {
 	devices := []*inventory.Device{device("a"), device("b")}
 	for i, d := range devices {
 		d.Edits = inventory.Edits{
-			Env: map[string]string{"LAST": d.ID, "ONLY_" + d.ID: "1"},
+			Env:           map[string]string{"LAST": d.ID, "ONLY_" + d.ID: "1", "ALL": d.ID + ",every"},
+			EnvSeparators: map[string]string{"ALL": ","},
 			DeviceNodes: []inventory.DeviceNode{
 				{Path: "/dev/ctl", HostPath: "/dev/ctl", Permissions: []string{"r", "wm"}[i]},
 				{Path: "/dev/x" + d.ID, HostPath: "/host/" + d.ID, Permissions: "rw"},
@@ -86,15 +87,18 @@ func TestAllocateInjections(t *testing.T) {
 			Mounts: []inventory.Mount{{HostPath: "/lib/x", ContainerPath: "/x", Writable: i == 0}},
 		}
 	}
-	plainEnv := map[string]string{"LAST": "b", "ONLY_a": "1", "ONLY_b": "1"}
+	joined := map[string]string{"ALL": "a,every,b"}
+	plainEnv := map[string]string{"LAST": "b", "ONLY_a": "1", "ONLY_b": "1", "ALL": "a,every,b"}
 	for name, tc := range map[string]struct {
 		injection config.Injection
 		want      *pluginapi.ContainerAllocateResponse
 	}{
 		"cdi": {config.InjectCDI, &pluginapi.ContainerAllocateResponse{
+			Envs:       joined,
 			CdiDevices: []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}},
 		}},
 		"annotations": {config.InjectCDIAnnotations, &pluginapi.ContainerAllocateResponse{
+			Envs:        joined,
 			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
 		}},
 		"plain": {config.InjectPlain, &pluginapi.ContainerAllocateResponse{
@@ -126,6 +130,34 @@ func TestAllocateInjections(t *testing.T) {
 				t.Errorf("told of (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Devices that disagree on how a variable is joined are told of in the status, and
+// not given to one container; each by itself is.
+func TestAllocateDevicesThatDisagree(t *testing.T) {
+	for _, injection := range []config.Injection{config.InjectPlain, config.InjectCDI} {
+		n := startNode(t, fast)
+		devices := []*inventory.Device{device("a"), device("b"), device("c")}
+		devices[0].Edits.EnvSeparators = map[string]string{"DEVICE": ","}
+		devices[2].Edits.EnvSeparators = map[string]string{"DEVICE": ";"}
+		n.plugin.Publish(table(devices, func(r *resource.Resource) { r.Injection = injection }), allNames{})
+		n.waitAllocatable(3)
+		if s := n.plugin.Status()[0]; len(s.Notes) != 1 || !hasNote(s, "DEVICE") || !hasNote(s, "mock/b") {
+			t.Errorf("%s: notes %q", injection, s.Notes)
+		}
+		_, err := n.dial().Allocate(t.Context(), request([]string{"a", "c"}))
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), `";" for device mock/c`) {
+			t.Errorf("%s: the devices came together: %v", injection, err)
+		}
+		if diff := cmp.Diff([]string{gpu + " a", gpu + " c"}, n.life.abandoned); diff != "" {
+			t.Errorf("%s: abandoned (-want +got):\n%s", injection, diff)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			if _, err := n.dial().Allocate(t.Context(), request([]string{id})); err != nil {
+				t.Errorf("%s: %s alone: %v", injection, id, err)
+			}
+		}
 	}
 }
 
@@ -241,11 +273,11 @@ func TestInjectPlainProperties(t *testing.T) {
 			}
 		}
 		response := &pluginapi.ContainerAllocateResponse{}
-		injectPlain(response, units)
+		injectPlain(response, devicesOf(units))
 		checkPlain(t, response, units)
 
 		again := &pluginapi.ContainerAllocateResponse{}
-		injectPlain(again, units)
+		injectPlain(again, devicesOf(units))
 		if diff := cmp.Diff(response, again, protocmp.Transform()); diff != "" {
 			t.Fatalf("not deterministic:\n%s", diff)
 		}

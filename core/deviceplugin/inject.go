@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
@@ -22,14 +24,22 @@ const (
 
 // inject is what a container gets for these units, which are sorted by ID. The
 // conflicts are sentences on what was decided between devices that disagree.
+//
+// Variables whose values are joined are kubelet's to set in every way of
+// injection: CDI has edits for each device on its own, of which the last would
+// count, so its definitions leave those variables out.
 func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
 	response = &pluginapi.ContainerAllocateResponse{}
 	if len(units) == 0 {
 		return response, nil, nil
 	}
+	devices := devicesOf(units)
+	if response.Envs, err = inventory.JoinEnv(devices); err != nil {
+		return nil, nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
 	switch v.injection {
 	case config.InjectPlain:
-		conflicts = injectPlain(response, units)
+		conflicts = injectPlain(response, devices)
 	case config.InjectCDIAnnotations:
 		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
 	default:
@@ -38,6 +48,19 @@ func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateRespon
 		}
 	}
 	return response, conflicts, err
+}
+
+// devicesOf are the units' devices, each once, in the units' order.
+func devicesOf(units []*unit) []*inventory.Device {
+	var devices []*inventory.Device
+	seen := map[inventory.Key]struct{}{}
+	for _, u := range units {
+		if _, twice := seen[u.Device.Key]; !twice {
+			seen[u.Device.Key] = struct{}{}
+			devices = append(devices, u.Device)
+		}
+	}
+	return devices
 }
 
 // cdiNames are the names of the units' devices, each once, in the units' order.
@@ -53,31 +76,29 @@ func cdiNames(units []*unit) []string {
 	return names
 }
 
-// injectPlain merges the edits of the units' devices, in the order of unit IDs.
-// Where two devices disagree the later one wins, as it does when a runtime applies
-// CDI edits in that order:
+// injectPlain adds the edits of the devices, in the order of unit IDs, to the
+// variables that are joined. Where two devices disagree the later one wins, as it
+// does when a runtime applies CDI edits in that order:
 //
 //   - an env that both set has the later value;
 //   - a container path that both fill has the later host path; with the same host
 //     path it has the permissions of both, and is writable if one of them says so.
-func injectPlain(response *pluginapi.ContainerAllocateResponse, units []*unit) (conflicts []string) {
+func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device) (conflicts []string) {
 	envs := map[string]string{}
 	nodes := map[string]*pluginapi.DeviceSpec{}
 	mounts := map[string]*pluginapi.Mount{}
 	disagree := func(what, name, before, after string, device inventory.Key) {
 		conflicts = append(conflicts, fmt.Sprintf("%s %s was %q, device %s makes it %q", what, name, before, device, after))
 	}
-	seen := map[inventory.Key]struct{}{}
-	for _, u := range units {
-		if _, twice := seen[u.Device.Key]; twice {
-			continue
-		}
-		seen[u.Device.Key] = struct{}{}
-		edits := u.Device.Edits
+	for _, d := range devices {
+		edits := d.Edits
 		for _, name := range slices.Sorted(maps.Keys(edits.Env)) {
 			value := edits.Env[name]
+			if joined, ok := response.GetEnvs()[name]; ok {
+				value = joined
+			}
 			if before, ok := envs[name]; ok && before != value {
-				disagree("env", name, before, value, u.Device.Key)
+				disagree("env", name, before, value, d.Key)
 			}
 			envs[name] = value
 		}
@@ -87,7 +108,7 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, units []*unit) (
 				if before.GetHostPath() == n.HostPath {
 					spec.Permissions = unite(before.GetPermissions(), n.Permissions)
 				} else {
-					disagree("device node", n.Path, before.GetHostPath(), n.HostPath, u.Device.Key)
+					disagree("device node", n.Path, before.GetHostPath(), n.HostPath, d.Key)
 				}
 			}
 			nodes[n.Path] = spec
@@ -98,7 +119,7 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, units []*unit) (
 				if before.GetHostPath() == m.HostPath {
 					mount.ReadOnly = mount.GetReadOnly() && before.GetReadOnly()
 				} else {
-					disagree("mount", m.ContainerPath, before.GetHostPath(), m.HostPath, u.Device.Key)
+					disagree("mount", m.ContainerPath, before.GetHostPath(), m.HostPath, d.Key)
 				}
 			}
 			mounts[m.ContainerPath] = mount

@@ -223,7 +223,7 @@ func (r *recorder) Abandon(name string, units []resource.Unit) {
 	}
 }
 
-func (r *recorder) Prepare(_ context.Context, name string, units []resource.Unit) error {
+func (r *recorder) Prepare(_ context.Context, name string, units, _ []resource.Unit) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, u := range units {

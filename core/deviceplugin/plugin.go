@@ -33,9 +33,10 @@ type Lifecycle interface {
 	// after all: no container gets these units. It must not block.
 	Abandon(resource string, units []resource.Unit)
 	// Prepare is called before every start of a container, with those of its
-	// units whose device has Hooks.Prepare; an error fails the start. The
-	// context ends after the 30 seconds that kubelet gives.
-	Prepare(ctx context.Context, resource string, units []resource.Unit) error
+	// units whose device has Hooks.Prepare; an error fails the start. Others are
+	// its other units of the resource, as far as they are known: they are not to
+	// be prepared. The context ends after the 30 seconds that kubelet gives.
+	Prepare(ctx context.Context, resource string, units, others []resource.Unit) error
 }
 
 // Options say where kubelet is and who is told.

@@ -199,7 +199,7 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 // want no hook starts whatever happened to them.
 func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	v := in.advert.view()
-	var hooked []*unit
+	var hooked, others []*unit
 	for _, id := range r.GetDevicesIds() {
 		u, ok := v.units[id]
 		if !ok {
@@ -212,10 +212,12 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 		}
 		if u.Device.Hooks.Prepare {
 			hooked = append(hooked, u)
+		} else {
+			others = append(others, u)
 		}
 	}
 	if len(hooked) > 0 {
-		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, plain(hooked)); err != nil {
+		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, plain(hooked), plain(others)); err != nil {
 			return nil, refusal(codes.Unavailable, err, "prepare %s of resource %s", ids(hooked), in.advert.name)
 		}
 	}

@@ -64,6 +64,7 @@ func newView(r *resource.Resource, names Names) *view {
 	v.fill()
 	v.notes = append(v.notes, namer.notes...)
 	v.notes = append(v.notes, plainNotes(r)...)
+	v.notes = append(v.notes, joinNotes(r)...)
 	return v
 }
 
@@ -209,6 +210,21 @@ func (n *namer) note(key inventory.Key, err error) {
 	default:
 		n.notes = append(n.notes, fmt.Sprintf("device %s is advertised as unhealthy: it has no CDI name: %v", key, err))
 	}
+}
+
+// joinNotes tells of devices that no container can have together.
+func joinNotes(r *resource.Resource) []string {
+	devices := make([]*inventory.Device, 0, len(r.Units)/max(1, r.Replicas))
+	for _, u := range r.Units {
+		if n := len(devices); n == 0 || devices[n-1] != u.Device {
+			devices = append(devices, u.Device)
+		}
+	}
+	notes := inventory.DisagreeOnEnv(devices)
+	for i, note := range notes {
+		notes[i] = note + "; a container that asks for both is refused: put them into different resources, by backend, class or selector"
+	}
+	return notes
 }
 
 // plainNotes tells of edits that device nodes, mounts and env cannot express.

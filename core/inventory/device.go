@@ -1,6 +1,9 @@
 package inventory
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Key names a device on this node: device IDs are unique per backend only.
 type Key struct {
@@ -10,6 +13,11 @@ type Key struct {
 
 // String is "backend/id", for logs and files.
 func (k Key) String() string { return k.Backend + "/" + k.ID }
+
+// Compare orders keys by backend, then by ID.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Backend, o.Backend), cmp.Compare(k.ID, o.ID))
+}
 
 // Device is one device that a backend reported and that passed validation. It
 // is shared by every snapshot that contains it and never changes; treat its
@@ -109,7 +117,10 @@ type Link struct {
 
 // Edits are what a container gets with a device. Paths are the host's.
 type Edits struct {
-	Env            map[string]string
+	Env map[string]string
+	// EnvSeparators has, by name, those variables of Env whose values of several
+	// devices are joined, and what stands between them; see [JoinEnv].
+	EnvSeparators  map[string]string
 	DeviceNodes    []DeviceNode
 	Mounts         []Mount
 	Hooks          []OCIHook

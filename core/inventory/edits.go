@@ -49,6 +49,9 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (Edits, error) {
 	if e.Env, err = parseEnv(wire.Env); err != nil {
 		return Edits{}, err
 	}
+	if e.EnvSeparators, err = parseSeparators(wire.EnvSeparators, e.Env); err != nil {
+		return Edits{}, err
+	}
 	if e.DeviceNodes, err = parseNodes(policy, wire.DeviceNodes); err != nil {
 		return Edits{}, err
 	}
@@ -84,6 +87,28 @@ func parseEnv(wire map[string]string) (map[string]string, error) {
 		env[name] = value
 	}
 	return env, nil
+}
+
+// parseSeparators checks what joins the values of variables, which must be there.
+func parseSeparators(wire, env map[string]string) (map[string]string, error) {
+	if len(wire) == 0 {
+		return nil, nil
+	}
+	separators := make(map[string]string, len(wire))
+	for _, name := range sortedKeys(wire) {
+		separator := wire[name]
+		if _, ok := env[name]; !ok {
+			return nil, fmt.Errorf("env_separators names the variable %s, which env does not have; give it a value there", quote(name))
+		}
+		if separator == "" {
+			return nil, fmt.Errorf("the separator of environment variable %s is empty; write one such as ',', or leave it out of env_separators", name)
+		}
+		if err := checkValue(separator, maxSeparator); err != nil {
+			return nil, fmt.Errorf("the separator of environment variable %s %w", name, err)
+		}
+		separators[name] = separator
+	}
+	return separators, nil
 }
 
 // checkValue is for values that a program reads: anything on one line.

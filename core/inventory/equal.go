@@ -18,7 +18,7 @@ func equalDevice(a, b *Device) bool {
 }
 
 func equalEdits(a, b Edits) bool {
-	return maps.Equal(a.Env, b.Env) &&
+	return maps.Equal(a.Env, b.Env) && maps.Equal(a.EnvSeparators, b.EnvSeparators) &&
 		slices.Equal(a.DeviceNodes, b.DeviceNodes) &&
 		slices.EqualFunc(a.Mounts, b.Mounts, func(x, y Mount) bool {
 			return x.HostPath == y.HostPath && x.ContainerPath == y.ContainerPath && x.Writable == y.Writable &&

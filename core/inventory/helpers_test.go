@@ -38,9 +38,10 @@ func wireDevice(id string) *backendv1.Device {
 		},
 		Capacities: map[string]int64{"memory": 1 << 30}, ParentId: "board-1", ResetGroup: "rack 1/board 1",
 		Edits: &backendv1.ContainerEdits{
-			Env:         map[string]string{"ACME_DEVICE": id},
-			DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/acme0"}},
-			Mounts:      []*backendv1.Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
+			Env:           map[string]string{"ACME_DEVICE": id},
+			EnvSeparators: map[string]string{"ACME_DEVICE": ","},
+			DeviceNodes:   []*backendv1.DeviceNode{{Path: "/dev/acme0"}},
+			Mounts:        []*backendv1.Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
 			Hooks: []*backendv1.OciHook{{HookName: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
 				Env: []string{"A=b"}}},
 			AdditionalGids: []uint32{44, 27, 44},

@@ -38,6 +38,7 @@ const (
 	maxEnv       = 128
 	maxEnvName   = 256
 	maxEnvValue  = 4096
+	maxSeparator = 16
 	maxNodes     = 256
 	maxMounts    = 256
 	maxOptions   = 16

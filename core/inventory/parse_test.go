@@ -26,9 +26,10 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 		Capacities: map[string]int64{"memory": 1 << 30}, Parent: "board-1", ResetGroup: "rack 1/board 1",
 		Links: []Link{{Peer: "GPU-b", Kind: "pcie_switch", Count: 1, Distance: 20}},
 		Edits: Edits{
-			Env:         map[string]string{"ACME_DEVICE": "GPU-a"},
-			DeviceNodes: []DeviceNode{{Path: "/dev/acme0", HostPath: "/dev/acme0", Permissions: "rw"}},
-			Mounts:      []Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
+			Env:           map[string]string{"ACME_DEVICE": "GPU-a"},
+			EnvSeparators: map[string]string{"ACME_DEVICE": ","},
+			DeviceNodes:   []DeviceNode{{Path: "/dev/acme0", HostPath: "/dev/acme0", Permissions: "rw"}},
+			Mounts:        []Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
 			Hooks: []OCIHook{{Name: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},
 				Env: []string{"A=b"}}},
 			AdditionalGIDs: []uint32{27, 44},
@@ -63,7 +64,10 @@ func TestDeviceLeftOut(t *testing.T) {
 		return edits(func(e *backendv1.ContainerEdits) { e.Hooks = []*backendv1.OciHook{h} })
 	}
 	env := func(name, value string) func(*device) {
-		return edits(func(e *backendv1.ContainerEdits) { e.Env = map[string]string{name: value} })
+		return edits(func(e *backendv1.ContainerEdits) { e.Env, e.EnvSeparators = map[string]string{name: value}, nil })
+	}
+	separator := func(name, separator string) func(*device) {
+		return edits(func(e *backendv1.ContainerEdits) { e.EnvSeparators = map[string]string{name: separator} })
 	}
 	attribute := func(name string, a *backendv1.Attribute) func(*device) {
 		return func(d *device) { d.Attributes = map[string]*backendv1.Attribute{name: a} }
@@ -136,6 +140,10 @@ func TestDeviceLeftOut(t *testing.T) {
 		"env API server":    {env("KUBERNETES_SERVICE_HOST", "evil"), "never set for a container"},
 		"env PATH":          {env("PATH", "/x"), "belongs to the container's image"},
 		"env many":          {edits(func(e *backendv1.ContainerEdits) { e.Env = manyEnv(129) }), "129 environment variables"},
+		"separator alone":   {separator("ACME_OTHER", ","), `"ACME_OTHER", which env does not have`},
+		"separator empty":   {separator("ACME_DEVICE", ""), "separator of environment variable ACME_DEVICE is empty"},
+		"separator long":    {separator("ACME_DEVICE", strings.Repeat(",", 17)), "at most 16"},
+		"separator break":   {separator("ACME_DEVICE", ",\n"), "a NUL or a line break"},
 		"node many":         {edits(func(e *backendv1.ContainerEdits) { e.DeviceNodes = make([]*backendv1.DeviceNode, 257) }), "257 device nodes"},
 		"mounts many":       {edits(func(e *backendv1.ContainerEdits) { e.Mounts = make([]*backendv1.Mount, 257) }), "257 mounts"},
 		"OCI hooks many":    {edits(func(e *backendv1.ContainerEdits) { e.Hooks = make([]*backendv1.OciHook, 17) }), "17 hooks"},
@@ -234,6 +242,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 	d.Capacities = nil
 	d.ResetGroup = strings.Repeat("x", 128)
 	d.Edits.Env = manyEnv(128)
+	d.Edits.EnvSeparators = map[string]string{"E0": strings.Repeat(",", 16)}
 	d.Edits.DeviceNodes[0].Permissions = "mwr"
 	d.Edits.DeviceNodes[0].HostPath = "/dev/acme/0"
 	d.Health = &backendv1.Health{Message: strings.Repeat("x", 1024)}

@@ -136,6 +136,52 @@ func TestPrepareAddsEdits(t *testing.T) {
 	n.eventually("the edits go with the holder", func() bool { return !programmed() })
 }
 
+// The values of a variable that devices join reach the container together, in the
+// answer to Allocate; beside CDI names too, which say nothing of it.
+func TestJoinedEnv(t *testing.T) {
+	const edits = `edits: {env: {VISIBLE: "{{.ID}}"}, envSeparators: {VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
+	for _, injection := range []string{"plain", "cdi", "cdi-annotations"} {
+		n := startNode(t, 8, strings.NewReplacer("count: 4", "count: 4, "+edits,
+			"{name: example.com/gpu}", "{name: example.com/gpu, replicas: 2, maxReplicasPerContainer: 0, injection: "+injection+"}").Replace(oneBackend))
+		allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := allocation.Response.GetEnvs()["VISIBLE"]; got != "mock-0,mock-1,mock-2,mock-3" {
+			t.Errorf("%s: VISIBLE is %q, want all four devices", injection, got)
+		}
+		spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+		if (err == nil) != (injection != "plain") {
+			t.Errorf("%s: the CDI definitions: %v", injection, err)
+		}
+		if strings.Contains(string(spec), "VISIBLE") {
+			t.Errorf("%s: the CDI definitions hide what kubelet was answered", injection)
+		}
+	}
+}
+
+// What Prepare says in place of such a value is joined with the values of the
+// container's other devices, those that are not prepared among them.
+func TestPrepareJoinsEnv(t *testing.T) {
+	const kind = `count: 2, edits: {env: {VISIBLE: "{{.ID}}"}, envSeparators: {VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
+	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4, numaNodes: 2", "devices: [{"+kind+
+		`, hooks: [prepare], prepare: {edits: {env: {VISIBLE: "made-{{.ID}}"}, envSeparators: {VISIBLE: ","}}}}, {`+kind+"}]", 1))
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `"VISIBLE=made-mock-0,made-mock-1,mock-2,mock-3"`
+	if got := strings.Count(string(spec), want); got != 2 || strings.Count(string(spec), "VISIBLE=") != 2 {
+		t.Errorf("%d definitions have %s, want those of the two that were prepared:\n%s", got, want, spec)
+	}
+}
+
 // A backend that was written from the contract's text alone, without the SDK and
 // without go-plugin, serves its device like any other.
 func TestBackendFromTheContractAlone(t *testing.T) {

@@ -92,8 +92,14 @@ func (n *nvidiaNode) configureNVIDIA(settings string, replicas int) {
 	if settings != "" {
 		settings = ", " + settings
 	}
+	n.configureNVIDIAWith(nvidiaConfig, settings, replicas)
+}
+
+// configureNVIDIAWith is configureNVIDIA with another text than nvidiaConfig.
+func (n *nvidiaNode) configureNVIDIAWith(text, settings string, replicas int) {
+	n.Helper()
 	n.configure(strings.NewReplacer("LIBRARY", n.driver.Library(), "SETTINGS", settings, "REPLICAS", fmt.Sprint(replicas)).
-		Replace(nvidiaConfig))
+		Replace(text))
 }
 
 func (n *nvidiaNode) startNVIDIAAgent() {

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,35 @@ func TestNVIDIAGPUs(t *testing.T) {
 	}
 	if got := n.device(id).Attributes["model"]; got != "H100 80GB HBM3" {
 		t.Errorf("model %v", got)
+	}
+}
+
+// Verifies that without CDI a container with several GPUs is told of all of them,
+// each once, also if it has several replicas of one.
+func TestNVIDIAWithoutCDI(t *testing.T) {
+	for replicas, more := range map[int]string{1: "", 2: "maxReplicasPerContainer: 0, "} {
+		n := newNVIDIANode(t, 3)
+		n.configureNVIDIAWith(strings.NewReplacer("edits: {driverRoot: DIR/driver}", "edits: {mode: runtime}",
+			"class: gpu, ", "class: gpu, injection: plain, "+more).Replace(nvidiaConfig), "", replicas)
+		n.startNVIDIAAgent()
+		n.wantCounts(nvidiaGPU, 3*replicas, 3*replicas)
+		allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 3*replicas)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.Join([]string{nvml.UUID(0), nvml.UUID(1), nvml.UUID(2)}, ",")
+		if got := allocation.Response.GetEnvs()["NVIDIA_VISIBLE_DEVICES"]; got != want {
+			t.Errorf("%d replicas: NVIDIA_VISIBLE_DEVICES is %q, want %q", replicas, got, want)
+		}
+		var nodes []string
+		for _, d := range allocation.Response.GetDevices() {
+			nodes = append(nodes, d.GetContainerPath())
+		}
+		for slot := range 3 {
+			if !slices.Contains(nodes, fmt.Sprintf("/dev/nvidia%d", slot)) {
+				t.Errorf("%d replicas: device nodes %v, want that of GPU %d too", replicas, nodes, slot)
+			}
+		}
 	}
 }
 

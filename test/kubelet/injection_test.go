@@ -75,6 +75,32 @@ func TestInjectPlain(t *testing.T) {
 	}
 }
 
+// TestInjectJoinedEnv verifies that a variable which the devices join reaches the
+// container whole, be the devices injected by CDI or not, and is the same when the
+// container starts again.
+func TestInjectJoinedEnv(t *testing.T) {
+	for _, how := range []string{"plain", "cdi"} {
+		n := start(t, mock{Count: 4}, 4, injection(how), func(c *agent.Config) {
+			c.Backend.Settings.(map[string]any)["edits"] = map[string]any{
+				"env": map[string]any{"VISIBLE": "{{.ID}}"}, "envSeparators": map[string]any{"VISIBLE": ":"},
+				"deviceNodes": []any{map[string]any{"path": "/dev/x{{.Index}}", "hostPath": "/dev/null"}},
+			}
+		})
+		n.specsHeld = how == "cdi"
+		pod := n.admit("pod", gpu, 3)
+		want := strings.Join(slices.Sorted(slices.Values(n.held(pod, gpu))), ":")
+		for range 2 {
+			opts := n.startContainer(pod)
+			if len(opts.Envs) != 1 || opts.Envs[0].Name != "VISIBLE" || opts.Envs[0].Value != want {
+				t.Errorf("%s: environment %+v; want VISIBLE=%s", how, opts.Envs, want)
+			}
+			if how == "cdi" && len(opts.CDIDevices) != 3 {
+				t.Errorf("CDI names %v beside the environment; want three", opts.CDIDevices)
+			}
+		}
+	}
+}
+
 func injection(how string) func(*agent.Config) {
 	return func(c *agent.Config) { c.Resources[0].Injection = how }
 }

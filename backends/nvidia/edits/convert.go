@@ -99,8 +99,12 @@ func merge(parts ...*sdk.Edits) *sdk.Edits {
 	}
 	for _, p := range parts {
 		for name, value := range p.GetEnv() {
-			if _, set := out.Env[name]; !set {
-				out.Env[name] = value
+			if _, set := out.Env[name]; set {
+				continue
+			}
+			out.Env[name] = value
+			if separator, joined := p.GetEnvSeparators()[name]; joined {
+				sdk.JoinedEnv(out, name, value, separator)
 			}
 		}
 		for _, d := range p.GetDeviceNodes() {

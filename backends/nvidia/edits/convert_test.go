@@ -78,14 +78,16 @@ func TestMerge(t *testing.T) {
 			AdditionalGids: []uint32{44, 0},
 		}, nil,
 		&sdk.Edits{
-			Env:            map[string]string{"A": "second", "B": "b"},
+			Env:            map[string]string{"A": "second", "B": "b", "C": "c"},
+			EnvSeparators:  map[string]string{"A": ";", "C": ","},
 			DeviceNodes:    []*sdk.DeviceNode{{Path: "/dev/a", HostPath: "/dev/other"}, {Path: "/dev/b"}},
 			Mounts:         []*sdk.Mount{{ContainerPath: "/a", HostPath: "/second"}, {ContainerPath: "/b", HostPath: "/b"}},
 			Hooks:          []*backendv1.OciHook{hook},
 			AdditionalGids: []uint32{44, 7},
 		})
 	want := &sdk.Edits{
-		Env:            map[string]string{"A": "first", "B": "b"},
+		Env:            map[string]string{"A": "first", "B": "b", "C": "c"},
+		EnvSeparators:  map[string]string{"C": ","},
 		DeviceNodes:    []*sdk.DeviceNode{{Path: "/dev/a"}, {Path: "/dev/b"}},
 		Mounts:         []*sdk.Mount{{ContainerPath: "/a", HostPath: "/first"}, {ContainerPath: "/b", HostPath: "/b"}},
 		Hooks:          []*backendv1.OciHook{hook, other},

@@ -18,11 +18,13 @@ const (
 	mountsDir  = "/var/run/nvidia-container-devices"
 )
 
-// visible tells the NVIDIA runtime of a device. A variable holds the devices of
-// one resource unit only, since those of several are not joined; mounts add up.
+// visible tells the NVIDIA runtime of a device. The core joins the variable's
+// values of the devices of one resource; mounts add up over several resources, too.
 func (w *work) visible(uuid string) *sdk.Edits {
 	if w.settings.VisibleDevices == byEnv {
-		return &sdk.Edits{Env: map[string]string{envDevices: uuid}}
+		e := &sdk.Edits{}
+		sdk.JoinedEnv(e, envDevices, uuid, ",")
+		return e
 	}
 	return &sdk.Edits{
 		Env:    map[string]string{envDevices: mountsDir},

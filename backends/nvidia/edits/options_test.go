@@ -69,21 +69,21 @@ func TestMissingOptions(t *testing.T) {
 	}
 }
 
-// Without CDI several devices add up only by mounts: the variable is the same for
-// all, and each has a mount of its own.
+// Without CDI several devices add up by the variable, which is joined, or by mounts:
+// then the variable is the same for all, and each has a mount of its own.
 func TestVisibleDevices(t *testing.T) {
 	h := newHost(t, "")
 	byEnv := h.maker(Settings{Mode: "runtime"}).Make(snapshot())
 	byMounts := h.maker(Settings{Mode: "runtime", VisibleDevices: "mounts"}).Make(snapshot())
 	for _, uuid := range []string{uuidA, uuidMIG} {
 		e := of(t, byEnv, uuid)
-		if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != uuid || len(e.GetMounts()) != 0 || len(e.GetHooks()) != 0 {
+		if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != uuid || e.GetEnvSeparators()["NVIDIA_VISIBLE_DEVICES"] != "," || len(e.GetMounts()) != 0 || len(e.GetHooks()) != 0 {
 			t.Errorf("by env: %v", e)
 		}
 		e = of(t, byMounts, uuid)
 		const dir = "/var/run/nvidia-container-devices"
 		if e.GetEnv()["NVIDIA_VISIBLE_DEVICES"] != dir || len(e.GetMounts()) != 1 ||
-			e.GetMounts()[0].GetContainerPath() != dir+"/"+uuid || e.GetMounts()[0].GetHostPath() != "/dev/null" {
+			len(e.GetEnvSeparators()) != 0 || e.GetMounts()[0].GetContainerPath() != dir+"/"+uuid || e.GetMounts()[0].GetHostPath() != "/dev/null" {
 			t.Errorf("by mounts: %v", e)
 		}
 	}

@@ -26,7 +26,8 @@ type Settings struct {
 	// all of them.
 	DisabledHooks []string `json:"disabledHooks"`
 	// VisibleDevices is how the NVIDIA runtime is told of devices in the mode
-	// "runtime": "env" (default), or "mounts", for containers with more than one.
+	// "runtime": "env" (default), or "mounts", for containers with devices of more
+	// than one resource.
 	VisibleDevices string `json:"visibleDevices"`
 	// GDS, MOFED and GDRCopy add the nodes of GPUDirect Storage, of InfiniBand and
 	// of GDRCopy.

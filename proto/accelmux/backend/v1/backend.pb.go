@@ -1494,7 +1494,9 @@ func (x *Link) GetDistance() uint32 {
 // checked against the policy of the node's configuration.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]*.
+	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]*. Of several
+	// devices in one container that set the same variable, one counts, unless
+	// env_separators says that their values are joined.
 	Env         map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	DeviceNodes []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
 	Mounts      []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
@@ -1502,8 +1504,17 @@ type ContainerEdits struct {
 	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	// Supplementary group IDs.
 	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// By name, those variables of env whose values are joined if a container gets
+	// several devices that set them, and what stands between the values, such as
+	// ",": at most 16 bytes, on one line. A value may itself be such a list; each
+	// of its parts comes once, in the order of the devices' IDs. All devices that a
+	// container may get together must agree on it: one that joins a variable and
+	// another that sets it otherwise are refused in one container. The core joins
+	// what one Kubernetes resource gives to a container; kubelet joins nothing, so
+	// a container should not get the same variable from two resources.
+	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainerEdits) Reset() {
@@ -1567,6 +1578,13 @@ func (x *ContainerEdits) GetHooks() []*OciHook {
 func (x *ContainerEdits) GetAdditionalGids() []uint32 {
 	if x != nil {
 		return x.AdditionalGids
+	}
+	return nil
+}
+
+func (x *ContainerEdits) GetEnvSeparators() map[string]string {
+	if x != nil {
+		return x.EnvSeparators
 	}
 	return nil
 }
@@ -1835,8 +1853,10 @@ func (x *PrepareRequest) GetResource() string {
 type PrepareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Edits that are known only now (the node of a function that was just
-	// programmed), by device ID; added to the device's own. They need a resource
-	// that is injected by CDI; elsewhere they fail the start.
+	// programmed), by device ID; added to the device's own. A variable of the same
+	// name as one of the device's own replaces that; if it is joined, it is joined
+	// with those of the container's other devices. They need a resource that is
+	// injected by CDI; elsewhere they fail the start.
 	Edits         map[string]*ContainerEdits `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2386,14 +2406,18 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x121\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1d.accelmux.backend.v1.LinkKindR\x04kind\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\rR\x05count\x12\x1a\n" +
-	"\bdistance\x18\x04 \x01(\rR\bdistance\"\xdd\x02\n" +
+	"\bdistance\x18\x04 \x01(\rR\bdistance\"\xfe\x03\n" +
 	"\x0eContainerEdits\x12>\n" +
 	"\x03env\x18\x01 \x03(\v2,.accelmux.backend.v1.ContainerEdits.EnvEntryR\x03env\x12B\n" +
 	"\fdevice_nodes\x18\x02 \x03(\v2\x1f.accelmux.backend.v1.DeviceNodeR\vdeviceNodes\x122\n" +
 	"\x06mounts\x18\x03 \x03(\v2\x1a.accelmux.backend.v1.MountR\x06mounts\x122\n" +
 	"\x05hooks\x18\x04 \x03(\v2\x1c.accelmux.backend.v1.OciHookR\x05hooks\x12'\n" +
-	"\x0fadditional_gids\x18\x05 \x03(\rR\x0eadditionalGids\x1a6\n" +
+	"\x0fadditional_gids\x18\x05 \x03(\rR\x0eadditionalGids\x12]\n" +
+	"\x0eenv_separators\x18\x06 \x03(\v26.accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntryR\renvSeparators\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a@\n" +
+	"\x12EnvSeparatorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"_\n" +
 	"\n" +
@@ -2510,7 +2534,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -2549,16 +2573,17 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	nil,                           // 34: accelmux.backend.v1.Device.AttributesEntry
 	nil,                           // 35: accelmux.backend.v1.Device.CapacitiesEntry
 	nil,                           // 36: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 37: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 38: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	nil,                           // 37: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 38: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 39: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
 	9,  // 1: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
 	11, // 2: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	39, // 3: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	40, // 3: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	15, // 4: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
 	14, // 5: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
 	16, // 6: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
@@ -2575,34 +2600,35 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	21, // 17: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
 	22, // 18: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
 	23, // 19: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	37, // 20: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	30, // 21: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	39, // 22: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	40, // 23: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	33, // 24: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	5,  // 25: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	38, // 26: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	18, // 27: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	20, // 28: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	6,  // 29: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	8,  // 30: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	12, // 31: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	24, // 32: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	26, // 33: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	28, // 34: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	31, // 35: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	7,  // 36: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	10, // 37: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	13, // 38: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	25, // 39: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	27, // 40: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	29, // 41: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	32, // 42: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	37, // 20: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	38, // 21: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	30, // 22: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	40, // 23: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	41, // 24: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	33, // 25: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	5,  // 26: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	39, // 27: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	18, // 28: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	20, // 29: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	6,  // 30: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	8,  // 31: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	12, // 32: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	24, // 33: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	26, // 34: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	28, // 35: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	31, // 36: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	7,  // 37: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	10, // 38: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	13, // 39: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	25, // 40: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	27, // 41: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	29, // 42: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	32, // 43: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	37, // [37:44] is the sub-list for method output_type
+	30, // [30:37] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -2626,7 +2652,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// given is a unit whose device sets variables, some of them joined by a comma.
+func given(id string, env map[string]string, joined ...string) resource.Unit {
+	return resource.Unit{ID: id, Device: &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Edits: editsOf(env, joined...)}}
+}
+
+func editsOf(env map[string]string, joined ...string) inventory.Edits {
+	e := inventory.Edits{Env: env}
+	for _, name := range joined {
+		if e.EnvSeparators == nil {
+			e.EnvSeparators = map[string]string{}
+		}
+		e.EnvSeparators[name] = ","
+	}
+	return e
+}
+
+// Verifies what becomes of variables that Prepare's answer joins: every amendment
+// that has one gets the value of the whole container, with what other devices set
+// themselves, and no device's own edits change.
+func TestJoinAmendments(t *testing.T) {
+	type vars = map[string]string
+	for name, tc := range map[string]struct {
+		units   []resource.Unit
+		answers map[string]inventory.Edits
+		want    map[string]vars
+		refused string
+	}{
+		"joined among answers": {
+			[]resource.Unit{given("b", nil), given("a", nil)},
+			map[string]inventory.Edits{"a": editsOf(vars{"V": "1", "OWN": "x"}, "V"), "b": editsOf(vars{"V": "2"}, "V")},
+			map[string]vars{"a": {"V": "1,2", "OWN": "x"}, "b": {"V": "1,2"}}, "",
+		},
+		"in place of the device's own": {
+			[]resource.Unit{given("a", vars{"V": "old"}, "V"), given("b", vars{"V": "2"}, "V")},
+			map[string]inventory.Edits{"a": editsOf(vars{"V": "new"}, "V"), "b": {}},
+			map[string]vars{"a": {"V": "new,2"}, "b": nil}, "",
+		},
+		"replicas count once": {
+			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("a", vars{"V": "1"}, "V")},
+			map[string]inventory.Edits{"a": editsOf(vars{"V": "7"}, "V")},
+			map[string]vars{"a": {"V": "7"}}, "",
+		},
+		"without variables": {
+			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"})},
+			map[string]inventory.Edits{"a": {AdditionalGIDs: []uint32{7}}}, map[string]vars{"a": nil}, "",
+		},
+		"they disagree": {
+			[]resource.Unit{given("a", nil), given("b", vars{"V": "2"})},
+			map[string]inventory.Edits{"a": editsOf(vars{"V": "1"}, "V")}, nil, "not joined for device mock/b",
+		},
+		"one is joined no more": {
+			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"}, "V")},
+			map[string]inventory.Edits{"a": editsOf(vars{"V": "1"})}, nil, "not joined for device mock/a",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before []vars
+			for _, u := range tc.units {
+				before = append(before, maps.Clone(u.Device.Edits.Env))
+			}
+			amendments := map[inventory.Key]inventory.Edits{}
+			for id, e := range tc.answers {
+				amendments[inventory.Key{Backend: "mock", ID: id}] = e
+			}
+			err := joinAmendments(tc.units, amendments)
+			if tc.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.refused) {
+					t.Errorf("got %v, want %q", err, tc.refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]vars{}
+			for key, e := range amendments {
+				got[key.ID] = e.Env
+				if len(e.EnvSeparators) > 0 {
+					t.Errorf("%s still has separators %v", key, e.EnvSeparators)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("amendments (-want +got):\n%s", diff)
+			}
+			for i, u := range tc.units {
+				if diff := cmp.Diff(before[i], u.Device.Edits.Env); diff != "" {
+					t.Errorf("the device's own edits changed:\n%s", diff)
+				}
+			}
+		})
+	}
+}

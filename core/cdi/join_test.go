@@ -1,0 +1,26 @@
+package cdi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// A variable whose values are joined is not in the definition: it would hide what
+// kubelet was answered. A device of nothing else cannot be had by CDI.
+func TestJoinedEnvIsNotDefined(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	d, alone := device("a", "1"), device("b", "2")
+	d.Edits.Env["JOINED"] = "1"
+	d.Edits.EnvSeparators = map[string]string{"JOINED": ","}
+	alone.Edits.EnvSeparators = map[string]string{"VALUE": ","}
+	names := s.Publish([]*inventory.Device{d, alone}, nobody)
+	if got := env(t, dir, qualified(t, names, "a")); got != "VALUE=1" {
+		t.Errorf("env %q", got)
+	}
+	if _, err := names.Qualified(key("b")); err == nil || !strings.Contains(err.Error(), "injection: plain") {
+		t.Errorf("a device of nothing else: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxJoined is what Linux allows for one variable, with its name, '=' and NUL:
+// MAX_ARG_STRLEN in include/uapi/linux/binfmts.h, 32 pages of 4 KiB.
+const maxJoined = 128 << 10
+
+// JoinEnv are the variables that are joined in a container with these devices.
+// In the order of the devices' IDs each part of a value, as the variable's
+// separator divides it, comes once; empty parts are left out. The result is nil if
+// nothing is joined. It is an error if two devices disagree on how a variable is
+// joined, and if a program could not be started with what comes out.
+func JoinEnv(devices []*Device) (map[string]string, error) {
+	joins := separators(devices)
+	if len(joins) == 0 {
+		return nil, nil
+	}
+	sorted := slices.SortedStableFunc(slices.Values(devices), func(a, b *Device) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Backend, b.Backend))
+	})
+	env := make(map[string]string, len(joins))
+	for _, name := range sortedKeys(joins) {
+		if err := joins[name].check(name, devices); err != nil {
+			return nil, err
+		}
+		env[name] = join(sorted, name, joins[name].separator)
+		if n := len(name) + len("=") + len(env[name]) + 1; n > maxJoined {
+			return nil, fmt.Errorf("the values of environment variable %s, joined, need %d bytes, and Linux starts no program with more than %d: ask for fewer devices",
+				name, n, maxJoined)
+		}
+	}
+	return env, nil
+}
+
+// DisagreeOnEnv are sentences on the variables that some of the devices join and
+// others don't, or by another separator: one for each, with two of the devices.
+func DisagreeOnEnv(devices []*Device) []string {
+	var sentences []string
+	joins := separators(devices)
+	for _, name := range sortedKeys(joins) {
+		if err := joins[name].check(name, devices); err != nil {
+			sentences = append(sentences, err.Error())
+		}
+	}
+	return sentences
+}
+
+// joinRule is what the first device that joins a variable says of it.
+type joinRule struct {
+	separator string
+	of        Key
+}
+
+// separators are what is joined by one of the devices at least.
+func separators(devices []*Device) map[string]joinRule {
+	joins := map[string]joinRule{}
+	for _, d := range devices {
+		for name, separator := range d.Edits.EnvSeparators {
+			if _, known := joins[name]; !known {
+				joins[name] = joinRule{separator, d.Key}
+			}
+		}
+	}
+	return joins
+}
+
+// check finds the first device that sets the variable otherwise.
+func (r joinRule) check(name string, devices []*Device) error {
+	for _, d := range devices {
+		if _, set := d.Edits.Env[name]; !set {
+			continue
+		}
+		if separator, joined := d.Edits.EnvSeparators[name]; !joined {
+			return fmt.Errorf("environment variable %s is joined by %s for device %s, and not joined for device %s",
+				name, quote(r.separator), r.of, d.Key)
+		} else if separator != r.separator {
+			return fmt.Errorf("environment variable %s is joined by %s for device %s, and by %s for device %s",
+				name, quote(r.separator), r.of, quote(separator), d.Key)
+		}
+	}
+	return nil
+}
+
+func join(devices []*Device, name, separator string) string {
+	var parts []string
+	seen := map[string]bool{}
+	for _, d := range devices {
+		for part := range strings.SplitSeq(d.Edits.Env[name], separator) {
+			if part != "" && !seen[part] {
+				seen[part] = true
+				parts = append(parts, part)
+			}
+		}
+	}
+	return strings.Join(parts, separator)
+}
