@@ -88,6 +88,10 @@ func TestMissingIsUnknown(t *testing.T) {
 	if sum := got.Uncorrectable(); sum.Known {
 		t.Errorf("%d uncorrectable errors of no block", sum.N)
 	}
+	got, err = NewReader(card(t, map[string]string{"ras/gfx_err_count": "ue: 1\nce: 2\n"})).Read()
+	if err != nil || got.Uncorrectable() != known(1) || got.Deferred().Known {
+		t.Errorf("an old kernel: %+v, %v", got, err)
+	}
 	got, err = NewReader(card(t, map[string]string{"ras/gpu_vram_bad_pages": ""})).Read()
 	if err != nil || got.Pages != (Pages{Known: true}) {
 		t.Errorf("an empty list of pages: %+v, %v", got.Pages, err)
