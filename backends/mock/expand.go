@@ -169,6 +169,7 @@ func (x *expansion) device(g *group, f facts, id, idAt string, memory quantity, 
 			"model": sdk.String(f.Model), "uuid": sdk.String(f.UUID), "index": sdk.Int(int64(f.Index)),
 		},
 		Capacities: map[string]int64{},
+		Holders:    g.Holders,
 	}
 	if f.NUMANode >= 0 {
 		d.NumaNodes = []uint32{uint32(f.NUMANode)} //nolint:gosec // checked on decoding

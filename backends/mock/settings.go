@@ -62,6 +62,7 @@ type group struct {
 	Partitions *partitions         `json:"partitions"`
 	Edits      *edits              `json:"edits"`
 	Hooks      []string            `json:"hooks"`
+	Holders    uint32              `json:"holders"`
 	Prepare    *behaviour          `json:"prepare"`
 	Release    *behaviour          `json:"release"`
 	Reset      *resetBehaviour     `json:"reset"`

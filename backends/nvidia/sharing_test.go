@@ -75,6 +75,9 @@ func TestMPS(t *testing.T) {
 	if shared.GetAttributes()["sharing"].GetStringValue() != "mps" || shared.GetAttributes()["sharingReplicas"].GetIntValue() != 2 {
 		t.Errorf("the shared one has the attributes %v", shared.GetAttributes())
 	}
+	if shared.GetHolders() != 2 || plain.GetHolders() != 0 {
+		t.Errorf("they are set up for %d and %d containers, want 2, and any number", shared.GetHolders(), plain.GetHolders())
+	}
 	mounts := shared.GetEdits().GetMounts()
 	if shared.GetEdits().GetEnv()["CUDA_MPS_PIPE_DIRECTORY"] != r.path("pipe") || len(mounts) != 2 ||
 		mounts[0].GetHostPath() != r.path("pipe") || mounts[1].GetContainerPath() != "/dev/shm" {

@@ -161,6 +161,11 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 	if v == nil {
 		return
 	}
+	for _, r := range v.table.Resources {
+		if note := r.HoldersNote(); note != "" {
+			report.Problems = append(report.Problems, status.Problem{Resource: r.Name, Message: note})
+		}
+	}
 	for _, problem := range v.table.Problems {
 		report.Problems = append(report.Problems, status.Problem{Device: problem.Device, Message: problem.Message})
 	}

@@ -10,7 +10,7 @@ import (
 // is forgotten.
 func equalDevice(a, b *Device) bool {
 	return a.Key == b.Key && a.Class == b.Class && a.Health == b.Health &&
-		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks &&
+		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.Holders == b.Holders &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
 		maps.Equal(a.Capacities, b.Capacities) &&
 		maps.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&

@@ -46,7 +46,8 @@ func wireDevice(id string) *backendv1.Device {
 				Env: []string{"A=b"}}},
 			AdditionalGids: []uint32{44, 27, 44},
 		},
-		Hooks: []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
+		Hooks:   []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
+		Holders: 3,
 	}
 }
 

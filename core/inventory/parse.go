@@ -34,7 +34,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 	if err := checkID("the ID", w.GetId()); err != nil {
 		return nil, "", err
 	}
-	d = &Device{Key: Key{Backend: backend, ID: w.GetId()}}
+	d = &Device{Key: Key{Backend: backend, ID: w.GetId()}, Holders: w.GetHolders()}
 	if d.Class, err = p.class(w.GetClass()); err != nil {
 		return nil, "", err
 	}

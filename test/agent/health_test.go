@@ -10,6 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Devices that are set up for another number of containers than the resource has
+// replicas are told of once, not for each, until the two agree.
+func TestReplicasAreWhatDevicesAreSetUpFor(t *testing.T) {
+	const settings, resource = "count: 4", "{name: example.com/gpu}"
+	n := startNode(t, 8, strings.NewReplacer(settings, settings+", holders: 3", resource, "{name: example.com/gpu, replicas: 2}").Replace(oneBackend))
+	n.wantProblem(gpu, "replicas is 2", "4 of its devices of class gpu for 3 containers")
+	if got := strings.Count(n.problems(), "replicas is"); got != 1 {
+		t.Errorf("it is told of %d times:\n%s", got, n.problems())
+	}
+	n.configure(strings.NewReplacer(settings, settings+", holders: 3", resource, "{name: example.com/gpu, replicas: 3}").Replace(oneBackend))
+	n.wantCounts(gpu, 12, 12)
+	n.eventually("nothing is told any more", func() bool { return n.problems() == "" })
+}
+
 // Rule 1: a dead device costs one device.
 func TestDeadDeviceCostsOneDevice(t *testing.T) {
 	n := startNode(t, 4, twoBackends)

@@ -1093,7 +1093,12 @@ type Device struct {
 	// edit; one without is advertised as unhealthy.
 	Edits *ContainerEdits `protobuf:"bytes,11,opt,name=edits,proto3" json:"edits,omitempty"`
 	// Calls the core must make for this device.
-	Hooks         []Hook `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
+	Hooks []Hook `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
+	// For how many containers at a time the device is set up, such as by limits of
+	// memory that are made for so many; 0 if it is all the same to it. The core
+	// advertises as many replicas as its configuration says, whatever this is, and
+	// tells the operator where the two differ.
+	Holders       uint32 `protobuf:"varint,13,opt,name=holders,proto3" json:"holders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1215,13 @@ func (x *Device) GetHooks() []Hook {
 		return x.Hooks
 	}
 	return nil
+}
+
+func (x *Device) GetHolders() uint32 {
+	if x != nil {
+		return x.Holders
+	}
+	return 0
 }
 
 // Health is what the backend sees now. The core remembers: a fault sticks until
@@ -2361,7 +2373,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"generation\x125\n" +
 	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
 	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
-	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\"\xb3\x05\n" +
+	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\"\xcd\x05\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -2382,7 +2394,8 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"resetGroup\x129\n" +
 	"\x05edits\x18\v \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05edits\x12/\n" +
-	"\x05hooks\x18\f \x03(\x0e2\x19.accelmux.backend.v1.HookR\x05hooks\x1a]\n" +
+	"\x05hooks\x18\f \x03(\x0e2\x19.accelmux.backend.v1.HookR\x05hooks\x12\x18\n" +
+	"\aholders\x18\r \x01(\rR\aholders\x1a]\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.AttributeR\x05value:\x028\x01\x1a=\n" +
