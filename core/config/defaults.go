@@ -12,6 +12,8 @@ const (
 	DefaultRecoveryDelay           = 3 * time.Second
 	DefaultReset                   = ResetAuto
 	DefaultAllowDevices            = "/dev/**"
+	DefaultSample                  = SampleAuto
+	DefaultSampleInterval          = 10 * time.Second
 	DefaultReplicas                = 1
 	DefaultMaxReplicasPerContainer = 1
 	DefaultInjection               = InjectCDI
@@ -74,6 +76,12 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	}
 	if !given("features") {
 		b.Features = DefaultFeatures()
+	}
+	if !given("telemetry.sample") {
+		b.Telemetry.Sample = DefaultSample
+	}
+	if !given("telemetry.interval") {
+		b.Telemetry.Interval = Duration(DefaultSampleInterval)
 	}
 }
 

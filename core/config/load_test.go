@@ -36,6 +36,7 @@ func TestDefaults(t *testing.T) {
 				"productName", "model", "family", "architecture", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
 			},
+			Telemetry: TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
 		}},
 		Resources: []Resource{
 			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket},
@@ -69,7 +70,8 @@ func TestEveryField(t *testing.T) {
 				Mounts:  []string{"/usr/lib/lib*.so"},
 				Hooks:   []string{},
 			},
-			Features: []string{"model", "driverVersion"},
+			Features:  []string{"model", "driverVersion"},
+			Telemetry: TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", Backend: "mock", Class: "gpu",

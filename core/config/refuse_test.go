@@ -72,10 +72,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
@@ -99,6 +99,9 @@ func TestRefused(t *testing.T) {
 		"heartbeat too fast": {with("heartbeat: 99ms", ""), []string{"node.yaml:7: " + backend + ".heartbeat: must be between 100ms and 1m, is 99ms"}},
 		"holdover negative":  {with("holdover: -1s", ""), []string{"node.yaml:7: " + backend + ".holdover: must be between 0s and 24h, is -1s"}},
 		"recovery too slow":  {with("recovery: {delay: 61m}", ""), []string{"node.yaml:7: " + backend + ".recovery.delay: must be between 0s and 1h, is 1h1m"}},
+		"sampled too often":  {with("telemetry: {interval: 999ms}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 999ms"}},
+		"sampled too seldom": {with("telemetry: {interval: 11m}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 11m"}},
+		"sample mode":        {with("telemetry: {sample: always}", ""), []string{`node.yaml:7: ` + backend + `.telemetry.sample: must be one of auto, never, is "always"`}},
 		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
 		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of cdi, cdi-annotations, plain, is "oci"`}},
 		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
@@ -214,7 +217,7 @@ profiles:
     selector: 1 +
 `,
 		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
 		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
 		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,

@@ -119,6 +119,7 @@ func TestSchemaEnums(t *testing.T) {
 		return values
 	}
 	for name, tc := range map[string]struct{ got, want []string }{
+		"sample":       {enum("telemetry", "sample"), []string{string(SampleAuto), string(SampleNever)}},
 		"reset":        {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
 		"operator":     {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
 		"injection":    {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},

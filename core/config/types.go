@@ -101,8 +101,29 @@ type Backend struct {
 	// features of the node (package features), beside the counts; at most 16. Those
 	// that a device does not have are nothing. Default DefaultFeatures. A list that
 	// is given replaces it; an empty one leaves the counts.
-	Features []string `yaml:"features"`
+	Features  []string        `yaml:"features"`
+	Telemetry TelemetryPolicy `yaml:"telemetry"`
 }
+
+// TelemetryPolicy says how the devices are measured.
+type TelemetryPolicy struct {
+	// Sample is SampleAuto (default) or SampleNever.
+	Sample SampleMode `yaml:"sample"`
+	// Interval is how often, while somebody listens. Default 10s; 1s to 10m.
+	Interval Duration `yaml:"interval"`
+}
+
+// SampleMode says when devices are measured.
+type SampleMode string
+
+// The sample modes.
+const (
+	// SampleAuto measures while somebody asks for the values (package
+	// telemetry).
+	SampleAuto SampleMode = "auto"
+	// SampleNever never measures.
+	SampleNever SampleMode = "never"
+)
 
 // RecoveryPolicy says how faulted devices come back.
 type RecoveryPolicy struct {

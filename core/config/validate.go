@@ -13,6 +13,8 @@ const (
 	maxHeartbeat     = time.Minute
 	maxHoldover      = 24 * time.Hour
 	maxRecoveryDelay = time.Hour
+	minSample        = time.Second
+	maxSample        = 10 * time.Minute
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
@@ -143,6 +145,8 @@ func (v *validator) backend(b *Backend, at string) {
 	v.patterns(at+".allow.mounts", b.Allow.Mounts)
 	v.patterns(at+".allow.hooks", b.Allow.Hooks)
 	v.features(at+".features", b.Features)
+	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)
+	v.duration(at+".telemetry.interval", b.Telemetry.Interval, minSample, maxSample)
 }
 
 // features checks the names of attributes.
