@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/telemetry"
 	"github.com/accelmux/accelmux/core/usage"
 )
 
@@ -91,6 +92,7 @@ type Timing struct {
 	Features   features.Timing
 	Usage      usage.Timing
 	Supervisor supervisor.Timing
+	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing
 }
 
@@ -123,6 +125,8 @@ type Agent struct {
 	// features publishes what the node has, found by finder; nil for nowhere.
 	features *features.Publisher
 	finder   features.Finder
+	// telemetry has what the backends measure, while somebody asks for it.
+	telemetry *telemetry.Telemetry
 
 	inventory  *inventory.Store
 	health     *health.Judge
@@ -195,8 +199,11 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 	if err != nil {
 		return nil, err
 	}
+	a.telemetry = telemetry.New(telemetry.Options{
+		Sample: a.sample, Look: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
+	})
 	if opts.MetricsAddress != "" {
-		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a, a.tally, a.log); err != nil {
+		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a, a.tally, a.log, a.telemetry); err != nil {
 			return nil, err
 		}
 	}

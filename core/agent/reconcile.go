@@ -50,11 +50,13 @@ func (a *Agent) poke() {
 // returns when the next one is due though nothing changes; zero means never.
 func (a *Agent) reconcile(ctx context.Context) time.Time {
 	next := a.advance()
-	a.journal.backends(a.supervisor.Status())
+	statuses, current := a.supervisor.Status(), a.plans.inForce()
+	a.journal.backends(statuses)
+	a.telemetry.Apply(sampled(current, statuses))
 	if a.plans.held() {
 		return next
 	}
-	current, all := a.plans.inForce(), a.inventory.Snapshot()
+	all := a.inventory.Snapshot()
 	a.health.SetPolicies(current.policies())
 	judged := a.health.Judge(all)
 	snapshot := current.part(all)

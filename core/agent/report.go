@@ -36,6 +36,7 @@ func (a *Agent) Report() status.Report {
 	a.reportResources(&report, v)
 	a.reportDevices(&report, v)
 	a.reportFeatures(&report)
+	a.reportTelemetry(&report)
 	report.NotReady = a.notReady(current, v)
 	return report
 }
@@ -196,19 +197,11 @@ func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
 // Devices implements status.Source.
 func (a *Agent) Devices() []status.Device {
 	v := a.view.Load()
-	resources := map[inventory.Key]string{}
-	if v != nil {
-		for _, r := range v.table.Resources {
-			for _, unit := range r.Units {
-				resources[unit.Device.Key] = r.Name
-			}
-		}
-	}
 	devices := []status.Device{}
 	v.each(func(d *inventory.Device, verdict health.Verdict) {
 		name, _ := v.names.Qualified(d.Key)
 		devices = append(devices, status.Device{
-			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: resources[d.Key],
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resources[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
 			Attributes: attributes(d), Capacities: d.Capacities,

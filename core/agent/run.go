@@ -80,6 +80,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)
 	}
+	onDuty("measure", a.telemetry.Run)
 	if a.features != nil {
 		onDuty("publish features", a.features.Run)
 	}

@@ -156,3 +156,8 @@ func (t *turns) Report() status.Report {
 
 // Devices implements status.Source.
 func (t *turns) Devices() []status.Device { return []status.Device{} }
+
+// Telemetry implements status.Source.
+func (t *turns) Telemetry(context.Context) status.Telemetry {
+	return status.Telemetry{Devices: []status.Measured{}}
+}

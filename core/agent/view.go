@@ -28,23 +28,31 @@ type view struct {
 	// verdicts are those of devices that are units, with what follows from holds.
 	verdicts map[inventory.Key]health.Verdict
 	units    map[string]map[string]*resource.Unit
+	// resources are the names of those that have the device, and parents the
+	// devices that others are parts of.
+	resources map[inventory.Key]string
+	parents   map[inventory.Key]bool
 }
 
 // index makes the look-ups of a view, once.
 func (v *view) index() *view {
-	v.devices = map[inventory.Key]*inventory.Device{}
+	v.devices, v.parents = map[inventory.Key]*inventory.Device{}, map[inventory.Key]bool{}
 	for _, backend := range v.snapshot.Backends {
 		for _, device := range backend.Devices {
 			v.devices[device.Key] = device
+			if device.Parent != "" {
+				v.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
+			}
 		}
 	}
-	v.verdicts = map[inventory.Key]health.Verdict{}
+	v.verdicts, v.resources = map[inventory.Key]health.Verdict{}, map[inventory.Key]string{}
 	v.units = make(map[string]map[string]*resource.Unit, len(v.table.Resources))
 	for _, r := range v.table.Resources {
 		units := make(map[string]*resource.Unit, len(r.Units))
 		for i := range r.Units {
 			units[r.Units[i].ID] = &r.Units[i]
 			v.verdicts[r.Units[i].Device.Key] = r.Units[i].Verdict
+			v.resources[r.Units[i].Device.Key] = r.Name
 		}
 		v.units[r.Name] = units
 	}

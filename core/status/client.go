@@ -47,6 +47,12 @@ func (c *Client) Devices(ctx context.Context) ([]Device, error) {
 	return devices, c.get(ctx, "/v1/devices", &devices)
 }
 
+// Telemetry asks for what the devices measure. Asking has them measured for a while.
+func (c *Client) Telemetry(ctx context.Context) (Telemetry, error) {
+	var telemetry Telemetry
+	return telemetry, c.get(ctx, "/v1/telemetry", &telemetry)
+}
+
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://accelmux"+path, nil)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -40,13 +41,14 @@ type Endpoint struct {
 }
 
 // NewEndpoint makes an endpoint at host:port; without a host it is reached under
-// all addresses of the machine or pod. Run opens it.
-func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger) (*Endpoint, error) {
+// all addresses of the machine or pod. The metrics are those of source and tally,
+// and what more collects. Run opens it.
+func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
 	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
 		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(source, tally), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: scrapes, Timeout: 8 * time.Second, EnableOpenMetrics: true,
 	}))

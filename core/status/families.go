@@ -70,6 +70,18 @@ var (
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
 )
 
+// Named returns the names of the metrics that begin with start, without it: what is
+// measured by backends must not be called so.
+func Named(start string) []string {
+	var names []string
+	for _, f := range families {
+		if name, ok := strings.CutPrefix(f.name, start); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // The states, as packages supervisor and deviceplugin call them, that have a
 // meaning here.
 var (

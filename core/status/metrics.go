@@ -11,12 +11,13 @@ import (
 // counted twice or kept for it.
 type metrics struct{ source Source }
 
-// newRegistry has all metrics: of the report, of the tally, of the process.
-func newRegistry(source Source, tally *Tally) *prometheus.Registry {
+// newRegistry has all metrics: of the report, of the tally, of the process, and more.
+func newRegistry(source Source, tally *Tally, more ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(metrics{source}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(tally.collectors()...)
+	registry.MustRegister(more...)
 	return registry
 }
 

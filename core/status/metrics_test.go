@@ -54,6 +54,8 @@ func (trouble) Devices() []Device {
 	}
 }
 
+func (trouble) Telemetry(context.Context) Telemetry { return Telemetry{} }
+
 func busy() *Tally {
 	tally, failed := NewTally(), errors.New("failed")
 	tally.Allocated("nvidia.com/gpu", 2*time.Millisecond, nil)
@@ -249,4 +251,12 @@ func TestEndpointAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "it is served", func() bool { return e.Address() == address && len(e.Notes()) == 0 })
+}
+
+// Verifies which names of devices' metrics are not for backends to use: those that
+// the contract says.
+func TestNamed(t *testing.T) {
+	if got := Named("accelmux_device_"); !slices.Equal(got, []string{"healthy", "fault_info"}) {
+		t.Errorf("%v: a change belongs into backend.proto, at Metric.name", got)
+	}
 }

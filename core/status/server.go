@@ -14,17 +14,19 @@ import (
 )
 
 // Source is what the server shows. Its methods are called concurrently, must not
-// block, and return values the server may keep.
+// block unless they say so, and return values the server may keep.
 type Source interface {
 	Report() Report
 	Devices() []Device
+	// Telemetry may wait for a first sample: for a second, not for hardware.
+	Telemetry(ctx context.Context) Telemetry
 }
 
 // SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
-// Server answers GET /v1/status and GET /v1/devices on a unix socket that only
-// the agent's own user can open (mode 0600).
+// Server answers GET /v1/status, /v1/devices and /v1/telemetry on a unix socket that
+// only the agent's own user can open (mode 0600).
 type Server struct {
 	path   string
 	source Source
@@ -46,6 +48,7 @@ func (s *Server) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
+	mux.HandleFunc("GET /v1/telemetry", func(w http.ResponseWriter, r *http.Request) { s.answer(w, s.source.Telemetry(r.Context())) })
 	return serve(ctx, listener, mux, s.log)
 }
 

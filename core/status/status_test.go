@@ -20,6 +20,10 @@ type fixed struct{}
 func (fixed) Report() Report    { return Report{Node: "node-1"} }
 func (fixed) Devices() []Device { return []Device{{ID: "d"}} }
 
+func (fixed) Telemetry(context.Context) Telemetry {
+	return Telemetry{Devices: []Measured{{ID: "d", Values: []Value{{Name: "power_watts", Value: 61.5}}}}}
+}
+
 // serveStatus runs a server in a directory of its own until the test ends.
 func serveStatus(t *testing.T) (dir string) {
 	t.Helper()
@@ -64,6 +68,10 @@ func TestServer(t *testing.T) {
 	devices, err := NewClient(dir).Devices(t.Context())
 	if err != nil || len(devices) != 1 {
 		t.Errorf("devices %+v, %v", devices, err)
+	}
+	telemetry, err := NewClient(dir).Telemetry(t.Context())
+	if err != nil || len(telemetry.Devices) != 1 || telemetry.Devices[0].Values[0].Value != 61.5 {
+		t.Errorf("telemetry %+v, %v", telemetry, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, SocketName))
 	if err != nil || info.Mode().Perm() != 0o600 {

@@ -54,7 +54,7 @@ var (
 		"fahrenheit": "celsius", "kelvin": "celsius", "millivolts": "volts", "milliamperes": "amperes",
 	}
 	// taken are labels of ours, and those that monitoring adds or gives a meaning.
-	taken = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "instance", "job", "le", "quantile"}
+	taken = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
 )
 
 // rules are what a backend's metrics are checked by.

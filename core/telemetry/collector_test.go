@@ -131,6 +131,7 @@ func TestScrapeOfAnything(t *testing.T) {
 		telemetry := New(Options{Look: func() func(inventory.Key) (Owner, bool) {
 			return func(key inventory.Key) (Owner, bool) { return owner, anything.known(key.ID) }
 		}})
+		telemetry.running = true
 		telemetry.targets, telemetry.asked = every(ten, "a", "b"), time.Now()
 		for _, name := range []string{"a", "b"} {
 			var newest *sample

@@ -47,6 +47,7 @@ func newRig(t *testing.T, plays map[string]play) *rig {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
+	synctest.Wait()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

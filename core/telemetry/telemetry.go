@@ -84,6 +84,8 @@ type Telemetry struct {
 	group  sync.WaitGroup
 
 	mu sync.Mutex
+	// running: Run runs. Without it nobody waits for samples.
+	running bool
 	// targets are the intervals of the backends that can be measured now.
 	targets map[string]time.Duration
 	// asked is when somebody last wanted values; zero for never.
@@ -121,9 +123,12 @@ func (t *Telemetry) Apply(targets map[string]time.Duration) {
 
 // Run measures while somebody listens, until ctx ends.
 func (t *Telemetry) Run(ctx context.Context) error {
+	t.mu.Lock()
+	t.running = true
+	t.mu.Unlock()
+	defer t.stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer t.stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -141,6 +146,8 @@ func (t *Telemetry) Run(ctx context.Context) error {
 // stop ends all streams.
 func (t *Telemetry) stop() {
 	t.mu.Lock()
+	t.running = false
+	t.changed()
 	for _, f := range t.feeds {
 		f.cancel()
 	}
@@ -239,6 +246,9 @@ func (t *Telemetry) listen(ctx context.Context) {
 func (t *Telemetry) ready(now time.Time) (bool, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.running {
+		return true, nil
+	}
 	for name := range t.targets {
 		f := t.feeds[name]
 		if f == nil || !f.settled && now.Sub(f.begun) < t.timing.First {

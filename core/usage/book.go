@@ -291,6 +291,28 @@ func (b *Book) Holders(key inventory.Key) []Holder {
 	return holders
 }
 
+// Sole is the container that holds the device, if there is exactly one and kubelet
+// has named it; what the container was given it as is left out. It costs no more
+// than a look, so that it can be asked of every device.
+func (b *Book) Sole(key inventory.Key) (Holder, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sole Holder
+	for _, h := range b.byKey[key] {
+		if len(h.holders) == 0 {
+			return Holder{}, false
+		}
+		for _, c := range h.holders {
+			next := Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
+			if sole.Pod != "" && (sole.Namespace != next.Namespace || sole.Pod != next.Pod || sole.Container != next.Container) {
+				return Holder{}, false
+			}
+			sole = next
+		}
+	}
+	return sole, sole.Pod != ""
+}
+
 // Hold is a unit that a container has, and the device behind it.
 type Hold struct {
 	Key            inventory.Key

@@ -287,3 +287,31 @@ func TestAbandoned(t *testing.T) {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }
+
+// Verifies that a device has a sole holder only while exactly one container has it,
+// whatever number of replicas, and kubelet has named that one.
+func TestSole(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	want := func(when string, want Holder) {
+		t.Helper()
+		if got, ok := b.Sole(key("a")); got != want || ok != (want != Holder{}) {
+			t.Errorf("%s: %+v, %t; want %+v", when, got, ok, want)
+		}
+	}
+	want("nobody", Holder{})
+	allocate(t, b, "a::0", "a::1")
+	want("not named yet", Holder{})
+	k.shows(pod("p", "a::0", "a::1"))
+	poll(t, b)
+	want("one container with two replicas", Holder{Namespace: "ns", Pod: "p", Container: "main"})
+	allocate(t, b, "a::2")
+	want("another one that is not named yet", Holder{})
+	k.shows(pod("p", "a::0", "a::1"), pod("q", "a::2"))
+	poll(t, b)
+	want("two", Holder{})
+	k.pass(time.Minute)
+	k.shows(pod("q", "a::2"))
+	poll(t, b)
+	want("the other one", Holder{Namespace: "ns", Pod: "q", Container: "main"})
+}

@@ -37,7 +37,7 @@ func TestMetricsPort(t *testing.T) {
 }
 
 // TestMonitors verifies that each kind of monitor finds the agents' pods and their
-// port, with what the values say of it.
+// port, with what the values say of it, and leaves the holders' labels as they are.
 func TestMonitors(t *testing.T) {
 	const values = `{enabled: true, labels: {release: prometheus}, interval: 30s, scrapeTimeout: 5s}`
 	matches := func(t *testing.T, selector metav1.LabelSelector, of map[string]string) {
@@ -50,14 +50,14 @@ func TestMonitors(t *testing.T) {
 	monitor := func(t *testing.T, kind string) []runtime.Object {
 		return render(t, with("-f", write(t, "values.yaml", kind+": "+values))...)
 	}
-	want := map[string]any{"interval": "30s", "timeout": "5s", "port": "metrics", "node": "__meta_kubernetes_pod_node_name"}
+	want := map[string]any{"interval": "30s", "timeout": "5s", "port": "metrics", "node": "__meta_kubernetes_pod_node_name", "honors": true}
 	t.Run("pods", func(t *testing.T) {
 		objects := monitor(t, "podMonitor")
 		m := only[*monitoringv1.PodMonitor](t, objects)
 		matches(t, m.Spec.Selector, only[*appsv1.DaemonSet](t, objects).Spec.Template.Labels)
 		e := m.Spec.PodMetricsEndpoints[0]
 		got := map[string]any{
-			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": *e.Port,
+			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": *e.Port, "honors": e.HonorLabels,
 			e.RelabelConfigs[0].TargetLabel: string(e.RelabelConfigs[0].SourceLabels[0]),
 		}
 		if diff := cmp.Diff(want, got); diff != "" || m.Labels["release"] != "prometheus" {
@@ -74,7 +74,7 @@ func TestMonitors(t *testing.T) {
 		}
 		e := m.Spec.Endpoints[0]
 		got := map[string]any{
-			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": e.Port,
+			"interval": string(e.Interval), "timeout": string(e.ScrapeTimeout), "port": e.Port, "honors": e.HonorLabels,
 			e.RelabelConfigs[0].TargetLabel: string(e.RelabelConfigs[0].SourceLabels[0]),
 		}
 		if diff := cmp.Diff(want, got); diff != "" || m.Labels["release"] != "prometheus" {

@@ -82,6 +82,8 @@ depending on its own configuration. */}}
 {{- /* How the agents are scraped; the node is what people ask by. */}}
 {{- define "accelmux.scrape" -}}
 - port: metrics
+  # pod, namespace and container of what a device measures are those of its holder.
+  honorLabels: true
   {{- with .interval }}
   interval: {{ . | quote }}
   {{- end }}

@@ -2260,9 +2260,9 @@ type Metric struct {
 	Value float64 `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"`
 	// Further labels, such as the sensor; at most 8. Names are as those of metrics,
 	// but not what the core or monitoring use: backend, device, resource,
-	// namespace, pod, container, node, instance, job, le, quantile. Values are at
-	// most 128 bytes of UTF-8 without control characters. No two metrics of a
-	// sample have the same device, name and labels.
+	// namespace, pod, container, node, service, endpoint, instance, job, le,
+	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
+	// No two metrics of a sample have the same device, name and labels.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,39 @@
+package status
+
+import "time"
+
+// Telemetry is what the devices measure, for `accelmux top`.
+type Telemetry struct {
+	// Devices are those that are listed, and those that a listed device is a part
+	// of and that have values.
+	Devices []Measured `json:"devices"`
+	// Missing says by backend why there are no values.
+	Missing map[string]string `json:"missing,omitempty"`
+}
+
+// Measured is one device with its values.
+type Measured struct {
+	Backend string `json:"backend"`
+	ID      string `json:"id"`
+	// Class is "" for a device that is not listed itself.
+	Class    string `json:"class,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	Parent   string `json:"parent,omitempty"`
+	// Memory is the device's capacity of that name, in bytes; 0 if it has none.
+	Memory  int64    `json:"memory,omitempty"`
+	Holders []Holder `json:"holders,omitempty"`
+	// SampledAt is when the values came; nil if there are none.
+	SampledAt *time.Time `json:"sampledAt,omitempty"`
+	Values    []Value    `json:"values,omitempty"`
+}
+
+// Value is one value in base units, by the name that the metric has without
+// accelmux_device_.
+type Value struct {
+	Name string `json:"name"`
+	// Labels are the backend's own.
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
+	// Counter says that it only grows; else it goes up and down.
+	Counter bool `json:"counter,omitempty"`
+}

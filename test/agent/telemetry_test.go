@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/telemetry"
+	"github.com/accelmux/accelmux/test/nvml"
+)
+
+// measured is oneBackend that is measured every second; TELEMETRY is the test's.
+var measured = strings.Replace(oneBackend, "recovery:", "telemetry: {TELEMETRY}\n        recovery:", 1)
+
+func measuring(policy string) string { return strings.Replace(measured, "TELEMETRY", policy, 1) }
+
+const (
+	listening    = "the core listens to telemetry\" "
+	listenedLast = "the core listens to telemetry no more"
+)
+
+// prepares is the line of a metric of the mock backend that does not change.
+func prepares(device, namespace, pod, container string) string {
+	return fmt.Sprintf(`accelmux_device_prepares_total{backend="mock",container="%s",device="%s",namespace="%s",pod="%s",resource="example.com/gpu"} 0`,
+		container, device, namespace, pod)
+}
+
+// startMeasured is a node with metrics, on which nobody has asked for any yet.
+func startMeasured(t *testing.T, policy string) *node {
+	t.Helper()
+	n := startNode(t, 4, measuring(policy), withMetrics, quickUsage, func(options *agent.Options) {
+		options.Timing.Telemetry = telemetry.Timing{Idle: time.Second, Backoff: 100 * time.Millisecond}
+	})
+	n.eventually("metrics are served", func() bool { return n.agent.MetricsAddress() != "" })
+	return n
+}
+
+// Verifies that the first scrape has what the backend measures, with who holds the
+// device, and that the backend is asked from the first scrape on until nobody has
+// scraped for a while.
+func TestTelemetry(t *testing.T) {
+	n := startMeasured(t, "interval: 1s")
+	if n.logged(listening) {
+		t.Error("the backend is asked though nobody listens")
+	}
+	if text := n.metrics(); !strings.Contains(text, prepares("mock-0", "", "", "")) {
+		t.Errorf("the first scrape has no telemetry:\n%s", text)
+	}
+	if _, err := n.kubelet.Allocate(t.Context(), "team/train", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	holder := ""
+	n.eventually("the holder is known", func() bool {
+		for _, d := range n.agent.Devices() {
+			if len(d.Holders) == 1 && d.Holders[0].Pod != "" {
+				holder = d.ID
+			}
+		}
+		return holder != ""
+	})
+	n.wantMetrics(prepares(holder, "team", "train", "main"), "accelmux_problems 0")
+	if text := n.metrics(); strings.Contains(text, prepares(holder, "", "", "")) {
+		t.Error("the device that is held has its values twice")
+	}
+	n.eventually("nobody listens any more", func() bool { return n.logged(listenedLast) })
+	n.wantMetrics(prepares(holder, "team", "train", "main"))
+	if got := strings.Count(n.log.String(), listening); got != 2 {
+		t.Errorf("the backend was asked %d times, want once more after the pause", got)
+	}
+}
+
+// Verifies that values go with the process that measured them, and are there again
+// with the next one.
+func TestTelemetryOfAnotherProcess(t *testing.T) {
+	n := startMeasured(t, "interval: 1s")
+	n.wantMetrics(prepares("mock-0", "", "", ""))
+	n.scenario("crash: {repeat: true}")
+	n.eventually("no values are shown, and it is said why", func() bool {
+		return strings.Contains(n.agent.Telemetry(t.Context()).Missing["mock"], "does not run") &&
+			!strings.Contains(n.metrics(), "accelmux_device_prepares_total")
+	})
+	n.scenario("")
+	n.wantMetrics(prepares("mock-0", "", "", ""))
+}
+
+// Verifies that another interval, and an end of it all, are taken on by the running
+// process.
+func TestTelemetryIntervalChange(t *testing.T) {
+	n := startMeasured(t, "interval: 1s")
+	n.wantMetrics(prepares("mock-0", "", "", ""))
+	pid := n.backend("mock").PID
+	n.configure(measuring("interval: 2s"))
+	n.eventually("the other interval", func() bool { return n.logged("interval=2s") })
+	n.wantMetrics(prepares("mock-0", "", "", ""))
+	n.configure(measuring("sample: never"))
+	n.eventually("no values are shown", func() bool { return !strings.Contains(n.metrics(), "accelmux_device_prepares_total") })
+	if why := n.agent.Telemetry(t.Context()).Missing["mock"]; !strings.Contains(why, "switched off") {
+		t.Errorf("missing because %q", why)
+	}
+	n.eventually("both streams are over", func() bool { return strings.Count(n.log.String(), listenedLast) == 2 })
+	if b := n.backend("mock"); b.PID != pid || b.Restarts != 0 {
+		t.Errorf("the backend was restarted for it: %+v", b)
+	}
+}
+
+// Verifies that what the NVIDIA backend measures is shown by the GPU's UUID, also
+// of a GPU that is not listed itself because its MIG devices are.
+func TestNVIDIATelemetry(t *testing.T) {
+	n := newNVIDIANode(t, 2)
+	n.createMIG(1, 0)
+	n.configureNVIDIA("mig: {strategy: mixed}", 1)
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, 1, 1)
+	n.wantCounts(nvidiaMIG, 1, 1)
+	var whole, parent status.Measured
+	n.eventually("both GPUs are measured", func() bool {
+		for _, d := range n.agent.Telemetry(t.Context()).Devices {
+			switch {
+			case d.ID == nvml.UUID(0):
+				whole = d
+			case d.ID == nvml.UUID(1) && d.Class == "":
+				parent = d
+			}
+		}
+		return len(whole.Values) > 0 && len(parent.Values) > 0
+	})
+	names := map[string]bool{}
+	for _, v := range whole.Values {
+		names[v.Name] = true
+	}
+	for _, want := range []string{"utilization_ratio", "memory_used_bytes", "memory_total_bytes", "temperature_celsius", "power_watts", "energy_joules_total", "clock_hertz"} {
+		if !names[want] {
+			t.Errorf("%s is missing; there are %v", want, names)
+		}
+	}
+	if p := n.problems(); strings.Contains(p, "telemetry") {
+		t.Errorf("what the backend sends breaks the rules:\n%s", p)
+	}
+}
