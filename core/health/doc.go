@@ -48,8 +48,9 @@
 //   - Devices of a backend that has been lost for longer than its holdover have
 //     the fault [CodeBackendLost], which does not stick.
 //
-// Faults are written to a state file that holds for one boot of the machine. A
-// file that cannot be read or written costs memory over restarts, nothing else.
+// Faults are written to a state file that holds for one boot of the machine: those
+// that came after they were told, those that went before. A file that cannot be read
+// or written costs memory over restarts, nothing else.
 //
 // The package does not decide about resets, nor about what kubelet is told.
 package health

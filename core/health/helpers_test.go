@@ -41,6 +41,8 @@ type rig struct {
 	devices map[string]*backendv1.Device
 	wireGen uint64
 	last    *View
+	// saveAt is when to save again.
+	saveAt time.Time
 }
 
 type failer interface {
@@ -123,7 +125,7 @@ func (r *rig) say(id string, h *backendv1.Health) {
 func (r *rig) judgeNow() *View {
 	r.t.Helper()
 	v := r.judge.Judge(r.store.Snapshot())
-	r.last = v
+	r.last, r.saveAt = v, r.judge.Save()
 	return v
 }
 

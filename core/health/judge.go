@@ -52,7 +52,8 @@ type BackendPolicy struct {
 var nothing = &inventory.Snapshot{}
 
 // Judge remembers faults and makes verdicts. Its methods are safe for concurrent
-// use, but only one goroutine may call Judge and Close, which write to the disk.
+// use, but only one goroutine may call Judge, Save and Close, which write to the
+// disk.
 type Judge struct {
 	now func() time.Time
 	log *slog.Logger
@@ -133,10 +134,14 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 }
 
 // Judge makes the verdicts on a snapshot, from the same goroutine each time. It
-// is idempotent: unless something happened, it returns the very same view. If
-// faults came or went they are written to the state file first; should that
-// fail, the verdicts hold all the same, a note says so, and View.Next tells when
-// it is tried again. A nil snapshot counts as an empty one.
+// is idempotent: unless something happened, it returns the very same view. Call
+// [Judge.Save] when the verdicts were told. A nil snapshot counts as an empty one.
+//
+// That a fault is gone is written to the state file first: it must not be told,
+// taken back by a crash, and then wait for evidence that came already. That one
+// came is told first, since a disk takes longer than everything else on the way to
+// kubelet. A crash before Save forgets it, as one before this Judge would have;
+// and the sooner kubelet knows, the fewer containers get the device.
 func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	now := j.now()
 	j.mu.Lock()
@@ -149,7 +154,7 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 		return j.view
 	}
 	j.touched, j.logged = false, 0
-	next := j.take(snap, now)
+	next, went := j.take(snap, now)
 	j.snap = snap
 	view := &View{Generation: snap.Generation, faults: j.verdicts(snap, now)}
 	if over := j.logged - maxLogged; over > 0 {
@@ -157,12 +162,20 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	}
 	j.mu.Unlock()
 
-	view.Next = earlier(next, j.save(false))
+	view.Next = next
+	if went {
+		j.save(false) // Save tells when it is tried again
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.view = view
 	return view
 }
+
+// Save writes faults that came or went to the state file. If that fails, the
+// verdicts hold all the same, and a note says so. It returns when to call it again
+// though nothing changes; zero means never.
+func (j *Judge) Save() time.Time { return j.save(false) }
 
 // Close writes what is not written yet. There is nothing else to end.
 func (j *Judge) Close() error {
@@ -171,8 +184,8 @@ func (j *Judge) Close() error {
 }
 
 // take goes over the snapshot: statements in, faults out. It returns when the
-// next fault or holdover ends.
-func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time) {
+// next fault or holdover ends, and whether a fault went.
+func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, went bool) {
 	j.pass++
 	for _, b := range snap.Backends {
 		j.statements(b, now)
@@ -189,7 +202,8 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time) {
 			j.say(k, h, now)
 			j.present(k, now)
 		}
-		next = earlier(next, j.expire(b, now))
+		due, gone := j.expire(b, now)
+		next, went = earlier(next, due), went || gone
 	}
 	for _, r := range j.records {
 		if r.pass != j.pass {
@@ -197,7 +211,7 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time) {
 		}
 	}
 	j.prune()
-	return next
+	return next, went
 }
 
 // statements takes what a backend said since the last call, and what it says now.
@@ -315,8 +329,9 @@ func (j *Judge) mutedParent(k inventory.Key) []inventory.Key {
 	return []inventory.Key{{Backend: k.Backend, ID: self.Parent}}
 }
 
-// expire ends the faults of listed devices whose delay has passed.
-func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time) {
+// expire ends the faults of listed devices whose delay has passed, and says when
+// the next one is due, and whether one went.
+func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time, went bool) {
 	delay := j.policy(b.Name).Delay
 	for k, r := range j.records {
 		if k.Backend != b.Name || r.pass != j.pass {
@@ -328,8 +343,9 @@ func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time) {
 			j.version++
 			j.logChange(j.log.Info, "fault of device is over", k, f.code, f.recovery)
 		}
+		went = went || len(gone) > 0
 	}
-	return next
+	return next, went
 }
 
 // prune forgets records that say nothing, and of each backend the absent devices

@@ -93,6 +93,29 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	}
 }
 
+// TestWhenItIsWritten: a fault is told before the disk is waited for, the end of
+// one after that.
+func TestWhenItIsWritten(t *testing.T) {
+	r := newRig(t, "a")
+	stored := func() bool {
+		data, err := os.ReadFile(r.path)
+		return err == nil && strings.Contains(string(data), `"code":"x"`)
+	}
+	r.say("a", faulty("x", reset))
+	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "x:reset" || stored() {
+		t.Errorf("with the verdict %q it is stored: %v", codes(v, "a"), stored())
+	}
+	if r.judge.Save(); !stored() {
+		t.Error("the fault is not stored")
+	}
+	r.say("a", recovered())
+	r.judgeNow()
+	r.wait(testDelay)
+	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "" || stored() {
+		t.Errorf("with the verdict %q it is stored: %v", codes(v, "a"), stored())
+	}
+}
+
 // TestUnusableFile: whatever is wrong with the file, it is moved aside, a note
 // says so, and everything goes on without it.
 func TestUnusableFile(t *testing.T) {
@@ -235,14 +258,14 @@ func TestFailedWrite(t *testing.T) {
 		return fmt.Errorf("write %s: %w", path, syscall.ENOSPC)
 	}
 	r.say("a", faulty("x", reset))
-	v := r.want("a", "x:reset")
+	r.want("a", "x:reset")
 	notes := r.judge.Notes()
 	if len(notes) != 1 || !strings.Contains(notes[0], "no space left on device") {
 		t.Errorf("notes are %q", notes)
 	}
 	last := time.Duration(0)
 	for range 10 {
-		wait := v.Next.Sub(r.now)
+		wait := r.saveAt.Sub(r.now)
 		if wait < last || wait < minRetry || wait > maxRetry+maxRetry/4 {
 			t.Errorf("the next attempt is after %v, the one before after %v", wait, last)
 		}
@@ -254,8 +277,8 @@ func TestFailedWrite(t *testing.T) {
 			t.Errorf("attempt %d came too early", attempts)
 		}
 		r.wait(1)
-		if v = r.judgeNow(); attempts != before+1 {
-			t.Errorf("no attempt at View.Next")
+		if r.judgeNow(); attempts != before+1 {
+			t.Errorf("no attempt at the time that Save named")
 		}
 	}
 	if err := r.judge.Close(); !errors.Is(err, syscall.ENOSPC) {
@@ -298,11 +321,11 @@ func TestSlowDisk(t *testing.T) {
 	r.say("a", faulty("x", reset))
 	r.judgeNow()
 	r.say("a", faulty("y", reset))
-	v := r.want("a", "x:reset y:reset")
-	if writes != 1 || !v.Next.Equal(r.now.Add(9*time.Second)) {
-		t.Errorf("%d writes, next is %v", writes, v.Next)
+	r.want("a", "x:reset y:reset")
+	if writes != 1 || !r.saveAt.Equal(r.now.Add(9*time.Second)) {
+		t.Errorf("%d writes, next is %v", writes, r.saveAt)
 	}
-	r.now = v.Next
+	r.now = r.saveAt
 	if r.judgeNow(); writes != 2 {
 		t.Errorf("%d writes after the rest", writes)
 	}

@@ -14,7 +14,7 @@ type View struct {
 	// Generation is the snapshot's.
 	Generation uint64
 	// Next is when to call Judge again even if nothing is reported: a delay or a
-	// holdover ends, or a write is to be tried again. Zero means never.
+	// holdover ends. Zero means never.
 	Next time.Time
 
 	faults map[inventory.Key][]Fault
