@@ -18,7 +18,31 @@ type look struct {
 	unlisted []string // GPUs on the bus that the driver does not list
 	// quick says that only health was looked at, since only events asked for it.
 	quick bool
-	err   error
+	// only are the GPUs that were asked; all if there are none.
+	only []string
+	err  error
+}
+
+// asked reports whether the look has asked the GPU.
+func (f *look) asked(uuid string) bool { return len(f.only) == 0 || slices.Contains(f.only, uuid) }
+
+// suspects are the GPUs that the pending events are of; none if all GPUs are to be
+// asked, since an event is of another one, or it is time.
+func (l *loop) suspects() []string {
+	if !l.others.IsZero() && !time.Now().Before(l.others) {
+		return nil
+	}
+	var all []string
+	for _, event := range l.pending {
+		uuid := l.concerned(event)
+		if uuid == "" {
+			return nil
+		}
+		if !slices.Contains(all, uuid) {
+			all = append(all, uuid)
+		}
+	}
+	return all
 }
 
 // unlisted are GPUs that the kernel module has, and NVML does not list: it counts

@@ -110,6 +110,25 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
+// After an event its GPU is asked at once, and the others soon, not at the next
+// rescan: what happened to them may have had no event.
+func TestOthersAfterEvent(t *testing.T) {
+	lib := drivertest.New("H100 80GB", 8)
+	r := start(t, lib, 8, `{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
+	r.inventory("eight healthy GPUs", healthy(8))
+	if _, err := r.backend.lookNow(t.Context()); err != nil { // all is listened to by now
+		t.Fatal(err)
+	}
+	before := lib.Calls("nvmlDeviceGetUUID")
+	lib.Lose(6)
+	lib.GPUs[2].XID(79)
+	r.inventory("one GPU with a fault", onlyBad(8, 2, "xid-79"))
+	if n := lib.Calls("nvmlDeviceGetUUID") - before; n != 1 {
+		t.Errorf("%d GPUs were asked for the event of one", n)
+	}
+	r.inventory("the lost GPU", func(inv *backendv1.Inventory) bool { return healthAt(6, inv).GetCode() == "gpu-lost" })
+}
+
 // An XID of the application is none of the GPU's; one that needs a reset is, until
 // the driver says that nothing is to be done.
 func TestXID(t *testing.T) {

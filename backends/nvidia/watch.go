@@ -22,6 +22,9 @@ const (
 	releaseLimit = 5 * time.Second
 	// exitRestart is the exit code of a process that must be started again.
 	exitRestart = 3
+	// othersAfter is how soon after an event of one GPU the others are asked too: what
+	// happened to them may have had no event.
+	othersAfter = time.Second
 	// pendingLimit bounds the events that wait for a look at their GPUs.
 	pendingLimit = 4096
 	// vendorNVIDIA, and the classes that GPUs have on the PCI bus.
@@ -53,9 +56,10 @@ type loop struct {
 	looking bool
 	// opened are the options that driver was made with.
 	opened driver.Options
-	// due is when the next look is, though nothing happens.
-	due      time.Time
-	failures int
+	// due is when the next look is, though nothing happens, and others when one is at
+	// the health of all GPUs after an event; zero for never.
+	due, others time.Time
+	failures    int
 	// renew says that the driver must be opened anew to see which GPUs there are;
 	// unlisted are those on the bus that it did not list when that was done last.
 	renew    bool
@@ -85,7 +89,7 @@ func (l *loop) run(ctx context.Context) error {
 	l.driver, l.opened = l.backend.open(l.cfg.driver), l.cfg.driver
 	defer l.close()
 	for {
-		if !l.looking && l.held == nil && (len(l.pending) > 0 || !time.Now().Before(l.due)) {
+		if !l.looking && l.held == nil && (len(l.pending) > 0 || !time.Now().Before(l.next())) {
 			l.look(ctx)
 		}
 		wake := time.NewTimer(l.pause())
@@ -115,7 +119,15 @@ func (l *loop) pause() time.Duration {
 	if l.looking || l.held != nil {
 		return l.out.Pace()
 	}
-	return max(min(l.out.Pace(), time.Until(l.due)), 0)
+	return max(min(l.out.Pace(), time.Until(l.next())), 0)
+}
+
+// next is when the next look is, as far as is known.
+func (l *loop) next() time.Time {
+	if l.others.IsZero() {
+		return l.due
+	}
+	return earlier(l.due, l.others)
 }
 
 func (l *loop) events() <-chan driver.Event {
@@ -166,14 +178,16 @@ func (l *loop) look(ctx context.Context) {
 	}
 	cfg, d, listens, heard := l.cfg, l.driver, l.stream != nil, l.heard
 	found := look{cfg: cfg, began: time.Now(), made: l.made, unlisted: l.unlisted}
-	found.quick = found.began.Before(l.due)
+	if found.quick = found.began.Before(l.due); found.quick {
+		found.only = l.suspects()
+	}
 	go func() {
 		if renew {
 			release(d)
 		}
 		found.err = d.Open(ctx)
 		if found.err == nil {
-			found.snapshot, found.err = d.Snapshot(ctx)
+			found.snapshot, found.err = d.Update(ctx, found.only)
 		}
 		if found.err == nil && (!listens || !slices.Equal(heard, uuids(found.snapshot))) {
 			// What happens from now on is heard; what happened before is seen by the
@@ -221,6 +235,11 @@ func (l *loop) take(found look) {
 		l.lent = nil
 	}
 	now := time.Now()
+	if len(found.only) == 0 {
+		l.others = time.Time{}
+	} else if l.others.IsZero() {
+		l.others = now.Add(othersAfter)
+	}
 	if found.stream != nil {
 		l.listen(found.stream)
 		l.heard, l.due = uuids(found.snapshot), now
@@ -255,7 +274,7 @@ func (l *loop) take(found look) {
 		known.give(found.made.set)
 	}
 	l.forgive(found.began)
-	l.judge(found.began)
+	l.judge(found)
 	l.shareOut()
 	l.publish()
 	l.answer(found.began)
@@ -294,14 +313,15 @@ func (l *loop) lose(err error, now time.Time) {
 }
 
 // judge judges the events from before a look by what it found.
-func (l *loop) judge(before time.Time) {
+func (l *loop) judge(found look) {
 	var later []driver.Event
 	for _, event := range l.pending {
-		if !event.Time.Before(before) {
+		uuid := l.concerned(event)
+		if !event.Time.Before(found.began) || !found.asked(uuid) {
 			later = append(later, event)
 			continue
 		}
-		known := l.roster.gpus[l.concerned(event)]
+		known := l.roster.gpus[uuid]
 		if known == nil {
 			continue // bound, unbound, missed: the look itself was the answer
 		}

@@ -22,6 +22,7 @@ type session struct {
 
 	mu    sync.Mutex
 	known map[int]GPU // what was last read of each GPU with a UUID, by index
+	last  []GPU       // those of the last snapshot, by index
 	links linkCache
 }
 

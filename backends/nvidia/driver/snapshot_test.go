@@ -96,6 +96,54 @@ func TestOneFailureCostsOneGPU(t *testing.T) {
 	}
 }
 
+// Update asks the GPUs that are named, and all where that is not enough.
+func TestUpdate(t *testing.T) {
+	l := drivertest.New("H100 80GB", 4)
+	d := open(t, l)
+	first, asked := l.GPUs[0].UUID, l.GPUs[2].UUID
+	update := func(wantAsked int, uuids ...string) driver.Snapshot {
+		t.Helper()
+		before := l.Calls("nvmlDeviceGetUUID")
+		s, err := d.Update(t.Context(), uuids)
+		if n := l.Calls("nvmlDeviceGetUUID") - before; err != nil || n != wantAsked {
+			t.Fatalf("%d GPUs were asked, want %d: %v", n, wantAsked, err)
+		}
+		return s
+	}
+	update(4, asked) // none has been read
+	l.GPUs[0].SetECC(3)
+	l.GPUs[2].SetECC(5)
+	if s := update(1, asked); len(s.GPUs) != 4 || *s.GPUs[0].Condition.ECCUncorrected != 0 || *s.GPUs[2].Condition.ECCUncorrected != 5 {
+		t.Errorf("GPU 2 alone was asked: %+v", s.GPUs)
+	}
+	if s := update(2, asked, first); *s.GPUs[0].Condition.ECCUncorrected != 3 {
+		t.Errorf("GPU 0 was asked: %+v", s.GPUs[0])
+	}
+	update(4)
+	update(4, asked, "GPU-of-somebody-else")
+	l.Lose(2)
+	if s := update(0, asked); len(s.GPUs) != 4 || s.GPUs[0].Err != nil {
+		t.Errorf("%+v", s.GPUs)
+	} else {
+		wantError(t, s.GPUs[2].Err, driver.ErrLost)
+		if s.GPUs[2].UUID != asked {
+			t.Errorf("the lost GPU is %q", s.GPUs[2].UUID)
+		}
+	}
+	l.Fail(2, "", nvml.SUCCESS)
+	// Another number of GPUs, and a driver that is gone, concern all.
+	fourth := l.GPUs[3]
+	l.GPUs = l.GPUs[:3]
+	update(3, asked)
+	l.GPUs = append(l.GPUs, fourth)
+	update(4, asked)
+	for i := range l.GPUs {
+		l.Fail(i, "", nvml.ERROR_UNINITIALIZED)
+	}
+	_, err := d.Update(t.Context(), []string{asked})
+	wantError(t, err, driver.ErrDriverGone)
+}
+
 // A GPU that is lost from the start has an index and an error in plain words.
 func TestLostFromTheStart(t *testing.T) {
 	l := drivertest.New("A100 80GB", 4)
