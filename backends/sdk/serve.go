@@ -154,9 +154,11 @@ func (p *process) serve(stop <-chan os.Signal, orphan <-chan struct{}) int {
 	return code
 }
 
-// end stops the server, which closes and removes the socket. A call that does not
-// return keeps it no longer than serverGrace.
+// end stops the server and removes the socket. A call that does not return keeps it
+// no longer than serverGrace.
 func (p *process) end() {
+	// The server may not have it yet, if the end comes right after the handshake.
+	_ = p.at.listener.Close()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
