@@ -1,0 +1,356 @@
+package kfd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+func tree(t testing.TB, m amdtree.Machine) *amdtree.Tree {
+	t.Helper()
+	tree, err := amdtree.Write(amdtree.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// must reads a topology that is whole.
+func must(t testing.TB, tree *amdtree.Tree) Topology {
+	t.Helper()
+	got, err := Read(tree.Sysfs())
+	if err != nil || got.Torn || len(got.Problems) > 0 {
+		t.Fatalf("%v, torn %t, problems %v", err, got.Torn, got.Problems)
+	}
+	return got
+}
+
+func blank() *properties { return &properties{values: map[string]uint64{}} }
+
+func gpus(topology Topology) []Node {
+	return slices.DeleteFunc(slices.Clone(topology.Nodes), func(n Node) bool { return !n.IsGPU() })
+}
+
+// A partition of an MI300X says what it is, and how far the others are.
+func TestPartition(t *testing.T) {
+	topology := must(t, tree(t, amdtree.NewMI300X("CPX", "NPS4")))
+	all := gpus(topology)
+	if len(all) != 63 || len(topology.Nodes) != 65 {
+		t.Fatalf("%d GPUs of %d nodes, want 63 of 65", len(all), len(topology.Nodes))
+	}
+	n := all[9] // the second partition of the second card
+	links := n.Links
+	n.Links, n.ID, n.UniqueID = nil, 0, 0
+	want := Node{
+		Number: 11, SIMDs: 152, SIMDsPerCU: 4, XCCs: 1, GFXVersion: 90402, Vendor: 0x1002, Device: 0x74a1,
+		Location: 0x2701, HasDomain: true, RenderMinor: 137, Hive: 0xd2c9000000000077, VRAM: 24 << 30,
+	}
+	if diff := cmp.Diff(want, n); diff != "" {
+		t.Errorf("the node differs (-want +got):\n%s", diff)
+	}
+	if n.ComputeUnits() != 38 || n.GFX() != "gfx942" {
+		t.Errorf("%d compute units of %s, want 38 of gfx942", n.ComputeUnits(), n.GFX())
+	}
+	for to, want := range map[int]Link{
+		0:  {To: 0, Kind: PCIe, Weight: 20, MaxBandwidth: 64000},
+		1:  {To: 1, Kind: PCIe, Weight: 52, Peer: true},
+		10: {To: 10, Kind: XGMI, Weight: 13, MinBandwidth: 819200, MaxBandwidth: 819200},
+		64: {To: 64, Kind: XGMI, Weight: 41},
+	} {
+		i := slices.IndexFunc(links, func(l Link) bool { return l.To == to })
+		if i < 0 || links[i] != want {
+			t.Errorf("links are %v, want %v", links, want)
+		}
+	}
+	if len(links) != 64 {
+		t.Errorf("%d links, want 64", len(links))
+	}
+}
+
+// The IDs of events tell partitions apart, and unique IDs have 64 bits.
+func TestIdentities(t *testing.T) {
+	m := amdtree.NewMI300X("CPX", "NPS4")
+	seen := map[uint32]bool{}
+	large := 0
+	for _, n := range gpus(must(t, tree(t, m))) {
+		if n.ID == 0 || seen[n.ID] {
+			t.Errorf("node %d has the ID %d, as another or none", n.Number, n.ID)
+		}
+		seen[n.ID] = true
+		if !slices.ContainsFunc(m.GPUs, func(g amdtree.GPU) bool { return g.UniqueID == n.UniqueID }) {
+			t.Errorf("node %d has the unique ID %x, which no card has", n.Number, n.UniqueID)
+		}
+		if n.UniqueID > 1<<63 {
+			large++
+		}
+	}
+	if large == 0 {
+		t.Error("no unique ID needs 64 bits: the test proves nothing of them")
+	}
+}
+
+// What an old kernel does not say is unknown, not wrong.
+func TestOldKernel(t *testing.T) {
+	m := amdtree.NewVega10()
+	m.NoUniqueID = true
+	n := gpus(must(t, tree(t, m)))[0]
+	n.Links, n.ID = nil, 0
+	want := Node{Number: 1, SIMDs: 256, SIMDsPerCU: 4, Vendor: 0x1002, Device: 0x6860, Location: 0x1900, RenderMinor: 128, VRAM: 17163091968}
+	if diff := cmp.Diff(want, n); diff != "" || n.GFX() != "" || n.ComputeUnits() != 64 {
+		t.Errorf("the node differs (-want +got):\n%s", diff)
+	}
+}
+
+func TestGFX(t *testing.T) {
+	for version, want := range map[uint32]string{90000: "gfx900", 90008: "gfx908", 90010: "gfx90a", 90402: "gfx942", 90500: "gfx950", 100300: "gfx1030", 120001: "gfx1201", 0: ""} {
+		if got := (Node{GFXVersion: version}).GFX(); got != want {
+			t.Errorf("%d is %q, want %q", version, got, want)
+		}
+	}
+}
+
+// What was captured of real machines is read whole; the one thing amiss is the link
+// of a node that was copied by hand.
+func TestCaptures(t *testing.T) {
+	for name, want := range map[string]struct {
+		gpus, links int
+		cus         uint32
+		problems    string
+	}{
+		"topology-parsing":     {2, 1, 64, "[nodes/2/io_links/0/properties: it starts at node 1]"},
+		"topo-mi210-xgmi-pcie": {8, 72, 104, "[]"},
+		"topo-mi300-cpx":       {63, 63 * 63, 38, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
+			if err != nil {
+				t.Skipf("there are no captures of AMD GPUs here (ACCELMUX_FIXTURES says where they are): %v", err)
+			}
+			m, err := amdtree.Capture(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree := tree(t, m)
+			topology, err := Read(tree.Sysfs())
+			if err != nil || topology.Torn {
+				t.Fatal(topology.Torn, err)
+			}
+			links := 0
+			for _, n := range gpus(topology) {
+				links += len(n.Links)
+				if n.ComputeUnits() != want.cus || n.UniqueID == 0 {
+					t.Errorf("node %d has %d compute units and the unique ID %x", n.Number, n.ComputeUnits(), n.UniqueID)
+				}
+			}
+			problems := []string{}
+			for _, p := range topology.Problems {
+				problems = append(problems, strings.TrimPrefix(p.Err.Error(), directory(tree.Sysfs())+"/"))
+			}
+			if got := len(gpus(topology)); got != want.gpus || links != want.links || fmt.Sprint(problems) != want.problems {
+				t.Errorf("%d GPUs with %d links, problems %v; want %d, %d, %s", got, links, problems, want.gpus, want.links, want.problems)
+			}
+		})
+	}
+}
+
+// Whatever is done to a file costs its node or its link, with the file's name; all
+// others are read as before.
+func TestDamage(t *testing.T) {
+	for name, damage := range amdtree.Damages {
+		t.Run(name, func(t *testing.T) {
+			for _, c := range []struct {
+				file     string
+				link     bool
+				harmless []string
+			}{
+				{file: "properties"},
+				// Captures leave out the ID, banks or links.
+				{file: "gpu_id", harmless: []string{"missing", "dangling"}},
+				{file: "mem_banks/0/properties"},
+				{file: "mem_banks", harmless: []string{"missing", "dangling", "directory", "truncated", "binary", "huge number", "endless", "empty"}},
+				{file: "io_links/1/properties", link: true},
+				{file: "io_links", link: true, harmless: []string{"missing", "dangling", "directory", "truncated", "binary", "huge number", "endless", "empty"}},
+			} {
+				tree := tree(t, amdtree.NewMI210())
+				before := must(t, tree)
+				path := filepath.Join(tree.Node(2, 0), c.file)
+				if err := damage(path); err != nil && !slices.Contains(c.harmless, name) {
+					t.Fatal(err)
+				}
+				after, err := Read(tree.Sysfs())
+				if err != nil || after.Torn {
+					t.Fatalf("%s: %v, torn %t", c.file, err, after.Torn)
+				}
+				if slices.Contains(c.harmless, name) {
+					if len(after.Problems) > 0 || len(after.Nodes) != len(before.Nodes) {
+						t.Errorf("%s: problems %v", c.file, after.Problems)
+					}
+					continue
+				}
+				if len(after.Problems) != 1 || after.Problems[0].Node != 4 || after.Problems[0].Link != c.link || !strings.Contains(after.Problems[0].Err.Error(), "/nodes/4/"+c.file+":") {
+					t.Errorf("%s: problems %v, want one of node 4 that names it", c.file, after.Problems)
+				}
+				others := func(n Node) bool { return n.Number == 4 }
+				if diff := cmp.Diff(slices.DeleteFunc(before.Nodes, others), slices.DeleteFunc(slices.Clone(after.Nodes), others)); diff != "" {
+					t.Errorf("%s: other nodes differ:\n%s", c.file, diff)
+				}
+				if still := slices.ContainsFunc(after.Nodes, others); still != c.link {
+					t.Errorf("%s: node 4 is there: %t", c.file, still)
+				}
+			}
+		})
+	}
+}
+
+// Numbers that make no sense cost the node, with the number.
+func TestAbsurdNumbers(t *testing.T) {
+	for line, want := range map[string]string{
+		"simd_count 18446744073709551615":     "simd_count is 18446744073709551615",
+		"simd_count 415":                      "415 SIMDs are not whole compute units",
+		"simd_per_cu 0":                       "not whole compute units",
+		"drm_render_minor 4294967424":         "drm_render_minor is 4294967424",
+		"location_id 4294967296":              "location_id is 4294967296",
+		"vendor_id 65536":                     "vendor_id is 65536",
+		"unique_id 18446744073709551616":      "unique_id: \"18446744073709551616\" has more than 64 bits",
+		"unique_id -1":                        "unique_id: \"-1\" is no number",
+		"unique_id ":                          "unique_id: \"\" is no number",
+		"unique_id 1\nunique_id 2":            "unique_id a second time",
+		"gfx_target_version 0x1":              "\"0x1\" is no number",
+		"hive_id 1 2":                         "\"1 2\" is no number",
+		"Simd_count 1":                        "want a name and a number",
+		"":                                    "want a name and a number",
+		"location_id_of_something_else 1e999": "", // unknown names are nobody's business
+	} {
+		tree := tree(t, amdtree.NewMI210())
+		path := filepath.Join(tree.Node(0, 0), "properties")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, _, _ := strings.Cut(line, " ")
+		lines, replaced := strings.Split(string(b), "\n"), false
+		for i := range lines {
+			if strings.HasPrefix(lines[i], key+" ") && !replaced {
+				lines[i], replaced = line, true
+			}
+		}
+		if !replaced {
+			lines[3] += "\n" + line
+		}
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		topology, err := Read(tree.Sysfs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			if len(topology.Problems) > 0 {
+				t.Errorf("%q: problems %v", line, topology.Problems)
+			}
+		} else if len(topology.Problems) != 1 || len(gpus(topology)) != 7 || !strings.Contains(topology.Problems[0].Err.Error(), want) {
+			t.Errorf("%q: problems %v, want %q", line, topology.Problems, want)
+		}
+	}
+}
+
+// However a file is cut off, it is not taken for a whole one.
+func TestTruncated(t *testing.T) {
+	tree := tree(t, amdtree.NewMI300X("SPX", "NPS1"))
+	node, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := range node {
+		if err := new(Node).parse(node[:end]); err == nil {
+			t.Errorf("a node of which %d of %d bytes are there was read", end, len(node))
+		}
+	}
+	link, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "io_links/1/properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseLink(blank(), link, 2); err != nil {
+		t.Fatal(err)
+	}
+	for end := range link {
+		if l, err := parseLink(blank(), link[:end], 2); err == nil {
+			t.Errorf("a link of which %d of %d bytes are there was read as %v", end, len(link), l)
+		}
+	}
+}
+
+// A change during a pass is seen: nodes that are made anew, even where the number of
+// the generation is the same before and after.
+func TestTorn(t *testing.T) {
+	for name, change := range map[string]func(*amdtree.Tree) error{
+		"switched":   func(tree *amdtree.Tree) error { return tree.SwitchPartition(0, "DPX", "") },
+		"generation": func(tree *amdtree.Tree) error { return tree.SetFile("sys/class/kfd/kfd/topology/generation_id", "9\n") },
+		"unloaded":   func(tree *amdtree.Tree) error { return os.RemoveAll(directory(tree.Sysfs())) },
+		"made anew": func(tree *amdtree.Tree) error {
+			node := tree.Node(3, 0)
+			return errors.Join(os.Rename(node, filepath.Join(tree.Root, "old")), os.Mkdir(node, 0o700))
+		},
+		"": func(*amdtree.Tree) error { return nil },
+	} {
+		tree := tree(t, amdtree.NewMI300X("SPX", "NPS1"))
+		got, err := read(tree.Sysfs(), func() {
+			if err := change(tree); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil || got.Torn != (name != "") || got.Generation != 2 {
+			t.Errorf("%q: torn %t, generation %d, %v", name, got.Torn, got.Generation, err)
+		}
+	}
+}
+
+// Half states of a change are read without a problem: what is there is there.
+func TestHalfway(t *testing.T) {
+	tree := tree(t, amdtree.NewMixed())
+	want := map[string]bool{}
+	tree.Halfway = func(state string) {
+		topology, err := Read(tree.Sysfs())
+		if err != nil || topology.Torn || len(topology.Problems) > 0 {
+			t.Errorf("%s: %v, torn %t, problems %v", state, err, topology.Torn, topology.Problems)
+		}
+		want[state] = true
+	}
+	if err := errors.Join(tree.SwitchPartition(0, "SPX", ""), tree.Unplug(1), tree.Plug(1), tree.ReloadDriver(3, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if len(want) != 6 {
+		t.Errorf("states were %v, want 6", want)
+	}
+}
+
+func TestNoDriver(t *testing.T) {
+	if _, err := Read(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Read without a driver: %v", err)
+	}
+	if _, err := Generation(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Generation without a driver: %v", err)
+	}
+	tree := tree(t, amdtree.NewVega10())
+	if n, err := Generation(tree.Sysfs()); n != 2 || err != nil {
+		t.Errorf("the generation is %d, %v", n, err)
+	}
+	nodes := filepath.Join(directory(tree.Sysfs()), "nodes")
+	for i := range maxNodes {
+		if err := os.Mkdir(filepath.Join(nodes, fmt.Sprintf("x%d", i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Read(tree.Sysfs()); err == nil || !strings.Contains(err.Error(), "more than the 1024 that can be") {
+		t.Errorf("too many nodes: %v", err)
+	}
+}

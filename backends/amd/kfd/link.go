@@ -1,0 +1,119 @@
+package kfd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/accelmux/accelmux/backends/sysfs"
+)
+
+// Link is a way from one node to another.
+type Link struct {
+	// To is the number of the other node.
+	To   int
+	Kind LinkKind
+	// Weight is the driver's distance: lower is closer.
+	Weight uint32
+	// MinBandwidth and MaxBandwidth are in MB/s; 0 where the driver does not know.
+	MinBandwidth, MaxBandwidth uint32
+	// Peer says that the link is one of p2p_links: the driver made it up of others, over
+	// the CPUs.
+	Peer bool
+}
+
+// LinkKind is the kind of a link, with the numbers of the CRAT table
+// (drivers/gpu/drm/amd/amdkfd/kfd_crat.h).
+type LinkKind uint32
+
+// Kinds of links that there are between CPUs and AMD GPUs.
+const (
+	HyperTransport LinkKind = 1
+	PCIe           LinkKind = 2
+	QPI            LinkKind = 5
+	XGMI           LinkKind = 11
+)
+
+// String is the kind in words.
+func (k LinkKind) String() string {
+	switch k {
+	case HyperTransport:
+		return "HyperTransport"
+	case PCIe:
+		return "PCIe"
+	case QPI:
+		return "QPI"
+	case XGMI:
+		return "XGMI"
+	}
+	return fmt.Sprintf("link kind %d", uint32(k))
+}
+
+// linkLimit is above the length of a link's properties: a dozen numbers of 32 bits.
+// A machine in CPX has 4,000 of them, so they are read into little.
+const linkLimit = 1<<10 - 1
+
+// readLinks adds the links of a directory, which need not be there, by node. What is
+// left out comes back.
+func (n *Node) readLinks(dir string, peer bool) []Problem {
+	wrong := func(err error) Problem { return Problem{Node: n.Number, Link: true, Err: err} }
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(entries) > maxLinks {
+		err = fmt.Errorf("%s has %d links, more than the %d that can be", dir, len(entries), maxLinks)
+	}
+	if err != nil {
+		return []Problem{wrong(err)}
+	}
+	var problems []Problem
+	p := properties{values: make(map[string]uint64, 8)} // of one link after the other
+	if n.Links == nil {
+		n.Links = make([]Link, 0, len(entries))
+	}
+	for _, e := range entries {
+		file := filepath.Join(dir, e.Name(), "properties")
+		text, err := sysfs.Read(file, linkLimit)
+		if err != nil {
+			problems = append(problems, wrong(err))
+			continue
+		}
+		l, err := parseLink(&p, text, n.Number)
+		if err != nil {
+			problems = append(problems, wrong(fmt.Errorf("%s: %w", file, err)))
+			continue
+		}
+		l.Peer = peer
+		n.Links = append(n.Links, l)
+	}
+	slices.SortFunc(n.Links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Weight, b.Weight)) })
+	return problems
+}
+
+// parseLink reads the properties of a link that starts at a node; what p had before
+// is gone. The driver writes flags last.
+func parseLink(p *properties, text []byte, from int) (Link, error) {
+	p.err = nil
+	clear(p.values)
+	if err := p.parse(text, "type", "node_from", "node_to", "weight", "flags"); err != nil {
+		return Link{}, err
+	}
+	if start := p.values["node_from"]; start != uint64(from) {
+		return Link{}, fmt.Errorf("it starts at node %d", start)
+	}
+	l := Link{
+		To: int(p.number("node_to", math.MaxInt32)), Kind: LinkKind(p.number("type", math.MaxUint32)),
+		Weight:       p.number("weight", math.MaxUint32),
+		MinBandwidth: p.number("min_bandwidth", math.MaxUint32), MaxBandwidth: p.number("max_bandwidth", math.MaxUint32),
+	}
+	if p.err == nil && l.To == from {
+		return Link{}, fmt.Errorf("it ends where it starts, at node %d", from)
+	}
+	return l, p.err
+}
