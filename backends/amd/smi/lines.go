@@ -1,0 +1,36 @@
+package smi
+
+import "bytes"
+
+// maxLine bounds a line; the driver's have 96 bytes at most.
+const maxLine = 256
+
+// lines cuts what is read into lines. A line may come in pieces, and several at
+// once. One that is longer than maxLine is dropped up to its end.
+type lines struct {
+	begun   []byte
+	tooLong bool
+}
+
+// add hands each line that is whole now to found, without its end, and calls
+// dropped for one that is not handed on.
+func (l *lines) add(piece []byte, found func(string), dropped func()) {
+	for {
+		head, tail, whole := bytes.Cut(piece, []byte("\n"))
+		if !l.tooLong {
+			l.begun = append(l.begun, head[:min(len(head), maxLine+1)]...)
+			l.tooLong = len(l.begun) > maxLine
+		}
+		if !whole {
+			return
+		}
+		switch {
+		case l.tooLong:
+			dropped()
+		case len(l.begun) > 0:
+			found(string(l.begun))
+		}
+		l.begun, l.tooLong = l.begun[:0], false
+		piece = tail
+	}
+}
