@@ -15,7 +15,8 @@ import (
 // Whatever it allows, some things are always refused: nodes of raw memory,
 // of disks, of the kernel log and of CPU registers, directories of nodes by
 // number, mounts of the whole root, and environment variables that would change
-// which code a container runs.
+// which code a container runs. Nodes are refused below any directory called dev,
+// since a driver's root, a container's or that of a process has one, too.
 //
 // Paths are compared as text, and only clean ones get that far. Links on disk
 // are not resolved: this process may see another /dev than the container
@@ -30,7 +31,8 @@ type Policy struct {
 	Hooks []string
 }
 
-// deniedPaths are never given to a container, whatever the policy allows.
+// deniedPaths are never given to a container, whatever the policy allows, nor is
+// what has the same path below another root.
 var deniedPaths = []string{
 	"/dev/mem", "/dev/kmem", "/dev/port", "/dev/oldmem", "/dev/nvram", "/dev/snapshot",
 	"/dev/kmsg", "/dev/console", "/dev/cpu/**", "/dev/watchdog*",
@@ -73,7 +75,7 @@ func (p Policy) checkHook(program string) error {
 }
 
 func (p Policy) check(what, name, field string, patterns []string) error {
-	if matchAny(deniedPaths, name) {
+	if denied(name) {
 		return &policyError{fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel",
 			what, quote(name))}
 	}
@@ -82,6 +84,23 @@ func (p Policy) check(what, name, field string, patterns []string) error {
 			what, quote(name), field)}
 	}
 	return nil
+}
+
+// denied reports whether the path, from one of the directories called dev in it,
+// is a denied one, or the directory that all of such are in.
+func denied(name string) bool {
+	const dev = "/dev/"
+	for {
+		i := strings.Index(name, dev)
+		if i < 0 {
+			return false
+		}
+		name = name[i:]
+		if matchAny(deniedPaths, name) || matchAny(deniedPaths, name+"/.") {
+			return true
+		}
+		name = name[len(dev)-1:]
+	}
 }
 
 func (p Policy) clone() Policy {

@@ -1,7 +1,11 @@
 package inventory
 
 import (
+	"errors"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestPolicyMatch(t *testing.T) {
@@ -39,4 +43,43 @@ func TestPolicyMatch(t *testing.T) {
 	if (Policy{}).checkDevice("/dev/null") == nil {
 		t.Error("an empty policy allows a device")
 	}
+}
+
+// What reaches memory, disks or the kernel is refused below whatever root, in every
+// kind of path, though the configuration allows everything; nothing else is.
+func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
+	all := Policy{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}}
+	refused := func(name string) int {
+		n := 0
+		for _, check := range []func(string) error{all.checkDevice, all.checkMount, all.checkHook} {
+			var policy *policyError
+			if err := check(name); errors.As(err, &policy) && strings.Contains(err.Error(), "never given to a container") {
+				n++
+			}
+		}
+		return n
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"host", "run", "driver", "dev", "devices", "proc", "1", "root", "nvidia0", "d", "..."}), 0, 5).Draw(t, "root")
+		root := strings.Join(append([]string{""}, parts...), "/")
+		bad := root + rapid.SampledFrom([]string{
+			"/dev/mem", "/dev/kmsg", "/dev/port", "/dev/sda", "/dev/sda1", "/dev/nvme0n1p2", "/dev/vdb", "/dev/dm-0", "/dev/loop0", "/dev/sg1",
+			"/dev/block/8:0", "/dev/char/1:1", "/dev/cpu/0/msr", "/dev/disk/by-id/x", "/dev/mapper/root", "/dev/watchdog0", "/dev/md/x/y",
+			"/dev/mapper/dev/null", "/dev/disk/dev/x/y", "/dev/block", "/dev/char", "/dev/cpu", "/dev/disk", "/dev/mapper", "/dev/zvol", "/dev/root",
+		}).Draw(t, "bad")
+		if n := refused(bad); n != 3 {
+			t.Fatalf("%s is refused as %d of node, mount and hook", bad, n)
+		}
+		good := root + rapid.SampledFrom([]string{
+			"/dev/null", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap1", "/dev/dri/renderD128", "/dev/kfd", "/dev", "/mem", "/sda",
+			"/devices/mem", "/mydev/sda", "/dev.old/mem", "/lib/dev-mem", "/dev/infiniband/uverbs0", "/dev/x/mem",
+		}).Draw(t, "good")
+		// Below a root that ends in dev, sda and mem are what they say.
+		if strings.HasSuffix(root, "/dev") && (strings.HasSuffix(good, "/dev/mem") || strings.HasSuffix(good, "/dev/sda")) {
+			return
+		}
+		if n := refused(good); n != 0 {
+			t.Fatalf("%s is refused", good)
+		}
+	})
 }
