@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
@@ -96,6 +99,18 @@ case "$*" in
 esac
 `
 
+// asProgram has the test binary be the program itself: so Go knows that a change of
+// the program needs the tests again.
+const asProgram = "ACCELMUX_TEST_GPU_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 // bench is the program, doubles of the driver and of the host's files, and an
 // nvidia-smi of our own.
 type bench struct {
@@ -112,9 +127,6 @@ func newBench(t *testing.T) *bench {
 	}
 	if b.double, err = nvml.New(library, b.dir); err != nil {
 		t.Fatal(err)
-	}
-	if out, err := exec.Command("go", "build", "-o", b.dir+"/gpu", ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 	b.write("nvidia-smi", script, 0o700)
 	b.agree()
@@ -184,9 +196,13 @@ func (b *bench) change(name, old, by string) {
 // run runs the program.
 func (b *bench) run() (out string, err error) {
 	b.Helper()
-	command := exec.Command(b.dir+"/gpu", "-library", b.double.Library(), "-nvidia-smi", b.dir+"/nvidia-smi", "-driver-root", b.dir+"/driver",
+	program, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	command := exec.Command(program, "-library", b.double.Library(), "-nvidia-smi", b.dir+"/nvidia-smi", "-driver-root", b.dir+"/driver",
 		"-hook", b.dir+"/nvidia-cdi-hook", "-devfs", b.dir+"/dev", "-procfs", b.dir+"/proc")
-	command.Env = append(os.Environ(), b.double.Env()...)
+	command.Env = append(append(os.Environ(), asProgram+"=yes"), b.double.Env()...)
 	said, err := command.CombinedOutput()
 	return string(said), err
 }
@@ -285,7 +301,7 @@ func TestOlderProgram(t *testing.T) {
 	b.agree()
 	before, after := cut(smiSays(), "uuid")
 	b.write("smi.xml", before+after, 0o600)
-	b.wantFailed("no uuid", "there is no <uuid>")
+	b.wantFailed("no uuid", "\n: "+errUnknownField.Error()+": there is no <uuid>")
 	b.agree()
 	b.write("smi.compute", "Field \"compute_cap\" is not a valid field to query.\n", 0o600)
 	b.write("smi.topology", "something else\n", 0o600)
@@ -329,4 +345,34 @@ func TestEditsAndEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantFailed("no registration", nvml.UUID(1)+": it should give events")
+}
+
+// Verifies that each part of edits is looked for, once, and that what is not there
+// is named; nvcdi names no file that it did not see, so this is without it.
+func TestInventory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		edits *sdk.Edits
+		want  string
+	}{
+		"a mount":      {&sdk.Edits{Mounts: []*sdk.Mount{{HostPath: dir + "/file"}}}, ""},
+		"no mount":     {&sdk.Edits{Mounts: []*sdk.Mount{{HostPath: dir + "/file"}, {HostPath: dir + "/lib.so"}}}, "/lib.so: no such file"},
+		"a node":       {&sdk.Edits{DeviceNodes: []*sdk.DeviceNode{{Path: "/dev/x", HostPath: "/dev/null"}}}, ""},
+		"no node":      {&sdk.Edits{DeviceNodes: []*sdk.DeviceNode{{Path: "/dev/null", HostPath: dir + "/null"}}}, "/null: no such file"},
+		"a file":       {&sdk.Edits{DeviceNodes: []*sdk.DeviceNode{{Path: dir + "/file"}}}, "/file is no device node"},
+		"a directory":  {&sdk.Edits{Hooks: []*backendv1.OciHook{{Path: dir}}}, " is no program"},
+		"a plain hook": {&sdk.Edits{Hooks: []*backendv1.OciHook{{Path: dir + "/file"}}}, "/file is no program"},
+	} {
+		found := &inventory{options: options{host: sdk.HostPaths{Devfs: "/dev"}}, seen: map[string]error{}}
+		err := errors.Join(found.all(tc.edits), found.all(tc.edits))
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if all := tc.edits; found.nodes+found.mounts+found.hooks != len(all.DeviceNodes)+len(all.Mounts)+len(all.Hooks) {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
 }
