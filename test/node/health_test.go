@@ -20,7 +20,7 @@ func TestDeviceFailsAndRecovers(t *testing.T) {
 	n.play(`{devices: {` + failed + `: {fault: {code: xid-79, message: fell off the bus}}}}`)
 	took := n.wantCounts(gpu, 8, 7)
 	t.Logf("allocatable dropped after %v", took)
-	n.wantDeviceHealth("one", failed, v1.ResourceHealthStatusUnhealthy)
+	n.wantDeviceHealth("one", gpu, failed, v1.ResourceHealthStatusUnhealthy)
 	n.wantEvent("DeviceUnhealthy", "fell off the bus")
 	n.start("two", gpu, 5)
 	if ids := n.held("two", gpu); slices.Contains(ids, failed) || len(ids) != 5 {
@@ -30,19 +30,19 @@ func TestDeviceFailsAndRecovers(t *testing.T) {
 	n.play(`{}`)
 	took = n.wantCounts(gpu, 8, 8)
 	t.Logf("allocatable was back after %v", took)
-	n.wantDeviceHealth("one", failed, v1.ResourceHealthStatusHealthy)
+	n.wantDeviceHealth("one", gpu, failed, v1.ResourceHealthStatusHealthy)
 	n.wantEvent("DeviceRecovered", failed)
 	n.wantUntouched(pod)
 }
 
 // wantDeviceHealth waits until the pod's status gives a device's health.
-func (n *node) wantDeviceHealth(pod, device string, health v1.ResourceHealthStatus) {
+func (n *node) wantDeviceHealth(pod, resource, device string, health v1.ResourceHealthStatus) {
 	n.Helper()
 	n.untilPod(pod, "aware of "+device+" "+string(health), func(pod *v1.Pod) bool {
 		for _, c := range pod.Status.ContainerStatuses {
 			for _, s := range c.AllocatedResourcesStatus {
 				for _, r := range s.Resources {
-					if s.Name == gpu && r.ResourceID == v1.ResourceID(device) && r.Health == health {
+					if s.Name == v1.ResourceName(resource) && r.ResourceID == v1.ResourceID(device) && r.Health == health {
 						return true
 					}
 				}

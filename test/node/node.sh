@@ -104,14 +104,18 @@ inside() {
         env PATH="$here:$(cat "$NODE_STATE/path")" "$@" 9>&- # what it starts may outlive the lock
 }
 
-# import_images BIN: localhost/accelmux:dev, and :broken, an agent like it whose
-# backends do not work.
+# import_images BIN: localhost/accelmux:dev, on the machine's C library if there is a
+# backend that needs one; and :broken, an agent like it whose backends do not work.
 import_images() {
-    local bin=$1 images=$NODE_STATE/images
+    local bin=$1 images=$NODE_STATE/images base=
     mkdir -p "$images/broken"
+    if [[ -x $bin/accelmux-backend-nvidia ]]; then
+        base=$NODE_STATE/base.tar
+        "$here/base.sh" "$base" "$bin/accelmux-backend-nvidia"
+    fi
     cp "$bin/accelmux" "$images/broken/accelmux"
     cp "$bin/accelmux" "$images/broken/accelmux-backend-mock"
-    "$root/deployments/docker/archive.sh" "$bin" "$images/dev.tar"
+    BASE=$base "$root/deployments/docker/archive.sh" "$bin" "$images/dev.tar"
     IMAGE=localhost/accelmux:broken "$root/deployments/docker/archive.sh" "$images/broken" "$images/broken.tar"
     for tar in "$images"/*.tar; do
         (inside ctr --namespace k8s.io images import --local "$tar") >"$NODE_STATE/log/import.log" 2>&1 ||

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // The node reboots: a fault that needed it, and that the backend sees no more, is
@@ -21,7 +19,7 @@ func TestRebootCuresWhatItCan(t *testing.T) {
 	n := begin(t)
 	n.bootID("11111111-1111-4111-8111-111111111111")
 	n.install(eightGPUs)
-	n.readBootIDFrom(playDir)
+	n.readProcFrom(playDir)
 	n.wantCounts(gpu, 8, 8)
 	n.play(`{devices: {
 		mock-0: {fault: {code: needs-reboot, recovery: reboot}},
@@ -65,19 +63,6 @@ func (n *node) bootID(id string) {
 	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
 		n.Fatal(err)
 	}
-}
-
-// readBootIDFrom tells the agent to use another procfs: a container's own cannot be
-// faked, and nobody but this test needs another one, so the chart has no value for
-// it.
-func (n *node) readBootIDFrom(procfs string) {
-	n.Helper()
-	patch := `[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--procfs=` + procfs + `"}]`
-	_, err := client.AppsV1().DaemonSets(namespace).Patch(n.soon(), release, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-	if err != nil {
-		n.Fatal(err)
-	}
-	n.must("kubectl", "--namespace="+namespace, "rollout", "status", "daemonset/"+release)
 }
 
 // wantFaulty waits until the agent says that these devices are unhealthy, and no

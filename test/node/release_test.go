@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/status"
@@ -66,6 +67,18 @@ func (n *node) prepareNamespace() {
 func (n *node) upgrade(config string, more ...values) {
 	n.Helper()
 	n.helm("upgrade", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+}
+
+// readProcFrom tells the agent to use another procfs: a container's own cannot be
+// faked, and nobody but tests needs another one, so the chart has no value for it.
+func (n *node) readProcFrom(procfs string) {
+	n.Helper()
+	patch := `[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--procfs=` + procfs + `"}]`
+	_, err := client.AppsV1().DaemonSets(namespace).Patch(n.soon(), release, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.must("kubectl", "--namespace="+namespace, "rollout", "status", "daemonset/"+release)
 }
 
 // helm does something with the release.

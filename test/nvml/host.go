@@ -15,11 +15,21 @@ const DriverVersion = "580.65.06"
 // Host is what a node with the driver has besides the library: device nodes in
 // dev, what procfs says of MIG in proc, the driver's files in driver, all below
 // one directory. The files are empty, and nobody opens the nodes.
-type Host struct{ dir string }
+type Host struct {
+	dir string
+	dev string // below dir
+}
 
 // NewHost makes them for so many GPUs, in the slots from 0 on.
-func NewHost(dir string, gpus int) (Host, error) {
-	h := Host{dir}
+func NewHost(dir string, gpus int) (Host, error) { return newHost(Host{dir, "dev"}, gpus) }
+
+// NewContainedHost makes them as a driver in a container has them: the device nodes
+// are in driver/dev.
+func NewContainedHost(dir string, gpus int) (Host, error) {
+	return newHost(Host{dir, "driver/dev"}, gpus)
+}
+
+func newHost(h Host, gpus int) (Host, error) {
 	err := errors.Join(
 		h.file("", "driver/usr/lib64/libcuda.so."+DriverVersion, "driver/usr/lib64/libnvidia-ml.so."+DriverVersion),
 		h.nodes("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"),
@@ -52,7 +62,7 @@ func (h Host) file(text string, names ...string) error {
 
 func (h Host) nodes(names ...string) error {
 	for _, name := range names {
-		path := filepath.Join(h.dir, "dev", name)
+		path := filepath.Join(h.dir, h.dev, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
