@@ -51,6 +51,22 @@ func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault
 	return health.Fault{}, false
 }
 
+// heldNames are the resources that containers hold units of. Before every backend
+// has reported there are none: who is registered without units that are only late
+// would take them away.
+func heldNames(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold) map[string]bool {
+	if len(snapshot.Backends) < len(p.profile.Backends) {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, holds := range held {
+		for _, hold := range holds {
+			names[hold.Resource] = true
+		}
+	}
+	return names
+}
+
 // gone are the devices that containers hold and that their backend, though it is
 // configured, lists no more, as the rounds before last saw them.
 func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold, before *view) map[inventory.Key]*inventory.Device {

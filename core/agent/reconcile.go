@@ -62,7 +62,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	snapshot := current.part(all)
 	held := a.book.Holds()
 	lost := gone(current, snapshot, held, a.view.Load())
-	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}), held, lost)
+	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}, heldNames(current, snapshot, held)), held, lost)
 	names := a.cdi.Publish(injected(table), a.book.Held)
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).index()
 	a.journal.write(a.view.Swap(v), v)

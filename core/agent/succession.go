@@ -241,7 +241,7 @@ func (a *Agent) unregistered(v *view) []string {
 	}
 	var missing []string
 	for _, r := range v.table.Resources {
-		if len(r.Units) > 0 && !serving[r.Name] {
+		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
 			missing = append(missing, "kubelet has not taken resource "+r.Name+" yet")
 		}
 	}

@@ -32,8 +32,11 @@ type advert struct {
 	timing Timing
 	log    *slog.Logger
 	wake   chan struct{} // 1 slot: the view or a stream changed
-	// running is whether run was started; guarded by Plugin.mu.
-	running bool
+	// running is whether run was started, end ends it, and unlisted is the round in
+	// which the resource left the table, 0 if it is there; guarded by Plugin.mu.
+	running  bool
+	end      context.CancelFunc
+	unlisted uint64
 	// closing are instances on their way out.
 	closing sync.WaitGroup
 	// failures in a row, and the kubelet they happened with; run's own. Changes

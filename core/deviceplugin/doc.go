@@ -6,7 +6,7 @@
 // hears of it, its socket name is never used again, and it is replaced rather
 // than repaired:
 //
-//	         has a unit                kubelet accepts
+//	      has a unit, or is held       kubelet accepts
 //	empty ──────────────► waiting ───────────────────────► registering
 //	                        ▲                                   │ Register answered,
 //	                        │ refused, or no stream in time     │ or: the file is there (watcher)
@@ -22,8 +22,10 @@
 // resource needs at most a few such changes in a kubelet's life. Past 64 of them
 // the oldest is closed, before the next successor is registered.
 //
-// A resource is registered when it first has a unit. From then on it stays, with
-// an empty list if it left the table, until the agent ends.
+// A resource is registered when it first has a unit, or if containers hold some:
+// some minutes after the last registration kubelet would not start these again.
+// From then on it stays, with an empty list if it left the table, until the agent
+// ends, or 64 others have left the table after it.
 //
 // Calls are answered from memory. They leave this package through [Lifecycle]
 // alone. The package does not decide what is healthy, write CDI files or know

@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -123,7 +124,11 @@ type Plugin struct {
 	table   *resource.Table
 	names   Names
 	adverts map[string]*advert
+	rounds  uint64 // tables applied
 }
+
+// maxUnlisted bounds the resources that stay registered though they left the table.
+const maxUnlisted = 64
 
 // New checks the options. It touches nothing on disk.
 func New(opts Options) (*Plugin, error) {
@@ -231,11 +236,16 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 		} else {
 			a.publish(v)
 		}
-		if len(v.list) > 0 && !a.running {
+		a.unlisted = 0
+		if (len(v.list) > 0 || r.Held) && !a.running {
 			a.running = true
-			wg.Go(func() { a.run(ctx, p.yielded) })
+			running, end := context.WithCancel(ctx)
+			a.end = end
+			wg.Go(func() { a.run(running, p.yielded) })
 		}
 	}
+	p.rounds++
+	var unlisted []*advert
 	for name, a := range p.adverts {
 		if _, ok := listed[name]; ok {
 			continue
@@ -244,7 +254,28 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 			delete(p.adverts, name)
 			continue
 		}
-		a.publish(a.view().emptied())
+		if a.unlisted == 0 {
+			a.unlisted = p.rounds
+		}
+		unlisted = append(unlisted, a)
+	}
+	p.empty(unlisted)
+}
+
+// empty takes the units of resources that left the table away, and ends those that
+// left it first if there are too many. The caller holds p.mu.
+func (p *Plugin) empty(unlisted []*advert) {
+	slices.SortFunc(unlisted, func(a, b *advert) int {
+		return cmp.Or(cmp.Compare(b.unlisted, a.unlisted), strings.Compare(a.name, b.name))
+	})
+	for i, a := range unlisted {
+		if i < maxUnlisted {
+			a.publish(a.view().emptied())
+			continue
+		}
+		a.log.Info("the resource left the configuration long ago, and many others since: it is not registered any more")
+		a.end()
+		delete(p.adverts, a.name)
 	}
 }
 

@@ -2,9 +2,11 @@ package deviceplugin
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -308,6 +310,48 @@ func TestFirstAndLastUnit(t *testing.T) {
 	n.waitStatus("a note", func(s Status) bool { return s.State == StateServing && hasNote(s, "no longer configured") })
 	n.plugin.Publish(table(gpus(3), nil), allNames{})
 	n.waitAllocatable(3)
+}
+
+// A resource that containers hold is registered without a unit: kubelet would not
+// start them again without.
+func TestHeldResourceIsRegistered(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Publish(table(nil, func(r *resource.Resource) { r.Held = true }), allNames{})
+	n.waitStatus("served", func(s Status) bool { return s.Resource == gpu && s.State == StateServing })
+	if r := n.kubelet.State().Resources[gpu]; r.Capacity != 0 || r.Connections != 1 {
+		t.Errorf("the resource is %+v", r)
+	}
+}
+
+// Resources that come and go do not pile up: of those that left the table, the
+// newest stay registered.
+func TestResourcesThatLeftAreBounded(t *testing.T) {
+	n := startNode(t, fast)
+	name := func(i int) string { return fmt.Sprintf("example.com/r%03d", i) }
+	list := func(i int) {
+		n.plugin.Publish(table(gpus(1), func(r *resource.Resource) { r.Name = name(i) }), allNames{})
+		n.waitFor(name(i), func(s kubelettest.State) bool { return s.Resources[name(i)].Allocatable == 1 })
+	}
+	wantEnded := func(last int, ended ...int) {
+		t.Helper()
+		n.waitFor(fmt.Sprintf("%v are ended, the others up to %d not", ended, last), func(s kubelettest.State) bool {
+			for i := range last + 1 {
+				if (s.Resources[name(i)].Connections == 0) != slices.Contains(ended, i) {
+					return false
+				}
+			}
+			return true
+		})
+		n.waitStatus("their sockets are gone", func(Status) bool { return len(n.sockets()) == last+1-len(ended) })
+	}
+	for i := range maxUnlisted + 3 {
+		list(i)
+	}
+	wantEnded(maxUnlisted+2, 0, 1)
+	list(2) // which leaves the table anew with the next one, after all others
+	list(maxUnlisted + 3)
+	wantEnded(maxUnlisted+3, 0, 1, 3)
+	list(0)
 }
 
 // The end is quick, and what kubelet asked for before it is answered.

@@ -7,7 +7,8 @@ type State string
 
 // The states.
 const (
-	// StateEmpty: the resource never had a unit, so kubelet has not heard of it.
+	// StateEmpty: the resource never had a unit, or was held, so kubelet has not
+	// heard of it.
 	StateEmpty State = "empty"
 	// StateWaiting: kubelet is not there, or a pause after a failure.
 	StateWaiting State = "waiting"

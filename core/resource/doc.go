@@ -69,8 +69,10 @@
 //
 // A resource is there from its first device on. Without devices it stays, empty,
 // as long as its Mapper is used: while the configuration is in force and the agent
-// runs. A profile makes 256 names at most; then those that have been empty for
-// longest go, and if none is, devices are left out, and are problems.
+// runs. One that containers hold units of is there in any case, if a template may
+// have made its name. A profile makes 256 names at most; then those that are not
+// held and have been empty for longest go, and if there is none, devices are left
+// out, and are problems.
 //
 // The package does not advertise anything, and it does not choose between
 // devices; packages deviceplugin and topology do.

@@ -37,7 +37,7 @@ func TestHoldersNote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mapper(t, profile(t, "[{name: a}]", "  - {name: x.io/y, replicas: "+tc.replicas+"}\n"))
-			table := m.Map(snapshot(1, backend("a", tc.devices...)), verdicts{})
+			table := m.Map(snapshot(1, backend("a", tc.devices...)), verdicts{}, nil)
 			if got := table.Resources[0].HoldersNote(); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}

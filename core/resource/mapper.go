@@ -110,13 +110,14 @@ func (m *Mapper) Owns(name string) bool {
 // Map makes the table of a snapshot: units are in the order of the snapshot's
 // backends and, within one, of its devices. The same snapshot and verdicts give the
 // same table, but for names with placeholders: those that devices made before stay,
-// without units, and who has a name keeps it. It does not fail; what is wrong is
-// among the problems.
-func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts) *Table {
+// without units, and who has a name keeps it. held are the names of resources that
+// containers hold units of, which the caller must not change any more. It does not
+// fail; what is wrong is among the problems.
+func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	assigned := m.assign(snap)
-	m.names.give(assigned)
+	m.names.give(assigned, held)
 	slots := m.names.slots
 	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(slots))}
 	counts := make([]int, len(slots))
@@ -135,6 +136,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts) *Table {
 			Registration:            r.Registration,
 			Replicas:                max(1, r.Replicas),
 			MaxReplicasPerContainer: r.limit,
+			Held:                    held[slot.name],
 			Units:                   make([]Unit, 0, counts[i]),
 		}
 	}

@@ -78,7 +78,11 @@ func backend(name string, devices ...*inventory.Device) *inventory.Backend {
 // outline is a table as text: resource, units, what is left.
 func outline(t *Table) (lines []string) {
 	for _, r := range t.Resources {
-		line := r.Name + ":"
+		line := r.Name
+		if r.Held {
+			line += ", held"
+		}
+		line += ":"
 		for _, u := range r.Units {
 			line += " " + u.Device.Backend + "/" + u.ID
 			if !u.Verdict.Healthy {
@@ -133,7 +137,7 @@ func TestSelectors(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			p := profile(t, "[{name: mock}]", fmt.Sprintf("  - {name: ex.com/a, selector: %q}\n", tc.selector))
-			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), verdicts{})
+			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), verdicts{}, nil)
 			var got []string
 			for _, u := range table.Resources[0].Units {
 				got = append(got, u.ID)
@@ -226,7 +230,7 @@ func TestMap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := mapper(t, profile(t, tc.backends, tc.resources))
 			for _, again := range []bool{false, true} { // the second time from the cache
-				if diff := cmp.Diff(tc.want, outline(m.Map(tc.snap, tc.verdicts))); diff != "" {
+				if diff := cmp.Diff(tc.want, outline(m.Map(tc.snap, tc.verdicts, nil))); diff != "" {
 					t.Errorf("table, from the cache %v (-want +got):\n%s", again, diff)
 				}
 			}
@@ -249,7 +253,7 @@ func TestResourceSettings(t *testing.T) {
   - {name: ex.com/b, replicas: 2, injection: plain, registration: watcher}
   - {name: ex.com/c, replicas: 2, maxReplicasPerContainer: 0, injection: cdi-annotations}
 `))
-	got := m.Map(snapshot(7), verdicts{})
+	got := m.Map(snapshot(7), verdicts{}, nil)
 	want := &Table{Generation: 7, Resources: []*Resource{
 		{Name: "ex.com/a", Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
 		{Name: "ex.com/b", Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},

@@ -3,6 +3,7 @@ package resource
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,11 +61,13 @@ type names struct {
 	written map[string]bool
 	kinds   map[kindKey]*kind
 	owners  map[string]*kind
+	// held are the names that containers hold units of.
+	held map[string]bool
 	// slots are the resources in order; places are those of rules without
 	// placeholders.
 	slots  []slot
 	places []int
-	// changed: a kind came, got its first device or lost its last.
+	// changed: a kind came, got its first device or lost its last, or others are held.
 	changed bool
 	rounds  uint64
 }
@@ -95,9 +98,12 @@ func (n *names) kind(rule int, name string, values []string) *kind {
 	return k
 }
 
-// give counts the devices of every kind, and gives names if something changed.
-func (n *names) give(assigned [][]*assignment) {
+// give counts the devices of every kind, and gives names if something changed. It
+// keeps held.
+func (n *names) give(assigned [][]*assignment, held map[string]bool) {
 	n.rounds++
+	n.changed = n.changed || !maps.Equal(n.held, held)
+	n.held = held
 	for _, k := range n.kinds {
 		k.devices = 0
 	}
@@ -139,6 +145,7 @@ func (n *names) give(assigned [][]*assignment) {
 	for _, k := range nameless {
 		n.giveTo(k)
 	}
+	n.keepHeld()
 	for key, k := range n.kinds {
 		if !k.present && n.owners[k.name] != k {
 			delete(n.kinds, key)
@@ -168,6 +175,20 @@ func (n *names) giveTo(k *kind) {
 	}
 }
 
+// keepHeld adds the names that only containers of an earlier agent have, of devices
+// that are others now. The first template that may have made such a name has it.
+func (n *names) keepHeld() {
+	for _, name := range slices.Sorted(maps.Keys(n.held)) {
+		if n.written[name] || n.owners[name] != nil {
+			continue
+		}
+		i := slices.IndexFunc(n.rules, func(r rule) bool { return r.template.Matches(name) })
+		if i >= 0 && (len(n.owners) < maxNames || n.forget()) {
+			n.owners[name] = &kind{rule: i, name: name}
+		}
+	}
+}
+
 // describe is what a kind's devices have in common, as a clause.
 func (n *names) describe(k *kind) string {
 	parts := make([]string, len(k.values))
@@ -178,11 +199,11 @@ func (n *names) describe(k *kind) string {
 }
 
 // forget takes away the name that has been without devices for longest; false if
-// all have devices.
+// all have devices or are held.
 func (n *names) forget() bool {
 	var oldest *kind
 	for _, k := range n.owners {
-		if !k.present && (oldest == nil || k.emptied < oldest.emptied || k.emptied == oldest.emptied && k.name < oldest.name) {
+		if !k.present && !n.held[k.name] && (oldest == nil || k.emptied < oldest.emptied || k.emptied == oldest.emptied && k.name < oldest.name) {
 			oldest = k
 		}
 	}

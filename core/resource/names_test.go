@@ -135,7 +135,7 @@ func TestGeneratedNames(t *testing.T) {
 			m := mapper(t, profile(t, "[{name: mock}]", tc.resources))
 			for i, step := range tc.steps {
 				for range 2 { // the second time from the cache
-					table := m.Map(snapshot(uint64(i), backend("mock", step.devices...)), verdicts{})
+					table := m.Map(snapshot(uint64(i), backend("mock", step.devices...)), verdicts{}, nil)
 					if diff := cmp.Diff(step.want, outline(table)); diff != "" {
 						t.Fatalf("step %d (-want +got):\n%s", i, diff)
 					}
@@ -153,6 +153,28 @@ func TestGeneratedNames(t *testing.T) {
 	}
 }
 
+// TestHeldNames verifies that a name which only containers have is there, if the
+// profile may have made it, and is that of the next device that makes it.
+func TestHeldNames(t *testing.T) {
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/gpu, class: gpu}\n  - {name: 'ex.com/mig-{profile}', replicas: 2}\n  - {name: 'ex.com/{profile}', class: mig}\n"))
+	held := map[string]bool{"ex.com/mig-1g.5gb": true, "ex.com/gpu": true, "ex.org/gpu": true}
+	for _, step := range []struct {
+		held    map[string]bool
+		devices []*inventory.Device
+		want    []string
+	}{
+		{nil, nil, []string{"ex.com/gpu:"}},
+		{held, nil, []string{"ex.com/gpu, held:", "ex.com/mig-1g.5gb, held:"}},
+		{nil, []*inventory.Device{slice("A", "1g.5gb")}, []string{"ex.com/gpu:", "ex.com/mig-1g.5gb: mock/A::0 mock/A::1"}},
+		{held, nil, []string{"ex.com/gpu, held:", "ex.com/mig-1g.5gb, held:"}},
+	} {
+		table := m.Map(snapshot(1, backend("mock", step.devices...)), verdicts{}, step.held)
+		if diff := cmp.Diff(step.want, outline(table)); diff != "" {
+			t.Errorf("held %v (-want +got):\n%s", step.held, diff)
+		}
+	}
+}
+
 // TestNamesAreBounded verifies that a name for each device does not go on for ever:
 // names with devices are kept, and of those without, the newest.
 func TestNamesAreBounded(t *testing.T) {
@@ -164,7 +186,7 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 		return snapshot(uint64(from), backend("mock", all...))
 	}
-	table := m.Map(devices(0, maxNames+2), verdicts{})
+	table := m.Map(devices(0, maxNames+2), verdicts{}, nil)
 	if len(table.Resources) != maxNames || len(table.Problems) != 2 {
 		t.Fatalf("%d resources and %d problems of %d devices", len(table.Resources), len(table.Problems), maxNames+2)
 	}
@@ -176,15 +198,16 @@ func TestNamesAreBounded(t *testing.T) {
 	if len(m.names.kinds) != maxNames+2 {
 		t.Errorf("%d kinds", len(m.names.kinds))
 	}
-	table = m.Map(devices(0, maxNames-1), verdicts{}) // D0255 goes first
+	table = m.Map(devices(0, maxNames-1), verdicts{}, nil) // D0255 goes first
 	if last := table.Resources[maxNames-1]; last.Name != "ex.com/D0255" || len(last.Units) != 0 {
 		t.Errorf("the last resource is %s with %d units; want the one that has no device any more", last.Name, len(last.Units))
 	}
 	if !slices.IsSortedFunc(table.Resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("the resources are not in the order of their names")
 	}
-	m.Map(devices(0, 1), verdicts{})
-	table = m.Map(devices(300, 302), verdicts{})
+	held := map[string]bool{"ex.com/D0001": true}
+	m.Map(devices(0, 1), verdicts{}, held)
+	table = m.Map(devices(300, 302), verdicts{}, held)
 	if len(table.Problems) != 0 || len(table.Resources) != maxNames {
 		t.Fatalf("%d resources, problems %v", len(table.Resources), table.Problems)
 	}
@@ -198,11 +221,11 @@ func TestNamesAreBounded(t *testing.T) {
 	if r := named("ex.com/D0300"); r == nil || len(r.Units) != 1 {
 		t.Error("a new device has no resource, though others are empty")
 	}
-	if named("ex.com/D0255") != nil || named("ex.com/D0001") != nil || named("ex.com/D0002") == nil || named("ex.com/D0000") == nil {
-		t.Error("it is not the names that were empty for longest that went")
+	if named("ex.com/D0255") != nil || named("ex.com/D0002") != nil || named("ex.com/D0001") == nil || named("ex.com/D0000") == nil {
+		t.Error("it is not the names that were empty for longest, and are not held, that went")
 	}
 	for i := range 5 {
-		m.Map(devices(1000*(i+1), 1000*(i+1)+maxNames), verdicts{})
+		m.Map(devices(1000*(i+1), 1000*(i+1)+maxNames), verdicts{}, nil)
 		if n := len(m.names.kinds); n != maxNames || len(m.names.owners) != maxNames {
 			t.Fatalf("%d kinds and %d names are remembered", n, len(m.names.owners))
 		}
@@ -242,7 +265,7 @@ func TestNamesProperty(t *testing.T) {
 				})
 			}
 			devices = rapid.Permutation(kept).Draw(t, "devices")
-			table := m.Map(snapshot(generation, backend("mock", devices...)), verdicts{})
+			table := m.Map(snapshot(generation, backend("mock", devices...)), verdicts{}, nil)
 			checkNames(t, p, table, devices)
 			checkHistory(t, before, table)
 			before = table
@@ -355,8 +378,8 @@ func TestMapAllocatesNothingPerDevice(t *testing.T) {
 	count := func(resources string, devices int) float64 {
 		m := mapper(t, profile(t, "[{name: mock}]", resources))
 		snap := many(devices)
-		m.Map(snap, verdicts{})
-		return testing.AllocsPerRun(10, func() { m.Map(snap, verdicts{}) })
+		m.Map(snap, verdicts{}, nil)
+		return testing.AllocsPerRun(10, func() { m.Map(snap, verdicts{}, nil) })
 	}
 	const devices = 1000
 	written := count("  - {name: ex.com/a}\n", devices)

@@ -25,14 +25,14 @@ func TestMapProperties(t *testing.T) {
 		pool := map[inventory.Key]*inventory.Device{}
 		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
 			snap, v := drawSnapshot(t, generation, pool)
-			table := m.Map(snap, v)
+			table := m.Map(snap, v, nil)
 			checkTable(t, p, snap, v, table)
 
 			fresh, err := Compile(p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(fresh.Map(snap, v), table); diff != "" {
+			if diff := cmp.Diff(fresh.Map(snap, v, nil), table); diff != "" {
 				t.Fatalf("the table depends on what was mapped before (-without +with):\n%s", diff)
 			}
 		}
@@ -156,7 +156,7 @@ func TestMapConcurrently(t *testing.T) {
 		wg.Go(func() {
 			snap := snaps[i%2]
 			for range 20 {
-				if got := len(m.Map(snap, verdicts{}).Resources[0].Units); got != 2*len(snap.Backends[0].Devices) {
+				if got := len(m.Map(snap, verdicts{}, nil).Resources[0].Units); got != 2*len(snap.Backends[0].Devices) {
 					t.Errorf("%d units", got)
 				}
 			}
@@ -181,9 +181,9 @@ func BenchmarkMap(b *testing.B) {
 	healthy := verdictFunc(func(inventory.Key) health.Verdict { return health.Verdict{Healthy: true} })
 	b.Run("unchanged", func(b *testing.B) {
 		m := mapper(b, p)
-		m.Map(snap, healthy)
+		m.Map(snap, healthy, nil)
 		for b.Loop() {
-			m.Map(snap, healthy)
+			m.Map(snap, healthy, nil)
 		}
 	})
 	b.Run("one changed", func(b *testing.B) {
@@ -191,12 +191,12 @@ func BenchmarkMap(b *testing.B) {
 		for b.Loop() {
 			changed := *snap.Backends[0].Devices[0]
 			snap.Backends[0].Devices[0] = &changed
-			m.Map(snap, healthy)
+			m.Map(snap, healthy, nil)
 		}
 	})
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			mapper(b, p).Map(snap, healthy)
+			mapper(b, p).Map(snap, healthy, nil)
 		}
 	})
 }

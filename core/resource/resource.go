@@ -35,6 +35,8 @@ type Resource struct {
 	Replicas int
 	// MaxReplicasPerContainer is 0 for no limit; only of meaning if Replicas > 1.
 	MaxReplicasPerContainer int
+	// Held says that containers hold units of it, which may be gone.
+	Held bool
 	// Units are in the order of the snapshot: by backend's name, then as the
 	// backend lists its devices, then by replica. IDs are unique.
 	Units []Unit

@@ -112,28 +112,40 @@ func TestNothingWaitsForASilentBackend(t *testing.T) {
 // What a backend learns only while it prepares a device is in the container's CDI
 // definition before the container starts, and gone with its holder.
 func TestPrepareAddsEdits(t *testing.T) {
-	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4",
-		`count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1), quickUsage)
-	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
-	if err != nil {
-		t.Fatal(err)
+	for name, c := range map[string]struct{ config, resource string }{
+		"a name as it is written":   {oneBackend, gpu},
+		"a name made of attributes": {named, oneMode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(strings.Replace(c.config, "count: 4", `count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1))
+			options := n.options()
+			quickUsage(&options)
+			n.startAgentWith(options)
+			n.wantCounts(c.resource, 4, 4)
+			allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", c.resource, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := allocation.Devices[0]
+			programmed := func() bool {
+				spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+				return err == nil && strings.Contains(string(spec), "PROGRAMMED="+id)
+			}
+			if programmed() {
+				t.Error("the device is programmed before its container starts")
+			}
+			if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+				t.Fatal(err)
+			}
+			if !programmed() {
+				t.Error("the container started without the edits of Prepare")
+			}
+			n.kubelet.Free("pod")
+			n.eventually("the edits go with the holder", func() bool { return !programmed() })
+		})
 	}
-	id := allocation.Devices[0]
-	programmed := func() bool {
-		spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
-		return err == nil && strings.Contains(string(spec), "PROGRAMMED="+id)
-	}
-	if programmed() {
-		t.Error("the device is programmed before its container starts")
-	}
-	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
-		t.Fatal(err)
-	}
-	if !programmed() {
-		t.Error("the container started without the edits of Prepare")
-	}
-	n.kubelet.Free("pod")
-	n.eventually("the edits go with the holder", func() bool { return !programmed() })
 }
 
 // The values of a variable that devices join reach the container together, in the

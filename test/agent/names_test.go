@@ -129,6 +129,35 @@ func (n *node) names(devices ...string) []string {
 	return names
 }
 
+// What a container holds is registered under its name also by a later agent, that
+// never saw a device make it: without that, kubelet would refuse to start the
+// container again.
+func TestHeldNameOutlivesTheAgent(t *testing.T) {
+	n := startNamed(t)
+	held, err := n.kubelet.Allocate(t.Context(), "pod", "main", oneMode, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wantHeldBy(held.Devices[0], "pod")
+	n.scenario(allOther)
+	n.wantCounts(otherMode, 4, 3)
+	n.stopAgent()
+	options := n.options()
+	quickUsage(&options)
+	n.startAgentWith(options)
+	n.wantCounts(otherMode, 4, 3)
+	n.wantCounts(oneMode, 0, 0)
+	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
+	n.kubelet.Free("pod")
+	n.wantCounts(otherMode, 4, 4)
+	n.stopAgent()
+	n.startAgentWith(options)
+	n.wantCounts(otherMode, 4, 4)
+	if n.resource(oneMode).Name != "" {
+		t.Errorf("%s is there, though nobody has it", oneMode)
+	}
+}
+
 // A newer agent takes over though the older one serves a resource that has no
 // device any more, and that the newer one has never seen.
 func TestTakeOverWithAnEmptyName(t *testing.T) {
