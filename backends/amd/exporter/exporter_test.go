@@ -1,0 +1,306 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// published are the messages of the exporter's service as protobuf describes them:
+// what its server makes answers with.
+func published(t testing.TB) protoreflect.FileDescriptor {
+	t.Helper()
+	text := func(name string, number int32, repeated bool) *descriptorpb.FieldDescriptorProto {
+		label := descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL
+		if repeated {
+			label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED
+		}
+		return &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Label: &label,
+			Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()}
+	}
+	states := text("GPUState", 1, true)
+	states.Type, states.TypeName = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), proto.String(".metricssvc.GPUState")
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("metricssvc.proto"), Package: proto.String("metricssvc"), Syntax: proto.String("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{
+			{Name: proto.String("GPUState"), Field: []*descriptorpb.FieldDescriptorProto{
+				text("ID", 1, false), text("UUID", 2, false), text("Health", 3, false),
+				text("AssociatedWorkload", 4, true), text("Device", 5, false),
+			}},
+			{Name: proto.String("GPUStateResponse"), Field: []*descriptorpb.FieldDescriptorProto{states}},
+		},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// state is a GPU as the exporter's server describes it: field name, value …
+type state map[string]string
+
+func answer(t testing.TB, states ...state) proto.Message {
+	t.Helper()
+	file := published(t)
+	response := dynamicpb.NewMessage(file.Messages().ByName("GPUStateResponse"))
+	list := response.Mutable(response.Descriptor().Fields().ByName("GPUState")).List()
+	for _, s := range states {
+		gpu := list.AppendMutable().Message()
+		for name, value := range s {
+			field := gpu.Descriptor().Fields().ByName(protoreflect.Name(name))
+			if field.IsList() {
+				gpu.Mutable(field).List().Append(protoreflect.ValueOfString(value))
+				continue
+			}
+			gpu.Set(field, protoreflect.ValueOfString(value))
+		}
+	}
+	return response
+}
+
+// serve is an exporter that answers with what reply gives.
+func serve(t *testing.T, reply func(ctx context.Context) (proto.Message, error)) Client {
+	t.Helper()
+	return serveAs(t, "metricssvc.MetricsService", reply)
+}
+
+func serveAs(t *testing.T, service string, reply func(ctx context.Context) (proto.Message, error)) Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "exporter") // the path of a socket has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service, HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "List",
+			Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				if err := decode(&emptypb.Empty{}); err != nil {
+					return nil, err
+				}
+				return reply(ctx)
+			}}},
+	}, nil)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return Client{Socket: socket}
+}
+
+func says(m proto.Message) func(context.Context) (proto.Message, error) {
+	return func(context.Context) (proto.Message, error) { return m, nil }
+}
+
+// What the exporter says of each GPU; words that are not known are unknown.
+func TestList(t *testing.T) {
+	c := serve(t, says(answer(t,
+		state{"ID": "0", "UUID": "u0", "Health": "healthy", "Device": "0000:c1:00.0", "AssociatedWorkload": "pod : a"},
+		state{"ID": "1", "Health": "unhealthy", "Device": "0001:0a:00.0"},
+		state{"ID": "2", "Health": "Unhealthy"},
+		state{"ID": "3", "Health": "unknown", "Device": "here"},
+		state{"ID": "4", "Health": "on fire", "Device": "0000:c2:00.0"},
+		state{},
+	)))
+	at := func(text string) pci.Address {
+		a, err := pci.ParseAddress(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	want := []GPU{
+		{State: Healthy, Text: "healthy", PCI: at("0000:c1:00.0"), HasPCI: true, ID: "0", UUID: "u0"},
+		{State: Unhealthy, Text: "unhealthy", PCI: at("0001:0a:00.0"), HasPCI: true, ID: "1"},
+		{State: Unhealthy, Text: "Unhealthy", ID: "2"},
+		{State: Unknown, Text: "unknown", ID: "3"},
+		{State: Unknown, Text: "on fire", PCI: at("0000:c2:00.0"), HasPCI: true, ID: "4"},
+		{},
+	}
+	for range 2 { // a client asks again and again
+		got, err := c.List(t.Context())
+		if err != nil || !cmp.Equal(want, got) {
+			t.Error(err, cmp.Diff(want, got))
+		}
+	}
+	if got, err := serve(t, says(answer(t))).List(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("no GPUs: %v, %v", got, err)
+	}
+	if s := []string{Unknown.String(), Healthy.String(), Unhealthy.String()}; !slices.Equal(s, []string{"unknown", "healthy", "unhealthy"}) {
+		t.Errorf("%v", s)
+	}
+}
+
+// Exporters call their service differently; one that has neither is of no use.
+func TestNames(t *testing.T) {
+	reply := says(answer(t, state{"Health": "healthy"}))
+	got, err := serveAs(t, "gpumetricssvc.MetricsService", reply).List(t.Context())
+	if err != nil || len(got) != 1 || got[0].State != Healthy {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := serveAs(t, "other.MetricsService", reply).List(t.Context()); err == nil || got != nil || errors.Is(err, ErrAbsent) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Nobody to ask is one error, whatever is at the socket's place.
+func TestAbsent(t *testing.T) {
+	dir, err := os.MkdirTemp("", "exporter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if _, err := (Client{Socket: filepath.Join(dir, "none")}).List(t.Context()); !errors.Is(err, ErrAbsent) {
+		t.Errorf("no socket: %v", err)
+	}
+	left := filepath.Join(dir, "left")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Client{Socket: left}).List(t.Context()); !errors.Is(err, ErrAbsent) || !strings.Contains(err.Error(), left) {
+		t.Errorf("a socket that an exporter left behind: %v", err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Client{Socket: file}).List(t.Context()); err == nil || !strings.Contains(err.Error(), "no socket") {
+		t.Errorf("a file: %v", err)
+	}
+	if _, err := (Client{Socket: filepath.Join(file, "s")}).List(t.Context()); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("under a file: %v", err)
+	}
+}
+
+// An exporter that fails, or answers with what makes no sense, says nothing of any
+// GPU.
+func TestOddAnswers(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
+	many := make([]state, maxGPUs+1)
+	for name, c := range map[string]struct {
+		reply proto.Message
+		err   error
+		want  string
+	}{
+		"an error":          {err: status.Error(codes.Internal, "agent is away"), want: "agent is away"},
+		"no permission":     {err: status.Error(codes.PermissionDenied, "not you"), want: "not you"},
+		"too long a text":   {reply: answer(t, state{"Health": "healthy"}, state{"ID": long}), want: "field 1 of a GPU"},
+		"too many GPUs":     {reply: answer(t, many...), want: "more than 1024 GPUs"},
+		"too long a whole":  {reply: answer(t, state{"AssociatedWorkload": strings.Repeat("x", maxAnswer)}), want: "larger than max"},
+		"not the message":   {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{0xff})), want: "makes no sense"},
+		"cut off":           {reply: unknown(append(protowire.AppendTag(nil, 1, protowire.BytesType), 5, 'x')), want: ""},
+		"health in numbers": {reply: unknown(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), []byte{3 << 3, 2})), want: "-"},
+	} {
+		gpus, err := serve(t, func(context.Context) (proto.Message, error) { return c.reply, c.err }).List(t.Context())
+		if c.want == "-" { // another type than what is known is as good as missing
+			if err != nil || !cmp.Equal(gpus, []GPU{{}}) {
+				t.Errorf("%s: %+v, %v", name, gpus, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrAbsent) || gpus != nil {
+			t.Errorf("%s: %v, %v; want %q", name, gpus, err, c.want)
+		}
+	}
+}
+
+// unknown is a message that is these bytes on the wire.
+func unknown(wire []byte) proto.Message {
+	m := &emptypb.Empty{}
+	m.ProtoReflect().SetUnknown(wire)
+	return m
+}
+
+// An exporter that hangs costs as long as the caller has, or Timeout.
+func TestHangs(t *testing.T) {
+	held := make(chan struct{})
+	c := serve(t, func(ctx context.Context) (proto.Message, error) {
+		held <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-held
+		cancel()
+	}()
+	if gpus, err := c.List(ctx); status.Code(errors.Unwrap(err)) != codes.Canceled || gpus != nil {
+		t.Errorf("%v, %v", gpus, err)
+	}
+}
+
+// Without a deadline of the caller's there is one.
+func TestTimeout(t *testing.T) {
+	deadline := make(chan time.Duration, 1)
+	c := serve(t, func(ctx context.Context) (proto.Message, error) {
+		until, _ := ctx.Deadline()
+		deadline <- time.Until(until)
+		return answer(t), nil
+	})
+	if _, err := c.List(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := <-deadline; left <= 0 || left > Timeout {
+		t.Errorf("the exporter has %v to answer", left)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	whole, err := proto.Marshal(answer(f, state{"ID": "0", "Health": "healthy", "Device": "0000:c1:00.0"}, state{"Health": "unhealthy"}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Fuzz(func(t *testing.T, message []byte) {
+		gpus, err := parse(message)
+		if err != nil && gpus != nil {
+			t.Errorf("both %v and %v", gpus, err)
+		}
+		for _, gpu := range gpus {
+			if gpu.State != Unknown && !strings.EqualFold(gpu.Text, gpu.State.String()) {
+				t.Errorf("%+v", gpu)
+			}
+		}
+	})
+}
