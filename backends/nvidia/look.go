@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
-	"github.com/accelmux/accelmux/backends/pci"
 )
 
 // look is what one look found, by which settings.
@@ -15,7 +14,7 @@ type look struct {
 	snapshot driver.Snapshot
 	stream   *driver.Stream // a new one, or nil
 	made     made
-	unlisted []string // GPUs on the bus that the driver does not list
+	astray   []string // GPUs of which the driver and the kernel disagree
 	// quick says that only health was looked at, since only events asked for it.
 	quick bool
 	// only are the GPUs that were asked; all if there are none.
@@ -43,20 +42,6 @@ func (l *loop) suspects() []string {
 		}
 	}
 	return all
-}
-
-// unlisted are GPUs that the kernel module has, and NVML does not list: it counts
-// GPUs when it is opened.
-func unlisted(sysfs string, s driver.Snapshot) []string {
-	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
-	var left []string
-	for _, device := range present {
-		at := device.Address.String()
-		if device.Driver == "nvidia" && !slices.ContainsFunc(s.GPUs, func(g driver.GPU) bool { return g.PCIBusID == at }) {
-			left = append(left, at)
-		}
-	}
-	return left
 }
 
 func uuids(s driver.Snapshot) []string {

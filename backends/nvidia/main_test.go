@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -44,6 +45,7 @@ type rig struct {
 	t       *testing.T
 	lib     *drivertest.Library
 	dir     string
+	kernel  *ueventtest.Kernel
 	events  chan *backendv1.WatchResponse
 	ended   chan error
 	cancel  context.CancelFunc
@@ -52,7 +54,7 @@ type rig struct {
 // newRig is a backend on a node with the GPUs of lib, not yet configured.
 func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 	t.Helper()
-	r := &rig{t: t, lib: lib, dir: t.TempDir(), events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
+	r := &rig{t: t, lib: lib, dir: t.TempDir(), kernel: &ueventtest.Kernel{}, events: make(chan *backendv1.WatchResponse), ended: make(chan error, 1)}
 	for _, node := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"} {
 		r.file("", "dev", node)
 	}
@@ -63,6 +65,7 @@ func newRig(t *testing.T, lib *drivertest.Library, gpus int) *rig {
 		o.Load, o.Library, o.Timeout = lib.Load, "libnvidia-ml.so.1", 2*time.Second
 		return driver.New(o)
 	})
+	backend.uevents = r.kernel.Listen
 	r.backend = backend
 	var err error
 	if r.Server, err = sdk.NewServer(backend, nil); err != nil {
@@ -110,6 +113,16 @@ func (r *rig) file(text string, parts ...string) {
 	if err := os.WriteFile(r.path(parts...), []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// bus is the PCI bus ID of the GPU with an index.
+func bus(i int) string { return fmt.Sprintf("0000:%02x:00.0", 0x10*(i+1)) }
+
+// plug puts a GPU of the library on the PCI bus, with NVIDIA's driver.
+func (r *rig) plug(i int) {
+	r.t.Helper()
+	plug(r.t, r.path("sys"), bus(i), 0)
+	r.link("../../../../bus/pci/drivers/nvidia", "sys", "bus", "pci", "devices", bus(i), "driver")
 }
 
 func (r *rig) link(to string, parts ...string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
 )
 
 // Version is the backend's own version.
@@ -21,6 +22,8 @@ type Backend struct {
 	exit func(code int)
 	// open makes the driver; tests have another one.
 	open func(driver.Options) *driver.Driver
+	// uevents listens to the kernel; tests have another one.
+	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
 
 	// asks are what calls want of the loop; see request.go.
 	asks chan func(*loop)
@@ -47,7 +50,7 @@ func New(exit func(code int)) *Backend { return newBackend(sdk.Logger(), exit, d
 
 func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *driver.Driver) *Backend {
 	return &Backend{
-		log: log, exit: exit, open: open,
+		log: log, exit: exit, open: open, uevents: uevent.Listen,
 		asks: make(chan func(*loop)), resetting: make(chan struct{}, 1), resetter: reset.NewRunner(),
 	}
 }

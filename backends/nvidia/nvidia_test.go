@@ -66,9 +66,8 @@ func TestLostGPU(t *testing.T) {
 func TestDeadGPUAfterReload(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
-	for file, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "class": "0x030200"} {
-		r.file(text+"\n", "sys", "bus", "pci", "devices", "0000:10:00.0", file)
-	}
+	r.plug(0)
+	r.plug(1)
 	r.configure(`{"edits": {"mode": "runtime"}, "rescan": "1h"}`)
 	r.watch()
 	r.inventory("two healthy GPUs", healthy(2))
@@ -295,13 +294,26 @@ func TestMIG(t *testing.T) {
 	r.inventory("two GPUs again", healthy(2))
 }
 
-// A GPU that is plugged in while the backend runs is found: NVML counts GPUs when
-// it is opened, so it is opened anew.
+// A GPU that is plugged in while the backend runs is found by NVML's event of the
+// system: NVML counts GPUs when it is opened, so it is opened anew, and events and
+// looks are as before.
 func TestHotPlug(t *testing.T) {
-	lib := drivertest.New("H100 80GB", 2)
-	r := start(t, lib, 2, "")
+	lib := drivertest.New("H100 80GB", 3)
+	lib.Plug(2)
+	r := start(t, lib, 3, "")
 	r.inventory("two healthy GPUs", healthy(2))
-	opened := lib.Calls("nvmlInit_v2")
-	lib.Bind(1)
-	r.until("the driver is opened anew", func() bool { return lib.Calls("nvmlInit_v2") > opened })
+	lib.Plug(3)
+	lib.Bind(2)
+	r.inventory("three healthy GPUs", healthy(3))
+	// The new session must have read a GPU before it dies: NVML does not say who the
+	// dead are, and this node has no PCI bus that would.
+	if _, err := r.backend.lookNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lib.GPUs[2].XID(79)
+	r.inventory("an event", onlyBad(3, 2, "xid-79"))
+	lib.Lose(1)
+	r.inventory("a look", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 3 && healthAt(2, inv).GetCode() == "xid-79" && healthAt(1, inv).GetCode() == "gpu-lost"
+	})
 }

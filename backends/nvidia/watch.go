@@ -12,14 +12,13 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
 )
 
 const (
 	// retryFirst and retryLast bound the pause before the driver is opened again;
 	// it doubles.
 	retryFirst, retryLast = time.Second, 30 * time.Second
-	// releaseLimit bounds the letting go of a driver.
-	releaseLimit = 5 * time.Second
 	// exitRestart is the exit code of a process that must be started again.
 	exitRestart = 3
 	// othersAfter is how soon after an event of one GPU the others are asked too: what
@@ -56,14 +55,22 @@ type loop struct {
 	looking bool
 	// opened are the options that driver was made with.
 	opened driver.Options
-	// due is when the next look is, though nothing happens, and others when one is at
-	// the health of all GPUs after an event; zero for never.
-	due, others time.Time
-	failures    int
+	// due is when the next look is, though nothing happens, others when one is at the
+	// health of all GPUs after an event, wanted when one is at everything because
+	// something changed; zero for never. The last of those began at last, but for
+	// those that were at health alone.
+	due, others, wanted, last time.Time
+	// failures are looks, one after another, that found no driver; incomplete those
+	// that found something missing that containers need.
+	failures, incomplete int
+	// kernel tells of changes; nil where it does not, and deaf says that this was
+	// told.
+	kernel *uevent.Listener
+	deaf   bool
 	// renew says that the driver must be opened anew to see which GPUs there are;
-	// unlisted are those on the bus that it did not list when that was done last.
-	renew    bool
-	unlisted []string
+	// astray are those of which it and the kernel disagreed when that was done last.
+	renew  bool
+	astray []string
 	// away is why the driver cannot be asked; nil if it can.
 	away error
 	// unloaded says that the driver was not there since the last look.
@@ -103,6 +110,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.take(found)
 		case event, ok := <-l.events():
 			l.hear(event, ok)
+		case event, ok := <-l.uevents():
+			l.told(event, ok)
 		case ask := <-l.backend.asks:
 			ask(l)
 		case <-l.mps.Changed():
@@ -120,14 +129,6 @@ func (l *loop) pause() time.Duration {
 		return l.out.Pace()
 	}
 	return max(min(l.out.Pace(), time.Until(l.next())), 0)
-}
-
-// next is when the next look is, as far as is known.
-func (l *loop) next() time.Time {
-	if l.others.IsZero() {
-		return l.due
-	}
-	return earlier(l.due, l.others)
 }
 
 func (l *loop) events() <-chan driver.Event {
@@ -150,7 +151,11 @@ func (l *loop) hear(event driver.Event, ok bool) {
 		l.backend.log.Warn("no events from the driver, the GPUs are asked now and then", "every", l.cfg.rescan, "error", event.Err)
 	case event.Type == driver.EventBound || event.Type == driver.EventUnbound:
 		l.backend.log.Info("the driver took or left a GPU", "event", string(event.Type))
-		l.renew, l.due = true, time.Now()
+		l.renew = true
+		l.change()
+	case event.Type == driver.EventMIG:
+		l.backend.log.Debug("the MIG devices of a GPU change", "gpu", event.GPU)
+		l.change()
 	case event.Type == driver.EventMended:
 		l.backend.log.Info("events from the driver come again")
 		l.due = time.Now()
@@ -177,9 +182,12 @@ func (l *loop) look(ctx context.Context) {
 		l.renew, l.stream = false, nil // closed with the driver
 	}
 	cfg, d, listens, heard := l.cfg, l.driver, l.stream != nil, l.heard
-	found := look{cfg: cfg, began: time.Now(), made: l.made, unlisted: l.unlisted}
-	if found.quick = found.began.Before(l.due); found.quick {
+	found := look{cfg: cfg, began: time.Now(), made: l.made, astray: l.astray}
+	if found.quick = found.began.Before(l.whole()); found.quick {
 		found.only = l.suspects()
+	} else {
+		l.wanted, l.last = time.Time{}, found.began
+		l.attend()
 	}
 	go func() {
 		if renew {
@@ -199,29 +207,12 @@ func (l *loop) look(ctx context.Context) {
 		case found.err == nil:
 			found.quick = false
 			found.made = made{cfg, cfg.maker.Make(&found.snapshot), identities(found.snapshot)}
-			found.unlisted = unlisted(cfg.host.Sysfs, found.snapshot)
+			found.astray = astray(cfg.host.Sysfs, found.snapshot)
 		case errors.Is(found.err, driver.ErrDriverGone):
 			release(d)
 		}
 		l.looks <- found
 	}()
-}
-
-// reopen takes another driver if the settings say so.
-func (l *loop) reopen() {
-	now := l.cfg.driver
-	if now.Library == l.opened.Library && now.Root == l.opened.Root && now.ProcFS == l.opened.ProcFS {
-		return
-	}
-	go release(l.driver)
-	l.driver, l.opened, l.stream = l.backend.open(now), now, nil
-}
-
-// release lets go of a driver. One that hangs lets go when its call returns.
-func release(d *driver.Driver) {
-	ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
-	defer cancel()
-	_ = d.Close(ctx)
 }
 
 // take takes in what a look found.
@@ -244,7 +235,7 @@ func (l *loop) take(found look) {
 		l.listen(found.stream)
 		l.heard, l.due = uuids(found.snapshot), now
 	} else if !found.quick || found.err != nil {
-		l.due = now.Add(l.cfg.rescan)
+		l.due = now.Add(l.patience(found))
 	}
 	if found.cfg != l.cfg {
 		l.due = now // it went by older settings
@@ -258,8 +249,8 @@ func (l *loop) take(found look) {
 	}
 	reloaded := l.unloaded
 	l.away, l.unloaded, l.failures = nil, false, 0
-	if !slices.Equal(found.unlisted, l.unlisted) {
-		l.unlisted, l.renew, l.due = found.unlisted, len(found.unlisted) > 0, now
+	if !slices.Equal(found.astray, l.astray) {
+		l.astray, l.renew, l.due = found.astray, len(found.astray) > 0, now
 	}
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
 	l.made = found.made
@@ -278,18 +269,6 @@ func (l *loop) take(found look) {
 	l.shareOut()
 	l.publish()
 	l.answer(found.began)
-}
-
-// listen changes over to another stream of events.
-func (l *loop) listen(stream *driver.Stream) {
-	if before := l.stream; before != nil {
-		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), releaseLimit)
-			defer cancel()
-			_ = before.Close(ctx) // one that hangs ends when the driver lets it
-		}()
-	}
-	l.stream = stream
 }
 
 // lose notes that the driver cannot be asked.
@@ -377,6 +356,9 @@ func (l *loop) absence() []string {
 // be let go of. A process that is told to end does not wait for that.
 func (l *loop) close() {
 	l.mps.Close()
+	if l.kernel != nil {
+		l.kernel.Close()
+	}
 	if l.looking {
 		<-l.looks // bounded, and cut short by the loop's context
 	}

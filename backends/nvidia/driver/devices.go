@@ -148,7 +148,15 @@ func (set *eventSet) register(g GPU) (uint64, error) {
 	set.mu.Lock()
 	set.gpus[device] = g
 	set.mu.Unlock()
-	return wanted & supported, failure("nvmlDeviceRegisterEvents", device.RegisterEvents(wanted&supported, set.EventSet))
+	wanted &= supported
+	ret := device.RegisterEvents(wanted, set.EventSet)
+	if health := wanted &^ nvml.EventMigConfigChange; ret != nvml.SUCCESS && health != wanted && health != 0 {
+		// Where MIG is refused after all, a look finds its devices; faults must be
+		// heard.
+		wanted = health
+		ret = device.RegisterEvents(wanted, set.EventSet)
+	}
+	return wanted, failure("nvmlDeviceRegisterEvents", ret)
 }
 
 func (w *deviceEvents) wait(limit time.Duration) ([]Event, error) {

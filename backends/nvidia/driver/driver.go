@@ -184,6 +184,9 @@ const (
 	// again.
 	EventBound   EventType = "bound"
 	EventUnbound EventType = "unbound"
+	// EventMIG says that MIG devices of the GPU come or go, one event for each step
+	// of it: take a new snapshot when they have settled.
+	EventMIG EventType = "mig-config"
 	// EventMissed says that events were dropped since the reader was too slow:
 	// take a new snapshot. Data says how many.
 	EventMissed EventType = "missed"

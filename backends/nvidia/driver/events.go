@@ -23,7 +23,7 @@ const (
 )
 
 // eventTypes are the events that are asked for. Single-bit ECC errors, clocks and
-// power states are no concern of health.
+// power states are no concern of anybody here.
 var eventTypes = map[uint64]EventType{
 	nvml.EventTypeXidCriticalError:      EventXID,
 	nvml.EventTypeDoubleBitEccError:     EventECC,
@@ -33,6 +33,7 @@ var eventTypes = map[uint64]EventType{
 	nvml.EventTypeFatalPoisonError:      EventFatalPoison,
 	nvml.EventTypeGpuUnavailableError:   EventUnavailable,
 	nvml.EventTypeGpuRecoveryAction:     EventRecovery,
+	nvml.EventMigConfigChange:           EventMIG,
 }
 
 // Stream gives events as they happen, until it is closed.

@@ -43,7 +43,7 @@ func TestEvents(t *testing.T) {
 		nvml.EventTypeDoubleBitEccError: driver.EventECC, nvml.EventTypeDramRetirementEvent: driver.EventRetirement,
 		nvml.EventTypeDramRetirementFailure: driver.EventRetirementFailed, nvml.EventTypeNonFatalPoisonError: driver.EventPoison,
 		nvml.EventTypeFatalPoisonError: driver.EventFatalPoison, nvml.EventTypeGpuUnavailableError: driver.EventUnavailable,
-		nvml.EventTypeGpuRecoveryAction: driver.EventRecovery,
+		nvml.EventTypeGpuRecoveryAction: driver.EventRecovery, nvml.EventMigConfigChange: driver.EventMIG,
 	} {
 		l.GPUs[0].Send(kind, 5, driver.Whole, driver.Whole)
 		if e = receive(t, stream); e.Type != want || e.Data != 5 || e.XID != 0 {
@@ -63,6 +63,28 @@ func TestEvents(t *testing.T) {
 	l.Lose(3)
 	l.GPUs[3].XID(79)
 	if e = receive(t, stream); e.GPU != s.GPUs[3].UUID || l.Calls("nvmlDeviceGetUUID") != calls {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A GPU that refuses to tell of MIG still tells of faults.
+func TestMIGEventsRefused(t *testing.T) {
+	l := drivertest.New("H100 80GB", 1)
+	d := open(t, l)
+	snapshot(t, d)
+	register := l.GPUs[0].RegisterEventsFunc
+	l.GPUs[0].RegisterEventsFunc = func(wanted uint64, set nvml.EventSet) nvml.Return {
+		if wanted&nvml.EventMigConfigChange != 0 {
+			return nvml.ERROR_NO_PERMISSION
+		}
+		return register(wanted, set)
+	}
+	stream := listen(t, d)
+	if u := stream.Unheard(); len(u) != 0 {
+		t.Error(u)
+	}
+	l.GPUs[0].XID(79)
+	if e := receive(t, stream); e.XID != 79 {
 		t.Errorf("%+v", e)
 	}
 }

@@ -37,6 +37,8 @@ type Library struct {
 	calls    map[string]int
 	inits    int // how often it is initialised and not shut down
 	unloaded bool
+	plugged  int // GPUs that there are
+	counted  int // those that there were when it was initialised
 	sets     []*eventSet
 	system   chan nvml.SystemEventData_v1
 	now      int // calls in the library
@@ -60,6 +62,7 @@ func New(model string, count int) *Library {
 		calls:   map[string]int{},
 		system:  make(chan nvml.SystemEventData_v1, 16),
 	}
+	l.plugged = count
 	for i := range count {
 		l.GPUs = append(l.GPUs, newGPU(l, i))
 	}
@@ -123,6 +126,20 @@ func (l *Library) load(there bool) {
 	if !there {
 		l.inits = 0
 	}
+}
+
+// Plug has there be the first n of the GPUs, which the library sees when it is
+// initialised the next time.
+func (l *Library) Plug(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.plugged = n
+}
+
+func (l *Library) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return min(l.counted, len(l.GPUs))
 }
 
 // Initialised says how often the library is initialised and not shut down.
@@ -201,7 +218,9 @@ func (l *Library) serve() {
 		if l.unloaded {
 			return nvml.ERROR_DRIVER_NOT_LOADED
 		}
-		l.inits++
+		if l.inits++; l.inits == 1 {
+			l.counted = l.plugged
+		}
 		return nvml.SUCCESS
 	}
 	l.ShutdownFunc = func() nvml.Return {
@@ -214,10 +233,10 @@ func (l *Library) serve() {
 		return nvml.SUCCESS
 	}
 	l.DeviceGetCountFunc = func() (int, nvml.Return) {
-		return len(l.GPUs), l.enter(-1, "nvmlDeviceGetCount")
+		return l.count(), l.enter(-1, "nvmlDeviceGetCount")
 	}
 	l.DeviceGetHandleByIndexFunc = func(index int) (nvml.Device, nvml.Return) {
-		if index < 0 || index >= len(l.GPUs) {
+		if index < 0 || index >= l.count() {
 			return nil, nvml.ERROR_INVALID_ARGUMENT
 		}
 		if ret := l.enter(index, "nvmlDeviceGetHandleByIndex"); ret != nvml.SUCCESS {

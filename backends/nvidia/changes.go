@@ -1,0 +1,151 @@
+package nvidia
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/uevent"
+)
+
+// What tells that GPUs, MIG devices or the driver come and go, before a look finds
+// it by itself: the kernel, by uevents, and NVML, by events of the system and of
+// MIG. None says what there is now, so all that follows is a look, soon.
+//
+//	kernel: pci, module ──┐
+//	NVML: bound, unbound ─┼──► change ──► one look for a burst
+//	NVML: MIG ────────────┘
+
+const (
+	// settle is how long a burst of changes is waited for, and at the same time for
+	// the first device nodes. changePause is the least between looks that changes
+	// ask for.
+	settle, changePause = 250 * time.Millisecond, time.Second
+	// displayController is the base class of GPUs on the PCI bus.
+	displayController = 0x03
+)
+
+// concerns reports whether an event of the kernel is about an NVIDIA GPU or about
+// the driver's modules. The properties are those of pci_uevent in
+// drivers/pci/pci-driver.c; "nvidia" itself comes with its GPUs, nvidia_uvm with a
+// node that containers need.
+func concerns(e uevent.Event) bool {
+	switch e.Subsystem {
+	case "module":
+		return strings.HasPrefix(e.DevPath, "/module/nvidia")
+	case "pci":
+		class, err := strconv.ParseUint(e.Properties["PCI_CLASS"], 16, 32)
+		return err == nil && class>>16 == displayController && strings.HasPrefix(e.Properties["PCI_ID"], "10DE:")
+	}
+	return false
+}
+
+// attend begins to listen to the kernel, if nobody does. Where that cannot be had,
+// it is said once.
+func (l *loop) attend() {
+	if l.kernel != nil {
+		return
+	}
+	kernel, err := l.backend.uevents(concerns)
+	if err != nil {
+		if !l.deaf {
+			l.backend.log.Info("the kernel does not tell of GPUs and drivers that come and go, they are looked for now and then",
+				"every", l.cfg.rescan, "error", err)
+		}
+		l.deaf = true
+		return
+	}
+	l.kernel, l.deaf = kernel, false
+}
+
+func (l *loop) uevents() <-chan uevent.Event {
+	if l.kernel == nil {
+		return nil
+	}
+	return l.kernel.Events()
+}
+
+// told takes what the kernel tells.
+func (l *loop) told(e uevent.Event, ok bool) {
+	if !ok {
+		l.backend.log.Warn("the kernel's uevents ended", "error", l.kernel.Err())
+		l.kernel = nil // the next look tries again
+	} else {
+		l.backend.log.Debug("uevent", "action", string(e.Action), "path", e.DevPath)
+	}
+	l.change()
+}
+
+// change has the loop look soon, and shortens the pauses of those who wait for a
+// driver or for nodes.
+func (l *loop) change() {
+	l.failures, l.incomplete = 0, 0
+	at := time.Now().Add(settle)
+	if next := l.last.Add(changePause); at.Before(next) {
+		at = next
+	}
+	if l.wanted.IsZero() || at.Before(l.wanted) {
+		l.wanted = at
+	}
+}
+
+// whole is when the next look at everything is, as far as is known.
+func (l *loop) whole() time.Time {
+	if l.wanted.IsZero() {
+		return l.due
+	}
+	return earlier(l.due, l.wanted)
+}
+
+// next is when the next look is, be it at health alone.
+func (l *loop) next() time.Time {
+	if l.others.IsZero() {
+		return l.whole()
+	}
+	return earlier(l.whole(), l.others)
+}
+
+// patience is how long it is until the look after one that found this. What a
+// container needs may come some time after the device, so as long as something is
+// missing the looks are more frequent at first.
+func (l *loop) patience(found look) time.Duration {
+	if found.err != nil || found.made.set == nil || found.made.set.Err() == nil {
+		l.incomplete = 0
+		return l.cfg.rescan
+	}
+	pause := retryFirst << min(l.incomplete, 10)
+	l.incomplete++
+	return min(pause, l.cfg.rescan)
+}
+
+// astray are GPUs of which the kernel and NVML disagree: those that NVIDIA's kernel
+// module has and NVML does not list, or the other way round. NVML counts GPUs when
+// it is opened. Where there is no such bus, nothing is known.
+func astray(sysfs string, s driver.Snapshot) []string {
+	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+	if len(present) == 0 {
+		return nil
+	}
+	listed := map[string]bool{}
+	for _, g := range s.GPUs {
+		if g.PCIBusID != "" {
+			listed[g.PCIBusID] = true
+		}
+	}
+	var left []string
+	for _, device := range present {
+		at := device.Address.String()
+		if listed[at] != (device.Driver == "nvidia") {
+			left = append(left, at)
+		}
+		delete(listed, at)
+	}
+	for at := range listed {
+		left = append(left, at)
+	}
+	slices.Sort(left)
+	return left
+}

@@ -1,0 +1,362 @@
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// rarely has looks be so rare that none finds by itself what a test changes.
+const rarely = `{"edits": {"mode": "runtime"}, "rescan": "1h"}`
+
+// reopening is how long it takes until a driver is open again: until it can be let
+// go of, a wait for events must end.
+const reopening = 5 * time.Second
+
+// tells has the kernel tell of a GPU.
+func (r *rig) tells(action uevent.Action, i int) {
+	r.kernel.Tell(action, "/devices/pci0000:00/"+bus(i), "pci", map[string]string{"PCI_CLASS": "30200", "PCI_ID": "10DE:2330"})
+}
+
+// within checks that something took no longer than a limit, of the bubble's time.
+func within(t *testing.T, limit time.Duration, what string, f func()) {
+	t.Helper()
+	began := time.Now()
+	f()
+	if took := time.Since(began); took > limit {
+		t.Errorf("%s took %v, want %v at most", what, took, limit)
+	}
+}
+
+// rest lets the bubble's time pass.
+func (r *rig) rest(d time.Duration) {
+	r.t.Helper()
+	for over := time.After(d); ; {
+		select {
+		case <-r.events:
+		case <-over:
+			return
+		}
+	}
+}
+
+func TestConcerns(t *testing.T) {
+	gpu := map[string]string{"PCI_CLASS": "30200", "PCI_ID": "10DE:2330"}
+	for _, c := range []struct {
+		subsystem, path string
+		properties      map[string]string
+		want            bool
+	}{
+		{"pci", "/devices/pci0000:00/0000:10:00.0", gpu, true},
+		{"pci", "/devices/x", map[string]string{"PCI_CLASS": "30000", "PCI_ID": "10DE:2230"}, true},
+		{"pci", "/devices/x", map[string]string{"PCI_CLASS": "30200", "PCI_ID": "1002:74A1"}, false},
+		{"pci", "/devices/x", map[string]string{"PCI_CLASS": "68000", "PCI_ID": "10DE:22A3"}, false}, // NVSwitch
+		{"pci", "/devices/x", map[string]string{"PCI_ID": "10DE:2330"}, false},
+		{"drm", "/devices/x", gpu, false},
+		{"module", "/module/nvidia", nil, true},
+		{"module", "/module/nvidia_uvm", nil, true},
+		{"module", "/module/amdgpu", nil, false},
+		{"net", "/devices/virtual/net/veth0", nil, false},
+	} {
+		if got := concerns(uevent.Event{Subsystem: c.subsystem, DevPath: c.path, Properties: c.properties}); got != c.want {
+			t.Errorf("%s of %s with %v concerns us: %v, want %v", c.path, c.subsystem, c.properties, got, c.want)
+		}
+	}
+}
+
+// "Driver loads late: waiting indefinitely": a driver that is loaded late is found
+// within a second or so, however long the pauses have become meanwhile, and so is
+// one that is loaded again.
+func TestLateDriverIsFoundAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		lib.Unload()
+		r := newRig(t, lib, 2)
+		r.configure(rarely)
+		r.watch()
+		load := func() {
+			r.rest(5 * time.Minute)
+			tries := lib.Calls("nvmlInit_v2")
+			for lib.Calls("nvmlInit_v2") == tries { // the next try is far away then
+				r.rest(10 * time.Millisecond)
+			}
+			r.kernel.Tell(uevent.Add, "/module/nvidia", "module", nil)
+			lib.Reload()
+			within(t, 1500*time.Millisecond, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })
+		}
+		load()
+		lib.Unload()
+		r.kernel.Tell(uevent.Remove, "/module/nvidia", "module", nil)
+		within(t, 1500*time.Millisecond, "missing the driver", func() {
+			r.inventory("no driver", func(inv *backendv1.Inventory) bool {
+				return healthAt(0, inv).GetCode() == "driver-away" && healthAt(1, inv).GetCode() == "driver-away"
+			})
+		})
+		load()
+	})
+}
+
+// A driver whose module says that it is there before it can be asked is asked again
+// soon, not at the end of the pause that had grown before.
+func TestDriverThatIsSlowToCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		lib.Unload()
+		r := newRig(t, lib, 2)
+		r.configure(rarely)
+		r.watch()
+		r.rest(5 * time.Minute)
+		r.kernel.Tell(uevent.Add, "/module/nvidia", "module", nil)
+		r.rest(2 * time.Second)
+		lib.Reload()
+		within(t, 4*time.Second, "finding the driver", func() { r.inventory("two healthy GPUs", healthy(2)) })
+	})
+}
+
+// A GPU that is plugged in or unplugged is found by the kernel's word where NVML has
+// none (drivers before R570), and costs the others nothing.
+func TestHotPlugByTheKernel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 3)
+		lib.Lack("nvmlSystemEventSetCreate")
+		lib.Plug(2)
+		r := newRig(t, lib, 3)
+		r.plug(0)
+		r.plug(1)
+		r.configure(rarely)
+		r.watch()
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+
+		lib.Plug(3)
+		r.plug(2)
+		for _, action := range []uevent.Action{uevent.Add, uevent.Bind} {
+			r.tells(action, 2)
+		}
+		within(t, reopening, "finding the third GPU", func() { r.inventory("three healthy GPUs", healthy(3)) })
+		r.rest(time.Minute)
+
+		// Another driver takes it, then it goes.
+		lib.Plug(2)
+		if err := os.Remove(r.path("sys", "bus", "pci", "devices", bus(2), "driver")); err != nil {
+			t.Fatal(err)
+		}
+		r.tells(uevent.Unbind, 2)
+		within(t, reopening, "missing the third GPU", func() { r.inventory("it is gone", onlyBad(3, 2, "gpu-gone")) })
+		r.rest(time.Minute)
+		if err := os.RemoveAll(r.path("sys", "bus", "pci", "devices", bus(2))); err != nil {
+			t.Fatal(err)
+		}
+		r.tells(uevent.Remove, 2)
+		within(t, reopening, "forgetting the third GPU", func() { r.inventory("two healthy GPUs", healthy(2)) })
+	})
+}
+
+// A burst of events costs one look and no new connection to the driver; events
+// without end cost one look a second.
+func TestBurstOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := newRig(t, lib, 2)
+		r.plug(0)
+		r.plug(1)
+		r.configure(rarely)
+		r.watch()
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+		looks, opened := lib.Calls("nvmlDeviceGetCount"), lib.Calls("nvmlInit_v2")
+		for range 200 {
+			r.tells(uevent.Change, 0)
+			lib.GPUs[0].Send(nvml.EventMigConfigChange, 0, driver.Whole, driver.Whole)
+		}
+		r.kernel.Miss()
+		r.rest(time.Minute)
+		if n := lib.Calls("nvmlDeviceGetCount") - looks; n != 1 {
+			t.Errorf("a burst cost %d looks, want 1", n)
+		}
+		for range 1000 {
+			r.tells(uevent.Change, 0)
+			r.rest(10 * time.Millisecond)
+		}
+		if n := lib.Calls("nvmlDeviceGetCount") - looks; n < 9 || n > 13 {
+			t.Errorf("events for ten seconds cost %d looks", n-1)
+		}
+		if n := lib.Calls("nvmlInit_v2") - opened; n > 0 {
+			t.Errorf("the driver was opened %d times, though nothing had changed", n)
+		}
+	})
+}
+
+// Events that were missed have the GPUs looked at.
+func TestMissedKernelEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := start(t, lib, 2, rarely)
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+		lib.Lose(1)
+		r.kernel.Miss()
+		within(t, 2*time.Second, "looking", func() { r.inventory("one is lost", onlyBad(2, 1, "gpu-lost")) })
+	})
+}
+
+// A change that comes while the GPUs are being looked at has them looked at again.
+func TestChangeDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := start(t, lib, 2, rarely)
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+		release := lib.Hang(1, "nvmlDeviceGetName")
+		r.tells(uevent.Change, 0)
+		r.rest(time.Second) // the first GPU was looked at
+		lib.GPUs[0].SetRemapped(false, true)
+		r.tells(uevent.Change, 0)
+		r.rest(500 * time.Millisecond)
+		release()
+		within(t, 2*time.Second, "looking again", func() { r.inventory("what changed", onlyBad(2, 0, "row-remap-failed")) })
+	})
+}
+
+func instance(n int) *drivertest.Instance {
+	return &drivertest.Instance{UUID: fmt.Sprintf("MIG-aaaaaaaa-0000-0000-0000-%012d", n), GPUInstance: n}
+}
+
+// capability makes the files and nodes of a MIG device.
+func (r *rig) capability(gpu, n int) {
+	r.t.Helper()
+	dir := fmt.Sprintf("driver/nvidia/capabilities/gpu%d/mig/gi%d", gpu, n)
+	for i, file := range []string{dir + "/access", dir + "/ci0/access"} {
+		r.file(fmt.Sprintf("DeviceFileMinor: %d\n", 2*n+i), "proc", file)
+		r.file("", "dev", "nvidia-caps", fmt.Sprintf("nvidia-cap%d", 2*n+i))
+	}
+}
+
+// "A partition or MIG change needs a restart of the plugin": a layout that changes
+// is listed at once, by NVML's event, although the steps of the change come one
+// after another and the device nodes come late.
+func TestMIGIsListedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := start(t, lib, 2, `{"edits": {"mode": "runtime"}, "rescan": "1h", "mig": {"strategy": "mixed"}}`)
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+		looks := lib.Calls("nvmlDeviceGetCount")
+		changes := func(instances ...*drivertest.Instance) {
+			lib.GPUs[0].SetMIG(true, instances...)
+			lib.GPUs[0].Send(nvml.EventMigConfigChange, 0, driver.Whole, driver.Whole)
+		}
+		for n := range 3 { // the GPU instance, and the compute instance in it
+			changes([]*drivertest.Instance{instance(1), instance(2), instance(3)}[:n+1]...)
+			changes([]*drivertest.Instance{instance(1), instance(2), instance(3)}[:n+1]...)
+		}
+		within(t, 1500*time.Millisecond, "listing them", func() {
+			r.inventory("three MIG devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 4 })
+		})
+		r.rest(3 * time.Second)
+		if n := lib.Calls("nvmlDeviceGetCount") - looks; n > 3 {
+			t.Errorf("it took %d looks", n)
+		}
+		for n := range 3 {
+			r.capability(0, n+1)
+		}
+		within(t, 4*time.Second, "finding the nodes", func() {
+			r.inventory("what a container needs", func(inv *backendv1.Inventory) bool {
+				return !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return d.GetEdits() == nil })
+			})
+		})
+		r.rest(time.Minute)
+		changes(instance(2))
+		within(t, 1500*time.Millisecond, "missing them", func() {
+			r.inventory("one MIG device", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
+		})
+	})
+}
+
+// As long as something is missing that a container needs, it is looked for ever
+// more rarely, and no more often than at every rescan in the end.
+func TestMissingNodesCostLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := start(t, lib, 1, "")
+		r.configure(rarely)
+		r.inventory("two GPUs", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 2 })
+		before := lib.Calls("nvmlDeviceGetCount")
+		r.rest(10 * time.Minute)
+		if n := lib.Calls("nvmlDeviceGetCount") - before; n < 8 || n > 12 {
+			t.Errorf("it was looked %d times in ten minutes", n)
+		}
+	})
+}
+
+// Where the kernel tells nothing, it is said once, and the GPUs are looked after as
+// before; it is tried again meanwhile.
+func TestKernelTellsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := newRig(t, lib, 2)
+		var said strings.Builder
+		r.backend.log = slog.New(slog.NewTextHandler(&said, nil))
+		r.kernel.Refuse(errors.New("no such protocol"))
+		r.configure("")
+		r.watch()
+		r.inventory("two healthy GPUs", healthy(2))
+		lib.Lose(1)
+		r.inventory("one is lost", onlyBad(2, 1, "gpu-lost"))
+		r.rest(10 * time.Second)
+		r.kernel.Refuse(nil)
+		r.rest(10 * time.Second)
+		asked := r.kernel.Asked()
+		r.kernel.Break(errors.New("no more"))
+		r.rest(10 * time.Second)
+		if n := r.kernel.Asked() - asked; n != 1 {
+			t.Errorf("after an end it was listened to %d times, want once", n)
+		}
+		synctest.Wait()
+		for text, want := range map[string]int{"the kernel does not tell": 1, "the kernel's uevents ended": 1} {
+			if n := strings.Count(said.String(), text); n != want {
+				t.Errorf("%q was said %d times, want %d:\n%s", text, n, want, said.String())
+			}
+		}
+	})
+}
+
+// The kernel and NVML disagree on a GPU that only one of them has, and on nothing
+// where there is no such bus.
+func TestAstray(t *testing.T) {
+	r := newRig(t, drivertest.New("H100 80GB", 3), 3)
+	snapshot := driver.Snapshot{GPUs: []driver.GPU{{PCIBusID: bus(0)}, {PCIBusID: bus(1)}, {}}}
+	check := func(want ...string) {
+		t.Helper()
+		if got := astray(r.path("sys"), snapshot); !slices.Equal(got, want) {
+			t.Errorf("astray are %q, want %q", got, want)
+		}
+	}
+	check()
+	r.plug(0)
+	r.plug(1)
+	check()
+	r.plug(2)
+	check(bus(2))
+	if err := os.Remove(r.path("sys", "bus", "pci", "devices", bus(0), "driver")); err != nil {
+		t.Fatal(err)
+	}
+	check(bus(0), bus(2))
+	if err := os.RemoveAll(r.path("sys", "bus", "pci", "devices", bus(1))); err != nil {
+		t.Fatal(err)
+	}
+	check(bus(0), bus(1), bus(2))
+}
