@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // Device is what sysfs says of one PCI function
@@ -29,10 +31,10 @@ type Device struct {
 	Parents []Address
 }
 
-// ReadDevice reads the device at an address. sysfs is the root, usually /sys.
+// ReadDevice reads the device at an address. root is that of sysfs, usually /sys.
 // The error is fs.ErrNotExist if there is no such device (any more).
-func ReadDevice(sysfs string, at Address) (Device, error) {
-	dir := filepath.Join(directory(sysfs), at.String())
+func ReadDevice(root string, at Address) (Device, error) {
+	dir := filepath.Join(directory(root), at.String())
 	d := Device{Address: at, NUMANode: -1}
 	vendor, err := number(dir, "vendor", 16)
 	if err != nil {
@@ -63,8 +65,8 @@ func ReadDevice(sysfs string, at Address) (Device, error) {
 // devices of one of them: base class and subclass, such as 0x0302. The devices
 // that could be read come also with an error, which joins one for each device
 // that could not; one that went away meanwhile is no error.
-func List(sysfs string, vendor uint16, classes ...uint16) ([]Device, error) {
-	entries, err := os.ReadDir(directory(sysfs))
+func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
+	entries, err := os.ReadDir(directory(root))
 	if err != nil {
 		return nil, fmt.Errorf("list PCI devices: %w", err)
 	}
@@ -76,11 +78,11 @@ func List(sysfs string, vendor uint16, classes ...uint16) ([]Device, error) {
 			continue
 		}
 		// Most devices are another vendor's: no more than one file is read of them.
-		v, err := number(filepath.Join(directory(sysfs), entry.Name()), "vendor", 16)
+		v, err := number(filepath.Join(directory(root), entry.Name()), "vendor", 16)
 		if err == nil && uint16(v) != vendor {
 			continue
 		}
-		d, err := ReadDevice(sysfs, at)
+		d, err := ReadDevice(root, at)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
@@ -93,8 +95,8 @@ func List(sysfs string, vendor uint16, classes ...uint16) ([]Device, error) {
 	return devices, errors.Join(failed...)
 }
 
-func directory(sysfs string) string {
-	return filepath.Join(sysfs, "bus", "pci", "devices")
+func directory(root string) string {
+	return filepath.Join(root, "bus", "pci", "devices")
 }
 
 // parents are the PCI addresses on the device's path in /sys/devices, without
@@ -126,8 +128,7 @@ func number(dir, file string, bits int) (uint64, error) {
 }
 
 func text(dir, file string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
-	return strings.TrimSpace(string(b)), err
+	return sysfs.Text(filepath.Join(dir, file))
 }
 
 func target(dir, link string) string {

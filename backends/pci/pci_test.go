@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -148,6 +149,23 @@ func TestReadDeviceWithLittle(t *testing.T) {
 	}
 	if _, err := ReadDevice(sysfs, Address{Bus: 0x66}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing device: %v", err)
+	}
+}
+
+// A file that is none, or endless, is an error, and nobody waits for it.
+func TestReadDeviceOfNoFile(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"not a regular file": func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"longer than can be": func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
+	} {
+		sysfs := t.TempDir()
+		path := filepath.Join(plug(t, sysfs, "0000:65:00.0", gpu("0x030000", "0")), "class")
+		if err := errors.Join(os.Remove(path), spoil(path)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadDevice(sysfs, Address{Bus: 0x65}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %s", err, name)
+		}
 	}
 }
 
