@@ -115,6 +115,7 @@ func TestValuesAreStrict(t *testing.T) {
 		"unknown value":            {"imag: {tag: x}", []string{"imag"}},
 		"unknown nested value":     {"image: {tagg: x}", []string{"/image", "tagg"}},
 		"wrong type":               {"privileged: yes please", []string{"/privileged"}},
+		"PID namespace":            {"hostPID: host", []string{"/hostPID"}},
 		"pull policy":              {"image: {pullPolicy: Sometimes}", []string{"/image/pullPolicy"}},
 		"digest":                   {"image: {digest: latest}", []string{"/image/digest"}},
 		"log level":                {"log: {level: loud}", []string{"/log/level"}},

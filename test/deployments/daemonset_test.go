@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 )
 
 func agentContainer(t *testing.T, objects []runtime.Object) corev1.Container {
@@ -85,6 +86,9 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
+			if name == "example nvidia-mps.yaml" {
+				want = append(want, "/driver-root/run/accelmux-mps", "/driver-root/dev/shm")
+			}
 			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)
 			}
@@ -137,6 +141,73 @@ func TestNothingIsPrivileged(t *testing.T) {
 	all := agentContainer(t, render(t, with("--set", "privileged=true")...)).SecurityContext
 	if diff := cmp.Diff(&corev1.SecurityContext{Privileged: &yes, ReadOnlyRootFilesystem: &yes}, all); diff != "" {
 		t.Errorf("privileged (-want +got):\n%s", diff)
+	}
+}
+
+// TestHostPID verifies that the value gives the node's PID namespace and nothing
+// else, and that the example which needs it has it.
+func TestHostPID(t *testing.T) {
+	without := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec
+	pod := only[*appsv1.DaemonSet](t, render(t, with("--set", "hostPID=true")...)).Spec.Template.Spec
+	if !pod.HostPID {
+		t.Error("not the node's PID namespace")
+	}
+	pod.HostPID = false
+	if diff := cmp.Diff(without, pod); diff != "" {
+		t.Errorf("something else comes with it (-without +with):\n%s", diff)
+	}
+	for example, want := range map[string]bool{"nvidia-mps.yaml": true, "nvidia.yaml": false} {
+		if got := only[*appsv1.DaemonSet](t, render(t, valueSets(t)["example "+example]...)).Spec.Template.Spec.HostPID; got != want {
+			t.Errorf("%s: the node's PID namespace: %v, want %v", example, got, want)
+		}
+	}
+}
+
+// mpsSettings are what of a node configuration is about MPS.
+type mpsSettings struct {
+	Profiles []struct {
+		Backends []struct {
+			Settings struct {
+				MPS   struct{ Replicas int }
+				Edits struct{ DriverRootMount string }
+			}
+			Allow struct{ Mounts []string }
+		}
+		Resources []struct{ Replicas int }
+	}
+}
+
+// TestMPSExample verifies that the example for MPS agrees with itself: as many
+// replicas as limits are made for, and each directory that containers are given is
+// allowed, and one that the daemon can write to.
+func TestMPSExample(t *testing.T) {
+	objects := render(t, valueSets(t)["example nvidia-mps.yaml"]...)
+	var config mpsSettings
+	if err := yaml.Unmarshal([]byte(only[*corev1.ConfigMap](t, objects).Data["node.yaml"]), &config); err != nil {
+		t.Fatal(err)
+	}
+	profile := config.Profiles[0]
+	backend := profile.Backends[0]
+	if set, advertised := backend.Settings.MPS.Replicas, profile.Resources[0].Replicas; set != advertised || set < 2 {
+		t.Errorf("limits for %d, and %d replicas", set, advertised)
+	}
+	volumes := map[string]corev1.Volume{}
+	for _, v := range only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Volumes {
+		volumes[v.Name] = v
+	}
+	for _, dir := range []string{"/run/accelmux-mps/pipe", "/dev/shm"} {
+		if !slices.Contains(backend.Allow.Mounts, dir) {
+			t.Errorf("%s is not allowed", dir)
+		}
+		file := path.Join(backend.Settings.Edits.DriverRootMount, dir, "x")
+		mount := mountOf(agentContainer(t, objects), file)
+		if mount.ReadOnly {
+			t.Errorf("%s is read-only", file)
+		}
+		below := strings.TrimPrefix(file, mount.MountPath)
+		if host := path.Join(volumes[mount.Name].HostPath.Path, below); host != path.Join(dir, "x") {
+			t.Errorf("%s is %s on the node", file, host)
+		}
 	}
 }
 

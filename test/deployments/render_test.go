@@ -56,6 +56,7 @@ image:
   pullPolicy: Always
 imagePullSecrets: [{name: registry}]
 privileged: false
+hostPID: true
 seLinuxOptions: {type: spc_t}
 hostPaths: {kubelet: /var/lib/k0s/kubelet, cdi: /etc/cdi, features: /opt/nfd/features.d}
 nodeFeatures: {publish: nfd}
