@@ -50,6 +50,23 @@ func (c Card) Read() (Metrics, error) {
 	return m, errors.Join(slices.Concat(failed, more, others)...)
 }
 
+// ReadPartition measures one partition of a card whose driver gives partitions a
+// file of their own; dir is the directory of the partition's device: that of the PCI
+// function for the first one, /sys/devices/platform/amdgpu_xcp_N for others. Without
+// such a file there are no values, and no error.
+func ReadPartition(dir string) ([]Value, error) {
+	path := filepath.Join(dir, "xcp", "xcp_metrics")
+	table, err := sysfs.Read(path, maxTable)
+	if err != nil {
+		return nil, errors.Join(serious(err)...)
+	}
+	m, err := DecodePartition(table)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return m.Values, err
+}
+
 // key tells values apart.
 func key(v Value) Value { return Value{Name: v.Name, Label: v.Label, LabelValue: v.LabelValue} }
 

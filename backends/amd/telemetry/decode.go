@@ -16,12 +16,13 @@ type Metrics struct {
 	// Values are the whole card's.
 	Values []Value
 	// Partitions are the values of each partition of the card that is in use, by its
-	// index; only revisions 1.6 and later have them.
+	// index; only revisions 1.6 to 1.8 have them. With 1.9 each partition has a file
+	// of its own: see [DecodePartition].
 	Partitions [][]Value
 }
 
 // ErrUnknownRevision means that the driver's table is newer than this package.
-var ErrUnknownRevision = errors.New("revision of gpu_metrics that is not known")
+var ErrUnknownRevision = errors.New("a revision that is not known")
 
 // Decode decodes the content of gpu_metrics. dataCentre says that the card is one
 // of those (CDNA) whose energy accumulator counts in 15.259 µJ in revisions 1.1 to
@@ -33,35 +34,57 @@ var ErrUnknownRevision = errors.New("revision of gpu_metrics that is not known")
 // ErrUnknownRevision with its number; one that is smaller than it should be has
 // another layout, so nothing is taken from it.
 func Decode(table []byte, dataCentre bool) (Metrics, error) {
+	return decode("gpu_metrics", table, func(at revision) (layout, bool) {
+		known, ok := layouts[at]
+		if !ok {
+			return known, false
+		}
+		if dataCentre && at.format == 1 && at.content >= 1 && at.content <= 3 {
+			known.means = both(known.means, map[string]quantity{"energy_accumulator": joules})
+		}
+		if has(known.fields, "indep_throttle_status") {
+			known.means = maps.Clone(known.means)
+			delete(known.means, "throttle_status") // the same, without names
+		}
+		return known, true
+	})
+}
+
+// DecodePartition decodes the content of xcp/xcp_metrics, the table of one partition
+// of a card, as [Decode] does that of the card. Only Values are of use.
+func DecodePartition(table []byte) (Metrics, error) {
+	return decode("xcp_metrics", table, func(at revision) (layout, bool) {
+		known, ok := partitionLayouts[at]
+		return known, ok
+	})
+}
+
+func decode(file string, table []byte, find func(revision) (layout, bool)) (Metrics, error) {
 	if len(table) < headerSize {
-		return Metrics{}, fmt.Errorf("gpu_metrics has %d bytes, less than its header", len(table))
+		return Metrics{}, fmt.Errorf("%s has %d bytes, less than its header", file, len(table))
 	}
 	size := int(binary.NativeEndian.Uint16(table))
 	at := revision{table[2], table[3]}
 	name := fmt.Sprintf("%d.%d", at.format, at.content)
-	known, ok := layouts[at]
+	known, ok := find(at)
 	if !ok {
-		return Metrics{}, fmt.Errorf("%w: %s", ErrUnknownRevision, name)
+		return Metrics{}, fmt.Errorf("%s: %w: %s", file, ErrUnknownRevision, name)
 	}
 	if size < known.size {
-		return Metrics{}, fmt.Errorf("gpu_metrics of revision %s says that it has %d bytes, which should be %d", name, size, known.size)
+		return Metrics{}, fmt.Errorf("%s of revision %s says that it has %d bytes, which should be %d", file, name, size, known.size)
 	}
-	d := decoder{table: table[:min(len(table), size)]}
-	if len(table) < known.size {
-		d.wrong = append(d.wrong, fmt.Errorf("it is cut off after %d of %d bytes", len(table), known.size))
+	m, d := Metrics{Revision: name}, decoder{table: table[:min(len(table), size)]}
+	if known.fields == nil {
+		m.Values = d.described(known.means)
+	} else {
+		if len(table) < known.size {
+			d.fail("it is cut off after %d of %d bytes", len(table), known.size)
+		}
+		m.Values = d.values(known.fields, known.means, 0)
+		m.Partitions = d.partitions(known.fields)
 	}
-	means := known.means
-	if dataCentre && at.format == 1 && at.content >= 1 && at.content <= 3 {
-		means = both(means, map[string]quantity{"energy_accumulator": joules})
-	}
-	if has(known.fields, "indep_throttle_status") {
-		means = maps.Clone(means)
-		delete(means, "throttle_status") // the same, without names
-	}
-	m := Metrics{Revision: name, Values: d.values(known.fields, means, 0)}
-	m.Partitions = d.partitions(known.fields)
 	if len(d.wrong) > 0 {
-		return m, fmt.Errorf("gpu_metrics of revision %s: %w", name, errors.Join(d.wrong...))
+		return m, fmt.Errorf("%s of revision %s: %w", file, name, errors.Join(d.wrong...))
 	}
 	return m, nil
 }
@@ -109,23 +132,28 @@ func (d *decoder) values(fields []field, means map[string]quantity, base int) []
 		if !ok || f.table != nil {
 			continue
 		}
-		found := d.numbers(f, base)
-		switch {
-		case q.name == "throttled":
-			if bits, ok := found[0]; ok {
-				all = append(all, slowed(q, bits)...)
-			}
-		case q.each:
-			for _, i := range slices.Sorted(maps.Keys(found)) {
-				of := q
-				of.value = q.value + "-" + strconv.Itoa(i)
-				all = d.append(all, f.name, of, found[i])
-			}
-		default:
-			all = d.mean(all, f.name, q, found)
-		}
+		all = d.measure(all, f.name, q, d.numbers(f, base))
 	}
 	return all
+}
+
+// measure appends what the elements of a field that were found mean.
+func (d *decoder) measure(all []Value, field string, q quantity, found map[int]uint64) []Value {
+	switch {
+	case q.name == "throttled":
+		if bits, ok := found[0]; ok {
+			all = append(all, slowed(q, bits)...)
+		}
+		return all
+	case q.each:
+		for _, i := range slices.Sorted(maps.Keys(found)) {
+			of := q
+			of.value = q.value + "-" + strconv.Itoa(i)
+			all = d.append(all, field, of, found[i])
+		}
+		return all
+	}
+	return d.mean(all, field, q, found)
 }
 
 // mean appends the mean of those instances whose value can be.
@@ -148,7 +176,7 @@ func (d *decoder) mean(all []Value, field string, q quantity, found map[int]uint
 func (d *decoder) append(all []Value, field string, q quantity, raw uint64) []Value {
 	v := Value{Name: q.name, Counter: q.counter, Value: q.base(float64(raw)), Label: q.label, LabelValue: q.value}
 	if q.most > 0 && v.Value > q.most {
-		d.wrong = append(d.wrong, fmt.Errorf("%s is %d, which cannot be", field, raw))
+		d.fail("%s is %d, which cannot be", field, raw)
 		return all
 	}
 	return append(all, v)
@@ -187,7 +215,7 @@ func (d *decoder) partitions(fields []field) [][]Value {
 			return nil
 		}
 		if inUse > uint64(f.count) {
-			d.wrong = append(d.wrong, fmt.Errorf("num_partition is %d, which cannot be", inUse))
+			d.fail("num_partition is %d, which cannot be", inUse)
 			return nil
 		}
 		for i := range int(inUse) {

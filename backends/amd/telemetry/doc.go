@@ -6,6 +6,7 @@
 //	hwmon/hwmon*/…                       single sensors, for what is not in the table
 //	gpu_busy_percent, mem_busy_percent   the same
 //	mem_info_vram_total, …_used          memory, in bytes
+//	xcp/xcp_metrics                      the table of one partition, on new kernels
 //
 // Values come as plain numbers in base units: Celsius, watts, hertz, joules, bytes,
 // ratios from 0 to 1. What a card does not have is missing. A table of a revision

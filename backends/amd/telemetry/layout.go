@@ -17,7 +17,8 @@ type field struct {
 	offset int
 }
 
-// layout is where the fields of one revision are, and what they mean.
+// layout is where the fields of one revision are, and what they mean. Without
+// fields, the table describes itself.
 type layout struct {
 	fields []field
 	size   int
@@ -130,6 +131,9 @@ var (
 		return join(u16("num_partition"), tables(8, "xcp_stats", of), u32("pcie_lc_perf_other_end_recovery"))
 	}
 
+	partitionTable = join(header, times(8, u16("current_gfxclk")), times(4, u16("current_socclk", "current_vclk0", "current_dclk0")),
+		u16("current_uclk", "padding"), partition12)
+
 	v14 = join(socket, times(4, u16("vcn_activity")), energy, status, buses, links, clocks, u16("padding"))
 	v15 = join(socket, times(4, u16("vcn_activity")), times(32, u16("jpeg_activity")), energy, status, buses, naks,
 		links, clocks, u16("padding"))
@@ -177,6 +181,14 @@ var layouts = map[revision]layout{
 	{1, 7}: lay(v17, dataCentre), {1, 8}: lay(v18, dataCentre),
 	{2, 0}: lay(v20, apu), {2, 1}: lay(v21, apu), {2, 2}: lay(v22, apu), {2, 3}: lay(v23, apu),
 	{2, 4}: lay(v24, apuInMilliwatts), {3, 0}: lay(v30, apuAverages),
+	{1, 9}: {size: attributesAt, means: both(dataCentre, enginesInUse)},
+}
+
+// partitionLayouts are the revisions of xcp_metrics that are known
+// (amdgpu_partition_metrics).
+var partitionLayouts = map[revision]layout{
+	{1, 0}: lay(partitionTable, partitionFile),
+	{1, 1}: {size: attributesAt, means: partitionFile},
 }
 
 func lay(fields []field, means map[string]quantity) layout {

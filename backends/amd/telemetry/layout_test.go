@@ -38,7 +38,7 @@ func compiled(t testing.TB) map[string]map[string]place {
 		}
 		all[version][name] = p
 	}
-	if len(all) != 18 {
+	if len(all) != 19 {
 		t.Fatalf("%d tables in layout.txt", len(all))
 	}
 	return all
@@ -56,10 +56,18 @@ func places(fields []field, size int) map[string]place {
 func TestLayout(t *testing.T) {
 	want := compiled(t)
 	inner := map[revision]string{{1, 6}: "xcp1.0", {1, 7}: "xcp1.1", {1, 8}: "xcp1.2"}
-	if len(layouts) != len(want)-len(inner) {
-		t.Errorf("%d revisions are known, %d were compiled", len(layouts), len(want)-len(inner))
+	// One describes itself, and one that was compiled is of a partition's file.
+	if len(layouts)-1 != len(want)-1-len(inner) {
+		t.Errorf("%d revisions are known, %d were compiled", len(layouts)-1, len(want)-1-len(inner))
+	}
+	known := partitionLayouts[revision{1, 0}]
+	if diff := cmp.Diff(want["partition1.0"], places(known.fields, known.size)); diff != "" {
+		t.Errorf("a partition's file (-C +Go):\n%s", diff)
 	}
 	for at, known := range layouts {
+		if known.fields == nil {
+			continue
+		}
 		name := fmt.Sprintf("%d.%d", at.format, at.content)
 		if diff := cmp.Diff(want[name], places(known.fields, known.size)); diff != "" {
 			t.Errorf("revision %s (-C +Go):\n%s", name, diff)
@@ -130,7 +138,7 @@ func made(t testing.TB, version string, fields map[string][]uint64) []byte {
 	size := of["."].Offset
 	table := []byte(strings.Repeat("\xff", size))
 	binary.NativeEndian.PutUint16(table, uint16(size))
-	if _, err := fmt.Sscanf(version, "%d.%d", &table[2], &table[3]); err != nil {
+	if _, err := fmt.Sscanf(strings.TrimPrefix(version, "partition"), "%d.%d", &table[2], &table[3]); err != nil {
 		t.Fatal(err)
 	}
 	inner := map[string]string{"1.6": "xcp1.0", "1.7": "xcp1.1", "1.8": "xcp1.2"}[version]

@@ -151,6 +151,14 @@ var (
 		"jpeg_busy":     engine("jpeg"),
 		"vcn_busy":      engine("video"),
 	}
+	// enginesInUse are the engines of a whole card where partitions have a file of
+	// their own.
+	enginesInUse = map[string]quantity{"jpeg_busy": engine("jpeg"), "vcn_busy": engine("video")}
+	// partitionFile is all that the file of a partition has.
+	partitionFile = both(partitionMeans, map[string]quantity{
+		"current_gfxclk": hertz("gfx"), "current_socclk": hertz("soc"), "current_uclk": hertz("memory"),
+		"current_vclk0": hertz("video"), "current_dclk0": hertz("decode"),
+	})
 	// apu is revisions 2.0 to 2.3. Power is in watts or milliwatts there, depending on
 	// the firmware, and nothing says which: it is left to hwmon, and so is what is
 	// busy.

@@ -146,6 +146,10 @@ typedef uint64_t u64;
 	X(u32, throttle_residency_sppt, 1) X(u32, throttle_residency_thm_core, 1) X(u32, throttle_residency_thm_gfx, 1) \
 	X(u32, throttle_residency_thm_soc, 1) X(u32, time_filter_alphavalue, 1)
 
+/* amdgpu_partition_metrics_v1_0 */
+#define PARTITION(X) HEADER(X) X(u16, current_gfxclk, 8) X(u16, current_socclk, 4) X(u16, current_vclk0, 4) \
+	X(u16, current_dclk0, 4) X(u16, current_uclk, 1) X(u16, padding, 1) XCP_1_2(X)
+
 #define FIELD(type, name, count) type name[count];
 #define STRUCT(tag, LIST) struct tag { LIST(FIELD) };
 STRUCT(xcp_1_0, XCP_1_0) STRUCT(xcp_1_1, XCP_1_1) STRUCT(xcp_1_2, XCP_1_2)
@@ -160,5 +164,6 @@ int main(void)
 	PRINT("1.5", V1_5) PRINT("1.6", V1_6) PRINT("1.7", V1_7) PRINT("1.8", V1_8)
 	PRINT("2.0", V2_0) PRINT("2.1", V2_1) PRINT("2.2", V2_2) PRINT("2.3", V2_3) PRINT("2.4", V2_4)
 	PRINT("3.0", V3_0) PRINT("xcp1.0", XCP_1_0) PRINT("xcp1.1", XCP_1_1) PRINT("xcp1.2", XCP_1_2)
+	PRINT("partition1.0", PARTITION)
 	return 0;
 }
