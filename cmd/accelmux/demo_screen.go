@@ -22,12 +22,7 @@ type screen struct {
 }
 
 func newScreen(out io.Writer) *screen {
-	colour := false
-	if file, ok := out.(*os.File); ok && os.Getenv("NO_COLOR") == "" {
-		info, err := file.Stat()
-		colour = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	return &screen{out: out, colour: colour, start: time.Now()}
+	return &screen{out: out, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 
 func (s *screen) paint(code, text string) string {

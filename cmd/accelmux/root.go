@@ -36,6 +36,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newDemoCommand(),
 		newDevicesCommand(),
 		newStatusCommand(),
+		newTopCommand(),
 		newValidateCommand(),
 	)
 	return root

@@ -100,6 +100,7 @@ func TestCommandMistakes(t *testing.T) {
 		"no agent":        {[]string{"status", "--run-dir", dir}, "accelmux run"},
 		"no file":         {[]string{"run", "--config", filepath.Join(dir, "node.yaml")}, "node.yaml"},
 		"no backend":      {[]string{"demo", "--backend-dir", dir}, "make build"},
+		"top too often":   {[]string{"top", "-w", "--every", "10ms"}, "at least 1s"},
 		"log level":       {[]string{"run", "--log-level", "loud"}, "debug, info, warn, error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +114,7 @@ func TestCommandMistakes(t *testing.T) {
 
 // Every command helps, and the shell completion knows the commands.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"run", "demo", "devices", "status", "validate", "completion"} {
+	for _, command := range []string{"run", "demo", "devices", "status", "top", "validate", "completion"} {
 		out, _, code := accelmux(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)

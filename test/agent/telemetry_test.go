@@ -1,7 +1,11 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -138,5 +142,40 @@ func TestNVIDIATelemetry(t *testing.T) {
 	}
 	if p := n.problems(); strings.Contains(p, "telemetry") {
 		t.Errorf("what the backend sends breaks the rules:\n%s", p)
+	}
+}
+
+// Verifies that `accelmux top` has the devices measured, shows them to people and to
+// programs, and goes on with -w until Ctrl-C, which is no error.
+func TestTop(t *testing.T) {
+	n := startMeasured(t, "interval: 1s")
+	table, errs, code := accelmux(t, "top", "--run-dir", n.path("run"))
+	if code != 0 || strings.Count(table, " W ") != 4 || strings.Count(table, " °C ") != 4 {
+		t.Errorf("top: exit %d, printed\n%s%s", code, table, errs)
+	}
+	var telemetry status.Telemetry
+	text, _, _ := accelmux(t, "top", "-o", "json", "--run-dir", n.path("run"))
+	if err := json.Unmarshal([]byte(text), &telemetry); err != nil || len(telemetry.Devices) != 4 || len(telemetry.Devices[0].Values) < 5 {
+		t.Errorf("top -o json: %v, from\n%s", err, text)
+	}
+	var out lockedBuffer
+	command := exec.Command(filepath.Join(programs, "accelmux"), "top", "-w", "--every", "1s", "--run-dir", n.path("run"))
+	command.Stdout, command.Stderr = &out, &out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	n.eventually("it is shown again and again", func() bool { return strings.Count(out.String(), "BACKEND") >= 3 })
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil || strings.Contains(out.String(), "accelmux:") || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("after Ctrl-C: %v, printed\n%s", err, out.String())
+		}
+	case <-time.After(patience):
+		t.Fatal("it goes on after Ctrl-C")
 	}
 }
