@@ -367,3 +367,42 @@ func TestSample(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// Verifies that samples without a pause, and a taker that is slower than they come,
+// hold up neither heartbeats nor other calls of the same process.
+func TestSampleFlood(t *testing.T) {
+	timing := fast()
+	timing.Health = patience
+	r := newRig(t, timing)
+	flooding := spec("sample-flood")
+	flooding.Heartbeat = time.Second
+	r.run(flooding)
+	pid := r.status().PID
+	ctx, cancel := context.WithCancel(t.Context())
+	taken, over := make(chan struct{}), make(chan error, 1)
+	go func() {
+		over <- r.Sample(ctx, "b", time.Second, func(*backendv1.SampleResponse) {
+			select {
+			case taken <- struct{}{}: // the test lets it go on
+			case <-ctx.Done():
+			}
+		})
+	}()
+	<-taken
+	// Longer than the three heartbeats after which a silent process is ended, with a
+	// taker that does not move.
+	timer := time.NewTimer(4 * time.Second)
+	defer timer.Stop()
+	<-timer.C
+	if err := r.command(t.Context(), "dev-1"); err != nil {
+		t.Errorf("a call beside the flood: %v", err)
+	}
+	<-taken
+	if s := r.status(); s.PID != pid || s.State != supervisor.Running || s.LastError != "" {
+		t.Errorf("status beside the flood = %+v", s)
+	}
+	cancel()
+	if err := <-over; err != nil {
+		t.Errorf("cancelled: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -310,5 +311,32 @@ func TestGoneAndBack(t *testing.T) {
 		r.none("before the new process has sent")
 		pass(3 * time.Second)
 		r.one()
+	})
+}
+
+// Verifies that a question waits for nothing where nobody measures: in an agent that
+// is not active, and in one that has handed over and still serves metrics.
+func TestNobodyMeasures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		telemetry := New(Options{
+			Look:   func() func(inventory.Key) (Owner, bool) { return nil },
+			Sample: func(context.Context, string, time.Duration, func(*backendv1.SampleResponse)) error { return errBroken },
+		})
+		telemetry.Apply(every(ten, "b"))
+		ask := func(when string) {
+			t.Helper()
+			begun := time.Now()
+			telemetry.Read(t.Context())
+			if waited := time.Since(begun); waited != 0 {
+				t.Errorf("%s: waited %v", when, waited)
+			}
+		}
+		ask("before")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := telemetry.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		ask("after")
 	})
 }
