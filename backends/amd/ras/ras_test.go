@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -179,6 +180,24 @@ func TestXGMIAddsUp(t *testing.T) {
 	}
 	if got, err := NewReader(dir, WithoutXGMI()).Read(); got.XGMI.Known || err != nil {
 		t.Errorf("left alone: %+v, %v", got.XGMI, err)
+	}
+}
+
+// A file whose number the driver does not have for this card is as good as missing;
+// one that fails otherwise is named.
+func TestNotCounted(t *testing.T) {
+	r := NewReader(card(t, map[string]string{"ras/umc_err_count": "ue: 0\n"}))
+	for cause, want := range map[error]string{
+		unix.EINVAL: "", unix.EOPNOTSUPP: "", unix.EIO: "xgmi_error: input/output error", unix.ENODEV: "no such device",
+	} {
+		r.number = func(path string) (uint64, error) { return 0, &fs.PathError{Op: "read", Path: path, Err: cause} }
+		got, err := r.Read()
+		if got.XGMI.Known || got.PCIeReplays.Known || !got.Uncorrectable().Known {
+			t.Errorf("%v: %+v", cause, got)
+		}
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", cause, err, want)
+		}
 	}
 }
 

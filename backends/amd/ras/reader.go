@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
@@ -25,6 +27,7 @@ const (
 type Reader struct {
 	dir      string
 	skipXGMI bool
+	number   func(path string) (uint64, error) // sysfs.Uint
 
 	mu   sync.Mutex
 	xgmi Count // seen so far
@@ -41,7 +44,7 @@ func WithoutXGMI() Option { return func(r *Reader) { r.skipXGMI = true } }
 // NewReader reads the card whose PCI function has this directory, such as
 // /sys/bus/pci/devices/0000:c1:00.0.
 func NewReader(dir string, options ...Option) *Reader {
-	r := &Reader{dir: dir}
+	r := &Reader{dir: dir, number: sysfs.Uint}
 	for _, option := range options {
 		option(r)
 	}
@@ -153,10 +156,12 @@ func (r *Reader) readPages() (Pages, error) {
 	return pages, nil
 }
 
+// readCount reads a file with one number. Cards that cannot count have the file all
+// the same, and the driver then says EINVAL (xgmi_error since MI300).
 func (r *Reader) readCount(file string) (Count, error) {
-	n, err := sysfs.Uint(filepath.Join(r.dir, file))
+	n, err := r.number(filepath.Join(r.dir, file))
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP):
 		return Count{}, nil
 	case err != nil:
 		return Count{}, fmt.Errorf("error counters: %w", err)
