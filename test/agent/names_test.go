@@ -98,6 +98,23 @@ func (n *node) wantHeldBy(id, pod string) {
 	})
 }
 
+// A device that vanishes while a container holds it stays visible under its name,
+// also if no other device makes that.
+func TestHeldDeviceKeepsItsNameWhenItVanishes(t *testing.T) {
+	n := startNamed(t)
+	n.scenario("devices: {mock-0: {attributes: {mode: 2g}}}")
+	n.wantCounts(otherMode, 1, 1)
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", otherMode, 1); err != nil {
+		t.Fatal(err)
+	}
+	n.scenario("devices: {mock-0: {unplugged: true}}")
+	n.wantCounts(otherMode, 1, 0)
+	n.wantFault("mock-0", "device-gone")
+	n.kubelet.Free("pod")
+	n.wantCounts(otherMode, 0, 0)
+	n.wantCounts(oneMode, 3, 3)
+}
+
 // Devices whose different values make one name are never under it together: who
 // has it keeps it, status names the others, and a resource of their own before it
 // keeps both.

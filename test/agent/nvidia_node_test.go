@@ -37,7 +37,7 @@ profiles:
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}SETTINGS}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}
-      - {name: nvidia.com/mig-1g.10gb, class: mig, selector: 'device.attributes["nvidia"].profile == "1g.10gb"'}
+      - {name: "nvidia.com/mig-{profile}", class: mig}
 `
 
 // nvmlLibrary builds the double of the driver's library once for all tests.

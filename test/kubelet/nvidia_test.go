@@ -69,7 +69,7 @@ func startNVIDIA(t *testing.T, replicas int) *driver {
 		},
 		Resources: []agent.Resource{
 			{Name: nvidiaGPU, Class: "gpu", Replicas: replicas},
-			{Name: nvidiaMIG, Class: "mig", Selector: `device.attributes["nvidia"].profile == "1g.10gb"`},
+			{Name: "nvidia.com/mig-{profile}", Class: "mig"},
 		},
 	})
 	d.startAgent()
@@ -192,23 +192,90 @@ func TestNVIDIAMIGChanges(t *testing.T) {
 	d.wantCounts(nvidiaGPU, 7, 7)
 	// The kernel's files for it come later.
 	d.wantCounts(nvidiaMIG, 1, 0)
-	for file, minor := range map[string]int{"access": 0, "ci0/access": 1} {
-		path := filepath.Join(d.dir, "proc/driver/nvidia/capabilities/gpu7/mig/gi1", file)
-		node := filepath.Join(d.dir, fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", minor))
-		for _, made := range []string{path, node} {
-			if err := os.MkdirAll(filepath.Dir(made), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(path, fmt.Appendf(nil, "DeviceFileMinor: %d\n", minor), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Link(filepath.Join(d.dir, "dev/nvidiactl"), node); err != nil {
-			t.Fatal(err)
-		}
-	}
+	d.capability(7, 1)
 	d.wantCounts(nvidiaMIG, 1, 1)
 	d.say([]string{"gpu.7.mig.current = 0"}, "gpu.7.mig.0")
 	d.wantCounts(nvidiaMIG, 0, 0)
 	d.wantCounts(nvidiaGPU, 8, 8)
+}
+
+// capability makes the kernel's files for a GPU instance with one compute instance.
+func (d *driver) capability(slot, instance int) {
+	d.Helper()
+	for file, minor := range map[string]int{"access": 2 * instance, "ci0/access": 2*instance + 1} {
+		path := filepath.Join(d.dir, fmt.Sprintf("proc/driver/nvidia/capabilities/gpu%d/mig/gi%d", slot, instance), file)
+		node := filepath.Join(d.dir, fmt.Sprintf("dev/nvidia-caps/nvidia-cap%d", minor))
+		for _, made := range []string{path, node} {
+			if err := os.MkdirAll(filepath.Dir(made), 0o755); err != nil {
+				d.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(path, fmt.Appendf(nil, "DeviceFileMinor: %d\n", minor), 0o644); err != nil {
+			d.Fatal(err)
+		}
+		if err := os.Link(filepath.Join(d.dir, "dev/nvidiactl"), node); err != nil {
+			d.Fatal(err)
+		}
+	}
+}
+
+// instance makes a MIG device of a profile on GPU 7, which is in MIG mode then.
+func (d *driver) instance(number int, profile string) {
+	d.Helper()
+	d.capability(7, number)
+	key := fmt.Sprintf("gpu.7.mig.%d.", number)
+	d.say([]string{
+		"gpu.7.mig.current = 1", key + "uuid = " + instanceID(number), fmt.Sprintf("%sgi = %d", key, number), key + "ci = 0",
+		key + "name = NVIDIA H100 80GB HBM3 MIG " + profile, key + "attribute.memory = 10240",
+	}, "gpu.7.mig.current")
+}
+
+func instanceID(number int) string { return fmt.Sprintf("MIG-7-%d", number) }
+
+// TestNVIDIAMIGProfiles verifies that each MIG profile is a resource of its own as
+// soon as a device has it, under a running kubelet and over its restart; that one
+// without devices stays registered and is filled again; and that a pod keeps what
+// it holds through all of it.
+func TestNVIDIAMIGProfiles(t *testing.T) {
+	const media, big = "nvidia.com/mig-1g.10gb.me", "nvidia.com/mig-3g.40gb"
+	d := startNVIDIA(t, 1)
+	d.specsHeld = true
+	d.instance(0, "1g.10gb")
+	d.instance(1, "1g.10gb+me")
+	d.wantCounts(nvidiaMIG, 1, 1)
+	d.wantCounts(media, 1, 1)
+	holder := d.admit("holder", nvidiaMIG, 1)
+	names := cdiNames(d.startContainer(holder))
+	record := d.kubelet.Record(nvidiaMIG, 10*time.Millisecond)
+
+	d.instance(2, "3g.40gb")
+	d.wantCounts(big, 1, 1)
+	d.say(nil, "gpu.7.mig.1.")
+	d.wantCounts(media, 0, 0)
+	bigHolder := d.admit("big", big, 1)
+	if got := d.held(bigHolder, big); !slices.Equal(got, []string{instanceID(2)}) {
+		t.Errorf("the pod that asked for %s holds %v", big, got)
+	}
+	d.startContainer(bigHolder)
+	d.wantNoDip(record, 1)
+
+	// Its device is of another profile now: the pod keeps it, nobody else gets it.
+	d.say([]string{"gpu.7.mig.0.name = NVIDIA H100 80GB HBM3 MIG 1g.10gb+me"}, "gpu.7.mig.0.name")
+	d.wantCounts(nvidiaMIG, 0, 0)
+	d.wantCounts(media, 1, 0)
+	if err := d.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	d.wantCounts(nvidiaMIG, 0, 0)
+	d.wantCounts(media, 1, 0)
+	d.wantCounts(big, 1, 1)
+	if again := cdiNames(d.startContainer(holder)); !slices.Equal(again, names) {
+		t.Errorf("the container was given %v and on its restart %v", names, again)
+	}
+	if got := d.held(holder, nvidiaMIG); !slices.Equal(got, []string{instanceID(0)}) {
+		t.Errorf("the pod from before holds %v", got)
+	}
+	d.say([]string{"gpu.7.mig.0.name = NVIDIA H100 80GB HBM3 MIG 1g.10gb"}, "gpu.7.mig.0.name")
+	d.wantCounts(nvidiaMIG, 1, 1)
+	d.wantCounts(media, 0, 0)
 }
