@@ -76,6 +76,7 @@ func TestNVIDIAWithoutCDI(t *testing.T) {
 	}
 }
 
+// "An unhealthy device never recovers until the plugin restarts."
 // Verifies that a GPU that falls off the bus in the middle of the list costs one
 // unit, that it is told which, and that it comes back when the driver says so.
 func TestNVIDIALostGPUCostsOne(t *testing.T) {
@@ -90,6 +91,7 @@ func TestNVIDIALostGPUCostsOne(t *testing.T) {
 	n.wantCounts(nvidiaGPU, 8, 8)
 }
 
+// "A kubelet restart resurrects a bad GPU."
 // Verifies that a GPU with XID 79 stays out of service over a restart of kubelet,
 // the death of the backend and a restart of the agent, although the driver says no
 // more of it; and that a new boot brings it back.
@@ -126,6 +128,7 @@ func TestNVIDIAFaultSticks(t *testing.T) {
 	n.wantCounts(nvidiaGPU, 4, 4)
 }
 
+// "With 4 replicas a GPU fault marks one replica only."
 // Verifies that XIDs that are an application's fault cost nothing, that replicas
 // share the fate of their GPU, and that the driver's word that a GPU needs nothing
 // ends its fault.
@@ -151,6 +154,8 @@ func TestNVIDIAXIDs(t *testing.T) {
 	n.wantCounts(nvidiaGPU, 8, 8)
 }
 
+// "Driver loads late: waiting indefinitely", and "NVML broken, yet devices stay
+// advertised".
 // Verifies that a driver that comes late, goes, and comes again is taken up
 // without a restart of the backend, and that GPUs without their driver are not
 // advertised as healthy.
@@ -178,6 +183,7 @@ func TestNVIDIADriverComesLate(t *testing.T) {
 	}
 }
 
+// "A MIG change needs a restart of the plugin."
 // Verifies that MIG devices that are created and destroyed while everything runs
 // come and go, beside whole GPUs, and that a fault of one instance is its own.
 func TestNVIDIAMIG(t *testing.T) {
@@ -234,6 +240,7 @@ func TestNVIDIAHangingGPU(t *testing.T) {
 	}
 }
 
+// "A typo in the config is silently ignored."
 // Verifies that mistakes in the settings are refused with the field's path, and
 // that what runs is not touched.
 func TestNVIDIASettingsAreStrict(t *testing.T) {

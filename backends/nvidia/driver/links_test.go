@@ -32,8 +32,8 @@ func TestPCIeLinks(t *testing.T) {
 	}
 }
 
-// NVLink from end to end, where both ends agree, where they do not, and where
-// only one end answers.
+// "Asymmetric links panic": NVLink from end to end, where both ends agree, where
+// they do not, and where only one end answers.
 func TestNVLinkMesh(t *testing.T) {
 	l := drivertest.New("A100 40GB", 4)
 	l.Connect(0, 1, 4)

@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/nvml"
+)
+
+// What users of other plugins complain of, each with a test of its own; the words in
+// quotes are theirs.
+
+// rarely has looks be so rare that none finds by itself what a test changes.
+var rarely = []string{"rescan: 1s", "rescan: 1h"}
+
+// configureOtherwise is configureNVIDIA with pairs of texts replaced.
+func (n *nvidiaNode) configureOtherwise(settings string, replicas int, pairs ...string) {
+	n.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(nvidiaConfig, pairs[i]) {
+			n.Fatalf("the configuration has no %q", pairs[i])
+		}
+	}
+	if settings != "" {
+		settings = ", " + settings
+	}
+	n.configureNVIDIAWith(strings.NewReplacer(pairs...).Replace(nvidiaConfig), settings, replicas)
+}
+
+// "One GPU off the bus plus a kubelet restart: the process exits, the node loses all
+// 8." Verifies that it loses the one.
+func TestNVIDIALostGPUAndKubeletRestart(t *testing.T) {
+	n := startNVIDIA(t, 8, "")
+	pid := n.backend("nvidia").PID
+	n.update(func(s nvml.State) { s.GPU(3).Fail(nvml.All, "GPU_IS_LOST") })
+	n.wantCounts(nvidiaGPU, 8, 7)
+	for range 3 {
+		if err := n.kubelet.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		n.wantCounts(nvidiaGPU, 8, 7)
+		n.wantFault(nvml.UUID(3), "gpu-lost")
+	}
+	if now := n.backend("nvidia").PID; now != pid {
+		t.Errorf("the backend is process %d, was %d", now, pid)
+	}
+}
+
+// "A MIG change needs a restart of the plugin", and "CDI names returned that no spec
+// defines, when device nodes come late". Verifies that a MIG device is listed by
+// NVML's event, not by a look that happens to come; that it is not healthy before
+// its nodes are there, and then soon is; and that the spec has it then.
+func TestNVIDIAMIGComesAndItsNodesComeLater(t *testing.T) {
+	n := newNVIDIANode(t, 2)
+	n.createMIG(1, 0)
+	n.configureOtherwise("mig: {strategy: mixed}", 1, rarely...)
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, 1, 1)
+	n.wantCounts(nvidiaMIG, 1, 1)
+
+	n.update(func(s nvml.State) { s.AddMIG(1, 1, 1, 10<<10) })
+	n.event("gpu 1 type mig-config")
+	n.wantCounts(nvidiaMIG, 2, 1)
+	n.wantProblem(nvml.MIGUUID(1, 1), "capability is missing")
+	if n.inSpec(nvml.MIGUUID(1, 1)) {
+		t.Error("the CDI spec has a device without nodes")
+	}
+	if err := n.host.AddMIG(1, 1); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(nvidiaMIG, 2, 2)
+	if !n.inSpec(nvml.MIGUUID(1, 1)) {
+		t.Error("the CDI spec lacks a device that is advertised")
+	}
+
+	n.update(func(s nvml.State) { s.GPU(1).MIG(0).Remove() })
+	n.event("gpu 1 type mig-config")
+	n.eventually("it is gone", func() bool { return n.kubelet.State().Resources[nvidiaMIG].Allocatable == 1 })
+}
+
+func (n *nvidiaNode) inSpec(id string) bool {
+	n.Helper()
+	spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-mig.json"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	return strings.Contains(string(spec), id)
+}
+
+// "With 4 replicas a GPU fault marks one replica only." Verifies for MIG devices
+// with replicas that a fault of one instance is that of its replicas and of no
+// other's, and that a fault of the whole GPU is all's.
+func TestNVIDIAFaultOfMIGReplicas(t *testing.T) {
+	n := newNVIDIANode(t, 2)
+	n.oldDriver(2)
+	for index := range 3 {
+		n.createMIG(1, index)
+	}
+	n.configureOtherwise("mig: {strategy: mixed}", 4, "name: nvidia.com/mig-1g.10gb, class: mig,", "name: nvidia.com/mig-1g.10gb, class: mig, replicas: 4,")
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, 4, 4)
+	n.wantCounts(nvidiaMIG, 12, 12)
+	n.mark(nvidiaGPU)
+	n.event("gpu 1 xid 95 gi 2 ci 0")
+	n.wantCounts(nvidiaMIG, 12, 8)
+	n.event("gpu 1 xid 79")
+	n.wantCounts(nvidiaMIG, 12, 0)
+	n.wantNoDip(nvidiaGPU, 4)
+}
+
+// "No custom resource names, none by model." Verifies both, on one node.
+func TestNVIDIANamesByModel(t *testing.T) {
+	n := newNVIDIANode(t, 3)
+	n.update(func(s nvml.State) { s.GPU(1).Set("name", "NVIDIA A100-SXM4-80GB") })
+	n.configureOtherwise("", 1, "{name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}",
+		`{name: example.com/h100, class: gpu, selector: 'device.attributes["nvidia"].model.startsWith("H100")'}
+      - {name: nvidia.com/a100, class: gpu, selector: 'device.attributes["nvidia"].model.startsWith("A100")'}`)
+	n.startNVIDIAAgent()
+	n.wantCounts("example.com/h100", 2, 2)
+	n.wantCounts("nvidia.com/a100", 1, 1)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", "nvidia.com/a100", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := allocation.Devices; !slices.Equal(got, []string{nvml.UUID(1)}) {
+		t.Errorf("the A100 is %q, want %s", got, nvml.UUID(1))
+	}
+}
+
+// Verifies that settings which name what is not there, or cannot be, are refused
+// with the field's path, and that nothing that runs is touched.
+func TestNVIDIABadInput(t *testing.T) {
+	n := startNVIDIA(t, 2, "")
+	pid := n.backend("nvidia").PID
+	n.mark(nvidiaGPU)
+	n.configureOtherwise("", 1, "driverRoot: DIR/driver", "driverRoot: DIR/no-driver")
+	n.wantProblem("nvidia", "edits.driverRoot", "no-driver")
+	n.configureNVIDIA("mps: {replicas: 1}", 1)
+	n.wantProblem("nvidia", "mps.replicas")
+	n.configureOtherwise("rescan: 30", 1, "rescan: 1s, ", "")
+	n.wantProblem("nvidia", "rescan")
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", nvidiaGPU, 1); err != nil {
+		t.Error(err)
+	}
+	n.configureNVIDIA("", 1)
+	n.eventually("the good settings are in force", func() bool { return n.problems() == "" })
+	n.wantNoDip(nvidiaGPU, 2)
+	if now := n.backend("nvidia").PID; now != pid {
+		t.Errorf("the backend is process %d, was %d", now, pid)
+	}
+}
