@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -193,6 +194,13 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 				<-stream.Context().Done()
 			case "end":
 				return nil
+			case "swell":
+				small := b.inventory(generation)
+				// Empty devices, two bytes each.
+				small.GetInventory().ProtoReflect().SetUnknown(bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000_000))
+				if err := stream.Send(small); err != nil {
+					return err
+				}
 			case "oversize":
 				huge := b.inventory(generation)
 				huge.GetInventory().Problems = []string{strings.Repeat("z", backendplugin.MaxMessageSize+1)}

@@ -114,7 +114,8 @@ func (i *instance) clientConfig(program *program, started chan<- *process) *plug
 		},
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(
-				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize)),
+				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize),
+				grpc.ForceCodecV2(newBoundedCodec())),
 			grpc.WithStreamInterceptor(i.intercept),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: i.timing.Start}),
 			grpc.WithDisableServiceConfig(),

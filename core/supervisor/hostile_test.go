@@ -215,6 +215,7 @@ func TestHangs(t *testing.T) {
 		"heartbeat stops": {"silence", often, patience, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
 		"stopped process": {"stop", often, 200 * time.Millisecond, "no sign of life for 3s, and its server does not answer either"},
 		"oversize":        {"oversize", seldom, patience, "received message larger than max"},
+		"swelling":        {"swell", seldom, patience, "the message has more than 1048576 parts"},
 		"stream ends":     {"end", seldom, patience, "it ended the stream"},
 	}
 	for name, test := range tests {
