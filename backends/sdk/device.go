@@ -132,7 +132,8 @@ func JoinedEnv(e *Edits, name, value, separator string) {
 }
 
 // Gauge is a metric that goes up and down. The name ends in its base unit, such
-// as temperature_celsius.
+// as temperature_celsius; the contract's Metric has all the rules, and a metric
+// that breaks one is left out.
 func Gauge(device, name string, value float64) *Metric {
 	return &Metric{DeviceId: device, Name: name, Kind: backendv1.MetricKind_METRIC_KIND_GAUGE, Value: value}
 }

@@ -19,6 +19,9 @@
 // same or another one a gauge x, the gauge is left out: OpenMetrics takes both for
 // one name.
 //
+// The package does not decide which backends are measured (Apply), nor who holds a
+// device (Options.Look), and keeps no history: that is what Prometheus is for.
+//
 // A device has each value once. Its labels name the container that holds it if
 // there is exactly one; a device that several share has none, as one series for
 // each holder would count the device more than once in every sum.

@@ -36,7 +36,7 @@ func prepares(device, namespace, pod, container string) string {
 func startMeasured(t *testing.T, policy string) *node {
 	t.Helper()
 	n := startNode(t, 4, measuring(policy), withMetrics, quickUsage, func(options *agent.Options) {
-		options.Timing.Telemetry = telemetry.Timing{Idle: time.Second, Backoff: 100 * time.Millisecond}
+		options.Timing.Telemetry = telemetry.Timing{Idle: time.Second, First: 5 * time.Second, Backoff: 100 * time.Millisecond}
 	})
 	n.eventually("metrics are served", func() bool { return n.agent.MetricsAddress() != "" })
 	return n
