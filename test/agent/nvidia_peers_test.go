@@ -1,10 +1,13 @@
 package agent
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/nvml"
 )
@@ -108,6 +111,30 @@ func TestNVIDIAFaultOfMIGReplicas(t *testing.T) {
 	n.event("gpu 1 xid 79")
 	n.wantCounts(nvidiaMIG, 12, 0)
 	n.wantNoDip(nvidiaGPU, 4)
+}
+
+// Verifies that the backend's process listens to the kernel, which tells of drivers
+// that come late: it has a netlink socket of the protocol for uevents.
+func TestNVIDIAListensToTheKernel(t *testing.T) {
+	probe, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		t.Skipf("there is no socket for uevents here: %v", err)
+	}
+	if err := unix.Close(probe); err != nil {
+		t.Fatal(err)
+	}
+	n := startNVIDIA(t, 1, "")
+	sockets, err := os.ReadFile("/proc/net/netlink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(sockets)) { // address, protocol, port ID, groups …
+		fields := strings.Fields(line)
+		if len(fields) > 3 && fields[1] == fmt.Sprint(unix.NETLINK_KOBJECT_UEVENT) && fields[2] == fmt.Sprint(n.backend("nvidia").PID) {
+			return
+		}
+	}
+	t.Errorf("process %d has no socket for uevents:\n%s", n.backend("nvidia").PID, sockets)
 }
 
 // "No custom resource names, none by model." Verifies both, on one node.
