@@ -90,6 +90,7 @@ func (a *Agent) advance() time.Time {
 		}
 		a.supervisor.Apply(a.plans.specs())
 		if current := a.plans.inForce(); current != before {
+			current.mapper.Inherit(before.mapper)
 			a.applied(current, true)
 			a.adopt()
 			a.poke()

@@ -68,8 +68,8 @@
 // resource of its own, before this one.
 //
 // A resource is there from its first device on. Without devices it stays, empty,
-// as long as its Mapper is used: while the configuration is in force and the agent
-// runs. One that containers hold units of is there in any case, if a template may
+// as long as the agent runs and the configuration has a template that may have made
+// its name (Mapper.Inherit). One that containers hold units of is there in any case, if a template may
 // have made its name. A profile makes 256 names at most; then those that are not
 // held and have been empty for longest go, and if there is none, devices are left
 // out, and are problems.

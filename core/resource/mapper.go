@@ -101,6 +101,17 @@ func compile(r config.Resource) (compiled rule, err error) {
 	return compiled, nil
 }
 
+// Inherit has the names that the Mapper of a configuration before made stay, as far
+// as a template of this one may have made them, and with the kinds that have them
+// where the template is the same. It must come before the first Map.
+func (m *Mapper) Inherit(before *Mapper) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.names.inherit(before.names)
+}
+
 // Owns reports whether a resource may be one of the profile's: it has that name,
 // or a template that may make it.
 func (m *Mapper) Owns(name string) bool {

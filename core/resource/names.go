@@ -83,13 +83,17 @@ func newNames(rules []rule) *names {
 	return n
 }
 
-// kind is the one of these values; a new one has no place yet.
-func (n *names) kind(rule int, name string, values []string) *kind {
+func keyOf(rule int, values []string) kindKey {
 	var b strings.Builder
 	for _, value := range values {
 		b.WriteString(strconv.Itoa(len(value)) + ":" + value)
 	}
-	key := kindKey{rule, b.String()}
+	return kindKey{rule, b.String()}
+}
+
+// kind is the one of these values; a new one has no place yet.
+func (n *names) kind(rule int, name string, values []string) *kind {
+	key := keyOf(rule, values)
 	k := n.kinds[key]
 	if k == nil {
 		k = &kind{rule: rule, name: name, values: values, place: -1}
@@ -175,16 +179,39 @@ func (n *names) giveTo(k *kind) {
 	}
 }
 
-// keepHeld adds the names that only containers of an earlier agent have, of devices
-// that are others now. The first template that may have made such a name has it.
-func (n *names) keepHeld() {
-	for _, name := range slices.Sorted(maps.Keys(n.held)) {
+// inherit takes on the names of a profile before, as far as a template may have made
+// them. With the same template they stay with the same kinds.
+func (n *names) inherit(before *names) {
+	for _, name := range slices.Sorted(maps.Keys(before.owners)) {
 		if n.written[name] || n.owners[name] != nil {
 			continue
 		}
-		i := slices.IndexFunc(n.rules, func(r rule) bool { return r.template.Matches(name) })
-		if i >= 0 && (len(n.owners) < maxNames || n.forget()) {
-			n.owners[name] = &kind{rule: i, name: name}
+		owner := before.owners[name]
+		same := func(r rule) bool { return r.Name == before.rules[owner.rule].Name }
+		if i := slices.IndexFunc(n.rules, same); i >= 0 && owner.values != nil {
+			k := &kind{rule: i, name: name, values: owner.values}
+			n.kinds[keyOf(i, k.values)], n.owners[name] = k, k
+			continue
+		}
+		n.keep(name)
+	}
+	n.changed = true
+}
+
+// keep gives a name to the first template that may have made it, without devices.
+func (n *names) keep(name string) {
+	i := slices.IndexFunc(n.rules, func(r rule) bool { return r.template.Matches(name) })
+	if i >= 0 && (len(n.owners) < maxNames || n.forget()) {
+		n.owners[name] = &kind{rule: i, name: name}
+	}
+}
+
+// keepHeld adds the names that only containers of an earlier agent have, of devices
+// that are others now.
+func (n *names) keepHeld() {
+	for _, name := range slices.Sorted(maps.Keys(n.held)) {
+		if !n.written[name] && n.owners[name] == nil {
+			n.keep(name)
 		}
 	}
 }

@@ -175,6 +175,43 @@ func TestHeldNames(t *testing.T) {
 	}
 }
 
+// TestInheritedNames verifies which names outlive a change of the configuration, and
+// that who has one keeps it.
+func TestInheritedNames(t *testing.T) {
+	const template = "  - {name: 'ex.com/mig-{profile}'}\n"
+	plus, dot := slice("P", "1g+me"), slice("Q", "1g.me")
+	for name, tc := range map[string]struct {
+		resources string
+		want      []string
+	}{
+		"another resource before it": {"  - {name: ex.com/gpu, class: gpu}\n" + template, []string{
+			"ex.com/gpu:", "ex.com/mig-1g.me: mock/P", "ex.com/mig-2g:",
+			`problem Q: resource ex.com/mig-{profile}: profile "1g.me" makes the name ex.com/mig-1g.me, which other devices have by profile "1g+me"; ` +
+				`this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`,
+		}},
+		"another template": {"  - {name: 'ex.com/{accelmux.io/class}-{profile}'}\n", []string{
+			"ex.com/mig-1g.me: mock/Q", "ex.com/mig-2g:",
+			`problem P: resource ex.com/{accelmux.io/class}-{profile}: accelmux.io/class "mig" with profile "1g+me" makes the name ex.com/mig-1g.me, which other devices have by ` +
+				`accelmux.io/class "mig" with profile "1g.me"; this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one`,
+		}},
+		"written out":       {"  - {name: ex.com/mig-2g, class: gpu}\n  - {name: ex.com/mig-1g.me}\n" + template, []string{"ex.com/mig-2g:", "ex.com/mig-1g.me: mock/P mock/Q"}},
+		"another domain":    {"  - {name: 'ex.org/mig-{profile}', class: gpu}\n", []string{"unassigned: [mock/P mock/Q]"}},
+		"no template":       {"  - {name: ex.com/all}\n", []string{"ex.com/all: mock/P mock/Q"}},
+		"the same, unused":  {"  - {name: ex.com/all}\n" + template, []string{"ex.com/all: mock/P mock/Q", "ex.com/mig-1g.me:", "ex.com/mig-2g:"}},
+		"of several, first": {"  - {name: 'ex.com/mig-{x}'}\n  - {name: 'ex.com/{x}'}\n  - {name: ex.com/all}\n", []string{"ex.com/mig-1g.me:", "ex.com/mig-2g:", "ex.com/all: mock/P mock/Q"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := mapper(t, profile(t, "[{name: mock}]", template))
+			before.Map(snapshot(1, backend("mock", plus, slice("A", "2g"))), verdicts{}, nil)
+			m := mapper(t, profile(t, "[{name: mock}]", tc.resources))
+			m.Inherit(before)
+			if diff := cmp.Diff(tc.want, outline(m.Map(snapshot(2, backend("mock", plus, dot)), verdicts{}, nil))); diff != "" {
+				t.Errorf("table (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestNamesAreBounded verifies that a name for each device does not go on for ever:
 // names with devices are kept, and of those without, the newest.
 func TestNamesAreBounded(t *testing.T) {

@@ -115,6 +115,28 @@ func TestHeldDeviceKeepsItsNameWhenItVanishes(t *testing.T) {
 	n.wantCounts(oneMode, 3, 3)
 }
 
+// A change of the configuration leaves a name without devices as it is, if the
+// template is still there; without it the name is no longer configured.
+func TestNamesOutliveTheConfiguration(t *testing.T) {
+	n := startNamed(t)
+	n.scenario(allOther)
+	n.wantCounts(oneMode, 0, 0)
+	n.wantCounts(otherMode, 4, 4)
+	n.mark(otherMode)
+	n.configure(strings.Replace(named, "resources:\n", "resources:\n      - {name: example.com/more, class: fpga}\n", 1))
+	n.eventually("the new configuration is in force", func() bool { return n.resource("example.com/more").Name != "" })
+	n.wantNoDip(otherMode, 4)
+	if problems := n.problems(); problems != "" {
+		t.Errorf("problems after a change that has nothing to do with the names:\n%s", problems)
+	}
+	n.scenario("")
+	n.wantCounts(oneMode, 4, 4)
+	n.configure(oneBackend)
+	n.wantCounts(gpu, 4, 4)
+	n.wantCounts(oneMode, 0, 0)
+	n.wantProblem(otherMode, "no longer configured")
+}
+
 // Devices whose different values make one name are never under it together: who
 // has it keeps it, status names the others, and a resource of their own before it
 // keeps both.
