@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -115,6 +116,7 @@ type Call struct {
 	Function string // with its version: nvmlInit_v2
 	Device   string // "gpu.3", "gpu.3.mig.1", or "-" where it is about none
 	Outcome  string // "SUCCESS", the error's name, or Hangs or Waits
+	Time     time.Time
 }
 
 // Calls is every call that was logged so far, in order.
@@ -128,8 +130,12 @@ func (d *Double) Calls() ([]Call, error) {
 	}
 	var calls []Call
 	for line := range strings.Lines(string(text)) {
-		if words := strings.Fields(line); len(words) == 3 {
-			calls = append(calls, Call{Function: words[0], Device: words[1], Outcome: words[2]})
+		words := strings.Fields(line)
+		if len(words) != 4 {
+			continue
+		}
+		if at, err := strconv.ParseInt(words[3], 10, 64); err == nil {
+			calls = append(calls, Call{Function: words[0], Device: words[1], Outcome: words[2], Time: time.Unix(0, at)})
 		}
 	}
 	return calls, nil

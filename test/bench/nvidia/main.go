@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/test/nvml"
@@ -47,9 +46,12 @@ func measure(bin string, starts, rounds int, idle time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := firstInventory(bin, library, dir, starts); err != nil {
+	fmt.Printf("%d GPUs; %s\n\n", gpus, header)
+	figures, err := firstInventory(bin, library, dir, starts)
+	if err != nil {
 		return fmt.Errorf("first inventory: %w", err)
 	}
+	show(figures)
 	// Replicas are the core's; the backend must not pay for them.
 	for _, replicas := range []int{1, 100} {
 		if err := measureNode(bin, library, replicas, rounds, idle); err != nil {
@@ -65,26 +67,21 @@ func measureNode(bin, library string, replicas, rounds int, idle time.Duration) 
 		return err
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
-	fmt.Printf("\n%d GPUs, %d replicas of each\n", gpus, replicas)
-	if replicas == 1 {
-		for _, way := range []fault{xid, recovery} {
-			took, err := n.faults(way, rounds)
-			if err != nil {
-				return fmt.Errorf("%s: %w", way.name, err)
-			}
-			fmt.Printf("  %-28s p50 %8v   p99 %8v   max %8v   of %d\n", way.name,
-				quantile(took, 0.5), quantile(took, 0.99), took[len(took)-1], len(took))
-		}
+	figures, err := n.rest(idle)
+	if err != nil {
+		return err
 	}
-	return n.rest(idle)
-}
-
-// quantile is one of sorted values.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)].Round(time.Microsecond)
-}
-
-func median(values []time.Duration) time.Duration {
-	slices.Sort(values)
-	return quantile(values, 0.5)
+	show(figures)
+	if replicas > 1 || rounds == 0 {
+		return nil
+	}
+	for _, way := range []fault{xid, recovery} {
+		if figures, err = n.faults(way, rounds); err != nil {
+			return fmt.Errorf("%s: %w", way.name, err)
+		}
+		show(figures)
+	}
+	figures, err = n.memory("after the faults")
+	show(figures)
+	return err
 }

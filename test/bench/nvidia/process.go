@@ -12,34 +12,62 @@ import (
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
+// processes are what is measured, and the limit of its idle CPU in percent.
+func (n *node) processes() []process {
+	return []process{
+		{"backend", n.backend, 0.1, 25},
+		{"core", n.agent.Process.Pid, 0, 0},
+	}
+}
+
+type process struct {
+	name string
+	pid  int
+	// cpu is the limit in percent of a core, memory in MB; 0 for none.
+	cpu, memory float64
+}
+
 // rest leaves the node alone, with the driver's events and the usual rescans and
-// heartbeats, and prints what that costs.
-func (n *node) rest(idle time.Duration) error {
-	processes := []struct {
-		name string
-		pid  int
-	}{{"backend", n.backend}, {"core", n.agent.Process.Pid}}
-	var before [2]time.Duration
-	for i, p := range processes {
-		var err error
-		if before[i], err = cpu(p.pid); err != nil {
-			return err
+// heartbeats, and says what that costs.
+func (n *node) rest(idle time.Duration) ([]figure, error) {
+	var before []time.Duration
+	for _, p := range n.processes() {
+		used, err := cpu(p.pid)
+		if err != nil {
+			return nil, err
 		}
+		before = append(before, used)
 	}
 	<-time.After(idle)
-	for i, p := range processes {
+	var figures []figure
+	for i, p := range n.processes() {
 		after, err := cpu(p.pid)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		figures = append(figures, figure{
+			what: fmt.Sprintf("idle CPU of the %s, %d replicas", p.name, n.replicas), unit: "%", limit: p.cpu,
+			value: 100 * (after - before[i]).Seconds() / idle.Seconds(), note: "of a core, over " + idle.String(),
+		})
+	}
+	memory, err := n.memory(fmt.Sprintf("fresh, %d replicas", n.replicas))
+	return append(figures, memory...), err
+}
+
+// memory says what the processes have of it.
+func (n *node) memory(when string) ([]figure, error) {
+	var figures []figure
+	for _, p := range n.processes() {
 		all, library, anonymous, err := resident(p.pid)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		fmt.Printf("  %-8s idle CPU %.3f %% of a core   RSS %.1f MB, of it anonymous %.1f MB; besides %.1f MB of %s\n", p.name,
-			100*(after-before[i]).Seconds()/idle.Seconds(), megabytes(all-library), megabytes(anonymous), megabytes(library), nvml.LibraryName)
+		figures = append(figures, figure{
+			what: fmt.Sprintf("RSS of the %s, %s", p.name, when), unit: "MB", limit: p.memory, value: megabytes(all - library),
+			note: fmt.Sprintf("of it anonymous %.1f MB; besides %.1f MB of %s", megabytes(anonymous), megabytes(library), nvml.LibraryName),
+		})
 	}
-	return nil
+	return figures, nil
 }
 
 func megabytes(kilobytes int) float64 { return float64(kilobytes) / 1024 }

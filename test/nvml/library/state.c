@@ -69,9 +69,12 @@ static const char *of_call(const struct call *call, const char *kind, bool whole
 static void log_call(const struct call *call, const char *outcome)
 {
 	char line[256];
+	struct timespec now;
 	size_t length = strlen(call->prefix);
-	int n = snprintf(line, sizeof line, "%s %.*s %s\n", call->function,
-			 length ? (int)length - 1 : 1, length ? call->prefix : "-", outcome);
+	clock_gettime(CLOCK_REALTIME, &now);
+	int n = snprintf(line, sizeof line, "%s %.*s %s %lld%09ld\n", call->function,
+			 length ? (int)length - 1 : 1, length ? call->prefix : "-", outcome,
+			 (long long)now.tv_sec, now.tv_nsec);
 	if (n > 0 && (size_t)n < sizeof line)
 		source_log(line, (size_t)n);
 }
