@@ -30,8 +30,6 @@ const (
 )
 
 const (
-	// parentPoll is how often we look whether the parent is still there.
-	parentPoll = time.Second
 	// loopGrace is what the loop gets to end; the core kills after 2 s.
 	loopGrace = time.Second
 	// serverGrace is what the gRPC server gets after that.
@@ -63,7 +61,7 @@ func Serve(b Backend) int {
 		log.Error("the backend cannot start", "error", err)
 		return exitFailed
 	}
-	return p.serve(stop, orphaned(parent, parentPoll, p.server.ctx.Done()))
+	return p.serve(stop, orphaned(parent, p.server.ctx.Done()))
 }
 
 // startedByHand tells a person what this program is.
@@ -168,27 +166,4 @@ func (p *process) end() {
 	case <-stopped:
 	case <-time.After(serverGrace):
 	}
-}
-
-// orphaned is closed when the parent is another one than at the start: the
-// kernel gives an orphan to init or to a subreaper. The core also asks the
-// kernel for a signal at its death; this holds where it could not.
-func orphaned(parent int, every time.Duration, stop <-chan struct{}) <-chan struct{} {
-	gone := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			if os.Getppid() != parent {
-				close(gone)
-				return
-			}
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return gone
 }

@@ -1,0 +1,78 @@
+package sdk
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// parentPoll is how often we look whether the parent is still there, where the
+// kernel does not tell.
+const parentPoll = time.Second
+
+// orphaned is closed when the process's parent is not the one of the start any
+// more. The core also asks the kernel for a signal at its death; this holds where
+// it could not.
+func orphaned(parent int, stop <-chan struct{}) <-chan struct{} {
+	gone := make(chan struct{})
+	go func() {
+		over, told := awaitEnd(parent, stop)
+		if !told {
+			over = awaitOther(parent, parentPoll, stop)
+		}
+		if over {
+			close(gone)
+		}
+	}()
+	return gone
+}
+
+// awaitEnd waits for the end of the parent, and reports whether it came before
+// stop; ok is false if the kernel cannot tell (before Linux 5.10, or forbidden).
+// Looking once a second would be a good part of what an idle backend costs.
+func awaitEnd(parent int, stop <-chan struct{}) (over, ok bool) {
+	fd, err := unix.PidfdOpen(parent, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return false, false
+	}
+	file := os.NewFile(uintptr(fd), "parent")
+	defer func() { _ = file.Close() }() // nothing was written to it
+	if os.Getppid() != parent {
+		return true, true // and its number may be somebody else's by now
+	}
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return false, false
+	}
+	ended := make(chan bool, 1)
+	go func() {
+		// It returns when the parent has ended, or the file is closed.
+		err := conn.Read(func(fd uintptr) bool {
+			ready, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return ready > 0
+		})
+		ended <- err == nil
+	}()
+	select {
+	case over := <-ended:
+		return over, over
+	case <-stop:
+		return false, true
+	}
+}
+
+// awaitOther is the same by looking: the kernel gives an orphan to init or to a
+// subreaper.
+func awaitOther(parent int, every time.Duration, stop <-chan struct{}) bool {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for os.Getppid() == parent {
+		select {
+		case <-stop:
+			return false
+		case <-tick.C:
+		}
+	}
+	return true
+}

@@ -1,0 +1,26 @@
+package sdk
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// A parent that lives is waited for until nobody wants to know; one that is another
+// is noticed by looking, too. What the kernel tells is in TestServeParentDeath.
+func TestParent(t *testing.T) {
+	stop := make(chan struct{})
+	close(stop)
+	if over, ok := awaitEnd(os.Getppid(), stop); over {
+		t.Errorf("our parent has ended (%t)", ok)
+	}
+	if awaitOther(os.Getppid(), time.Hour, stop) {
+		t.Error("our parent is another one")
+	}
+	if !awaitOther(-1, time.Hour, nil) {
+		t.Error("a parent that is another one was not noticed")
+	}
+	if over, ok := awaitEnd(-1, nil); over || ok {
+		t.Errorf("of no process the kernel says %t", over)
+	}
+}
