@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
+	"github.com/accelmux/accelmux/backends/nvidia/edits"
 	"github.com/accelmux/accelmux/backends/nvidia/mps"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -194,6 +195,10 @@ func (l *loop) look(ctx context.Context) {
 			release(d)
 		}
 		found.err = d.Open(ctx)
+		var begun *edits.Begun
+		if found.err == nil && !found.quick {
+			begun = cfg.maker.Begin(d.Version())
+		}
 		if found.err == nil {
 			found.snapshot, found.err = d.Update(ctx, found.only)
 		}
@@ -205,11 +210,17 @@ func (l *loop) look(ctx context.Context) {
 		switch {
 		case found.err == nil && found.quick && found.made.holds(cfg, found.snapshot):
 		case found.err == nil:
+			if begun == nil {
+				begun = cfg.maker.Begin(found.snapshot.DriverVersion)
+			}
 			found.quick = false
-			found.made = made{cfg, cfg.maker.Make(&found.snapshot), identities(found.snapshot)}
+			found.made = made{cfg, begun.Make(&found.snapshot), identities(found.snapshot)}
 			found.astray = astray(cfg.host.Sysfs, found.snapshot)
 		case errors.Is(found.err, driver.ErrDriverGone):
 			release(d)
+		}
+		if begun != nil {
+			begun.Wait() // needed or not, nothing goes on when the look is over
 		}
 		l.looks <- found
 	}()

@@ -103,6 +103,14 @@ func (d *Driver) Open(ctx context.Context) error {
 	return nil
 }
 
+// Version is that of the driver, as in a snapshot; empty if it is not open.
+func (d *Driver) Version() string {
+	if s := d.current(); s != nil {
+		return s.driverVersion
+	}
+	return ""
+}
+
 // within runs f in a lane as long as the session is open. Closing waits for f.
 func within[T any](ctx context.Context, d *Driver, s *session, l *lane, what string, f func() T) (T, error) {
 	got, err := ask(ctx, l, d.options.Timeout, what, func() outcome[T] {

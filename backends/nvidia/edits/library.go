@@ -20,12 +20,12 @@ type library struct {
 	gpus    map[string]*driver.GPU
 }
 
-func newLibrary(s *driver.Snapshot) *library {
-	l := &library{version: s.DriverVersion, gpus: map[string]*driver.GPU{}}
+// know makes the GPUs of a snapshot known.
+func (l *library) know(s *driver.Snapshot) {
+	l.gpus = map[string]*driver.GPU{}
 	for i := range s.GPUs {
 		l.gpus[s.GPUs[i].UUID] = &s.GPUs[i]
 	}
-	return l
 }
 
 func (l *library) Init() nvml.Return     { return nvml.SUCCESS }

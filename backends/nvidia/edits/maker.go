@@ -62,17 +62,48 @@ func (s *Set) Err() error { return s.err }
 // Make makes the edits of all GPUs and MIG devices of a snapshot. It reads
 // directories, below the driver root and the device nodes, and may take as long
 // as they do.
-func (m *Maker) Make(s *driver.Snapshot) *Set {
-	set := &Set{results: map[string]result{}}
-	w := m.look(s, set)
-	defer m.told(w.log)
-	common, err := w.common()
+func (m *Maker) Make(s *driver.Snapshot) *Set { return m.Begin(s.DriverVersion).Make(s) }
+
+// Begun is the making of a set of which all that concerns no single GPU is under
+// way. Make it, or wait for it.
+type Begun struct {
+	work    *work
+	version string
+	done    chan struct{}
+	// common is what every device comes with, or why there is nothing; once done.
+	common *sdk.Edits
+	err    error
+}
+
+// Begin begins to make a set for a driver of this version. It returns at once, so
+// that the GPUs can be asked meanwhile: finding the driver's files takes as long.
+func (m *Maker) Begin(version string) *Begun {
+	b := &Begun{work: m.look(version, &Set{results: map[string]result{}}), version: version, done: make(chan struct{})}
+	go func() {
+		defer close(b.done)
+		b.common, b.err = b.work.common()
+	}()
+	return b
+}
+
+// Wait waits for what was begun, whether it is needed or not.
+func (b *Begun) Wait() { <-b.done }
+
+// Make is Make of the maker, once.
+func (b *Begun) Make(s *driver.Snapshot) *Set {
+	b.Wait()
+	if s.DriverVersion != b.version {
+		return b.work.Make(s)
+	}
+	w, set := b.work, b.work.set
+	defer w.told(w.log)
+	w.nvml.know(s)
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
-		set.put(g.UUID, common, err, func() (*sdk.Edits, error) { return w.gpu(g) })
+		set.put(g.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.gpu(g) })
 		for j := range g.Instances {
 			in := &g.Instances[j]
-			set.put(in.UUID, common, err, func() (*sdk.Edits, error) { return w.instance(g, in) })
+			set.put(in.UUID, b.common, b.err, func() (*sdk.Edits, error) { return w.instance(g, in) })
 		}
 	}
 	return set
@@ -110,8 +141,8 @@ type work struct {
 
 // look finds out where the device nodes are: in the host's /dev, or, where a
 // driver in a container keeps them to itself, below the driver root.
-func (m *Maker) look(s *driver.Snapshot, set *Set) *work {
-	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: newLibrary(s), log: newLogger()}
+func (m *Maker) look(version string, set *Set) *work {
+	w := &work{Maker: m, set: set, at: places{root: m.root, dev: m.devfs}, nvml: &library{version: version}, log: newLogger()}
 	if resolved, err := filepath.EvalSymlinks(m.root.here); err == nil {
 		w.at.root.here = resolved // nvcdi resolves links too
 	}

@@ -344,7 +344,8 @@ func TestSeveralDevicesByCDI(t *testing.T) {
 
 // A panic in the toolkit is one device's error.
 func TestGuard(t *testing.T) {
-	l := newLibrary(snapshot())
+	l := &library{}
+	l.know(snapshot())
 	err := guard(func() error { _, ret := l.DeviceGetCount(); return ret })
 	if err == nil || !strings.Contains(err.Error(), "nvidia-container-toolkit") {
 		t.Errorf("got %v", err)
@@ -400,4 +401,21 @@ func TestToolkitIsQuiet(t *testing.T) {
 	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "libnvidia-ptxjitcompiler") {
 		t.Errorf("%d lines after a file went, want 2 and its name:\n%s", lines, log.String())
 	}
+}
+
+// What was begun for one driver is made anew for another, and waits for no snapshot.
+func TestBegun(t *testing.T) {
+	h := newHost(t, "")
+	m := h.maker(h.cdi(""))
+	want := m.Make(snapshot())
+	for _, version := range []string{snapshot().DriverVersion, "1.2.3"} {
+		got := m.Begin(version).Make(snapshot())
+		if got.Err() != nil {
+			t.Fatal(got.Err())
+		}
+		if diff := cmp.Diff(of(t, want, uuidA), of(t, got, uuidA), protocmp.Transform()); diff != "" {
+			t.Errorf("begun for version %s: %s", version, diff)
+		}
+	}
+	m.Begin("").Wait()
 }
