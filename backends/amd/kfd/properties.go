@@ -13,13 +13,16 @@ type properties struct {
 	err    error // the first, of number and need
 }
 
-// known are the names that somebody asks for; the others are not kept.
-var known = map[string]bool{
-	"cpu_cores_count": true, "simd_count": true, "simd_per_cu": true, "num_xcc": true, "gfx_target_version": true,
-	"vendor_id": true, "device_id": true, "location_id": true, "domain": true, "drm_render_minor": true,
-	"hive_id": true, "unique_id": true, "max_engine_clk_ccompute": true,
-	"heap_type": true, "size_in_bytes": true, "mem_clk_max": true,
-	"type": true, "node_from": true, "node_to": true, "weight": true, "min_bandwidth": true, "max_bandwidth": true, "flags": true,
+// known reports whether somebody asks for a name; the others are not kept.
+func known(name []byte) bool {
+	switch string(name) {
+	case "cpu_cores_count", "simd_count", "simd_per_cu", "num_xcc", "gfx_target_version", "vendor_id", "device_id",
+		"location_id", "domain", "drm_render_minor", "hive_id", "unique_id", "max_engine_clk_ccompute",
+		"heap_type", "size_in_bytes", "mem_clk_max",
+		"type", "node_from", "node_to", "weight", "min_bandwidth", "max_bandwidth", "flags":
+		return true
+	}
+	return false
 }
 
 // parse reads a file that has at least the names needed. A file that ends within a
@@ -36,7 +39,7 @@ func (p *properties) parse(text []byte, needed ...string) error {
 		if !ok || !isName(key) {
 			return fmt.Errorf("line %d is %s, want a name and a number", number, sysfs.Quote(string(line)))
 		}
-		if !known[string(key)] {
+		if !known(key) {
 			continue
 		}
 		if _, twice := p.values[string(key)]; twice {
