@@ -1,0 +1,103 @@
+package gpu
+
+import (
+	"github.com/accelmux/accelmux/backends/amd/drm"
+	"github.com/accelmux/accelmux/backends/amd/kfd"
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// Inventory is what was found.
+type Inventory struct {
+	// Generation is that of KFD's topology, 0 if there is none: what was found is old
+	// when [kfd.Generation] gives another.
+	Generation uint64
+	// DriverVersion is that of a driver which is not the kernel's own; else empty.
+	DriverVersion string
+	// GPUs are by PCI address.
+	GPUs []GPU
+	// Idle are platform devices of partitions that are not there in the modes that the
+	// GPUs have now.
+	Idle []drm.Device
+	// Problems are what is left out or doubtful.
+	Problems []Problem
+	// Unsettled says that the machine changed each time while it was read: the
+	// inventory may be half old and half new. See also [kfd.Topology] on what a
+	// generation does not tell.
+	Unsettled bool
+}
+
+// Problem is something amiss with a device.
+type Problem struct {
+	// Device is a PCI address such as "0000:63:00.0", a KFD node such as "KFD node 12",
+	// or a DRM minor such as "renderD131".
+	Device string
+	// Lost says that something is left out for it.
+	Lost bool
+	// Err names the file where there is one, and says what is wrong.
+	Err error
+}
+
+// GPU is a card.
+type GPU struct {
+	// ID stays the same whatever the order in which GPUs are found; see [ID].
+	ID string
+	// PCI is what the bus says: address, IDs, NUMA node, bridges above.
+	PCI pci.Device
+	// Revision is that of the PCI device.
+	Revision uint8
+	// UniqueID is the serial number of the silicon; 0 if the kernel does not say.
+	UniqueID uint64
+	// Hive is the XGMI hive; 0 for none.
+	Hive uint64
+	// Compute and Memory are the partition modes, such as CPX and NPS4; empty for a
+	// card that has none. Memory can be unknown, and empty, for a card that has.
+	Compute, Memory string
+	// ComputeModes and MemoryModes are those that the card can be switched to.
+	ComputeModes, MemoryModes []string
+	// Product is the name that the card or a list of names has for it.
+	Product string
+	// Family is the architecture, such as CDNA3; empty if it is not known.
+	Family string
+	// VRAM is in bytes; 0 if it is not known.
+	VRAM uint64
+	// Partitions are by index, and never empty: a card that is not partitioned has one,
+	// with the card's ID.
+	Partitions []Partition
+}
+
+// Partitioned reports whether the GPU is in a mode that splits it.
+func (g GPU) Partitioned() bool { return g.Compute != "" && g.Compute != whole }
+
+// Partition is what a container can be given.
+type Partition struct {
+	ID string
+	// Index is the partition's number in its card.
+	Index int
+	// ComputeUnits and SIMDs are those of the partition; XCCs its compute dies, 0 if the
+	// kernel does not say.
+	ComputeUnits, SIMDs, XCCs uint32
+	// GFX is the instruction set, such as gfx942; empty if it is not known.
+	GFX string
+	// VRAM is in bytes; 0 if it is not known.
+	VRAM uint64
+	// Card is N of /dev/dri/cardN, or drm.None; Render is N of /dev/dri/renderDN.
+	Card, Render int
+	// Node is the number of the KFD node, and KFDID the number by which KFD's events
+	// name it. Both change over a reload of the driver.
+	Node  int
+	KFDID uint32
+	// Links lead to other partitions of the inventory, by ID. One that is missing means
+	// that the kernel knows no way, not that the way is short.
+	Links []Link
+}
+
+// Link is the shortest way to another partition that KFD has.
+type Link struct {
+	// To is the ID of the partition.
+	To   string
+	Kind kfd.LinkKind
+	// Weight is the kernel's distance: lower is closer.
+	Weight uint32
+	// MinBandwidth and MaxBandwidth are in MB/s; 0 where the driver does not know.
+	MinBandwidth, MaxBandwidth uint32
+}

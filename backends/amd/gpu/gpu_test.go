@@ -1,0 +1,289 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/amd/drm"
+	"github.com/accelmux/accelmux/backends/amd/kfd"
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+func tree(t testing.TB, m amdtree.Machine) *amdtree.Tree {
+	t.Helper()
+	tree, err := amdtree.Write(amdtree.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// find reads a machine that does not change.
+func find(t testing.TB, tree *amdtree.Tree) Inventory {
+	t.Helper()
+	got, err := Read(tree.Sysfs(), nil)
+	if err != nil || got.Unsettled {
+		t.Fatalf("%v, unsettled %t", err, got.Unsettled)
+	}
+	return got
+}
+
+// told are problems in words.
+func told(problems []Problem) []string {
+	all := []string{}
+	for _, p := range problems {
+		all = append(all, fmt.Sprintf("%s (lost %t): %v", p.Device, p.Lost, p.Err))
+	}
+	return all
+}
+
+// sketch is what a partition is and where, in a line.
+func sketch(p Partition) string {
+	return fmt.Sprintf("%s cus=%d xccs=%d %s vram=%d card%d renderD%d links=%d", p.ID, p.ComputeUnits, p.XCCs, p.GFX, p.VRAM, p.Card, p.Render, len(p.Links))
+}
+
+// wanted is the sketch of each partition of a tree's machine, from its description.
+func wanted(t *testing.T, tree *amdtree.Tree) map[string][]string {
+	t.Helper()
+	m := tree.Machine()
+	all, total := map[string][]string{}, 0
+	count := func(g amdtree.GPU, minors int) int {
+		n := map[string]int{"": 1, "SPX": 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": g.Model.XCCs}[g.Compute]
+		return min(n, minors)
+	}
+	for i, g := range m.GPUs {
+		_, renders := tree.Minors(i)
+		total += count(g, len(renders))
+	}
+	for i, g := range m.GPUs {
+		cards, renders := tree.Minors(i)
+		id := fmt.Sprintf("amdgpu-%016x", g.UniqueID)
+		if m.NoUniqueID {
+			id = "amdgpu-pci-" + strings.NewReplacer(":", "-", ".", "-").Replace(g.Address.String())
+		}
+		parts := map[string]int{"": 1, "SPX": 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": g.Model.XCCs}[g.Compute]
+		for p := range count(g, len(renders)) {
+			name, xccs, links := id, g.Model.XCCs/parts, total-1
+			if parts > 1 {
+				name = fmt.Sprintf("%s-%s-%d", id, strings.ToLower(g.Compute), p)
+			}
+			if m.OldKernel {
+				xccs = 0
+			}
+			gfx := (kfd.Node{GFXVersion: uint32(g.Model.GFX)}).GFX()
+			all[g.Address.String()] = append(all[g.Address.String()], fmt.Sprintf("%s cus=%d xccs=%d %s vram=%d card%d renderD%d links=%d", name,
+				g.Model.SIMDs/g.Model.SIMDsPerCU/parts, xccs, gfx, g.Model.VRAM/uint64(parts), cards[p], renders[p], links))
+		}
+	}
+	return all
+}
+
+// found is the same of an inventory.
+func found(inventory Inventory) map[string][]string {
+	all := map[string][]string{}
+	for _, g := range inventory.GPUs {
+		for _, p := range g.Partitions {
+			all[g.PCI.Address.String()] = append(all[g.PCI.Address.String()], sketch(p))
+		}
+	}
+	return all
+}
+
+// Machines of every kind are found as they are described.
+func TestMachines(t *testing.T) {
+	change := func(m amdtree.Machine, change func(*amdtree.Machine)) amdtree.Machine {
+		change(&m)
+		return m
+	}
+	for name, c := range map[string]struct {
+		m        amdtree.Machine
+		idle     int
+		problems []string
+	}{
+		"Vega10":          {amdtree.NewVega10(), 0, nil},
+		"Vega10 nameless": {change(amdtree.NewVega10(), func(m *amdtree.Machine) { m.NoUniqueID = true }), 0, nil},
+		"MI210":           {amdtree.NewMI210(), 0, nil},
+		"MI300X in SPX":   {amdtree.NewMI300X("SPX", "NPS1"), 55, nil},
+		"MI300X in DPX":   {amdtree.NewMI300X("DPX", "NPS2"), 55 - 8, nil},
+		"MI300X in CPX":   {amdtree.NewMI300X("CPX", "NPS4"), 0, []string{"0000:e5:00.0 (lost false): only 7 of the 8 partitions of mode CPX are there"}},
+		"mixed":           {amdtree.NewMixed(), 28 - 7 - 1 - 3, nil},
+		"mixed, dotted":   {change(amdtree.NewMixed(), func(m *amdtree.Machine) { m.Dotted = true }), 17, nil},
+		"mixed, new kernel": {change(amdtree.NewMixed(), func(m *amdtree.Machine) {
+			m.HighIndex, m.XCDIdentity = true, true
+		}), 17, nil},
+		"mixed, nameless": {change(amdtree.NewMixed(), func(m *amdtree.Machine) { m.NoUniqueID = true }), 17, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := tree(t, c.m)
+			got := find(t, tree)
+			if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" {
+				t.Errorf("partitions differ (-want +got):\n%s", diff)
+			}
+			if problems := told(got.Problems); !slices.Equal(problems, c.problems) || len(got.Idle) != c.idle {
+				t.Errorf("problems %q, %d idle devices; want %q, %d", problems, len(got.Idle), c.problems, c.idle)
+			}
+			if !slices.IsSortedFunc(got.GPUs, func(a, b GPU) int { return a.PCI.Address.Compare(b.PCI.Address) }) {
+				t.Error("GPUs are not by address")
+			}
+		})
+	}
+}
+
+// A card says all that it knows of itself.
+func TestCard(t *testing.T) {
+	m := amdtree.NewMixed()
+	m.GPUs[0].ProductName = "AMD Instinct MI300X OAM"
+	got := find(t, tree(t, m))
+	g := got.GPUs[0]
+	g.Partitions, g.PCI.Parents = nil, nil
+	want := GPU{
+		ID: "amdgpu-f000000000000001", PCI: g.PCI, UniqueID: 0xf000000000000001, Hive: 7, Compute: "CPX", Memory: "NPS4",
+		ComputeModes: []string{"SPX", "DPX", "QPX", "CPX"}, MemoryModes: []string{"NPS1", "NPS2", "NPS4"},
+		Product: "AMD Instinct MI300X OAM", Family: "CDNA3", VRAM: 192 << 30,
+	}
+	if diff := cmp.Diff(want, g); diff != "" || !g.Partitioned() {
+		t.Errorf("the card differs (-want +got):\n%s", diff)
+	}
+	if at := got.GPUs[2].PCI; at.Address != m.GPUs[2].Address || at.ID != 0x74a1 || at.NUMANode != 1 || at.Class != 0x120000 || at.Driver != "amdgpu" {
+		t.Errorf("PCI says %+v", at)
+	}
+	mi210 := got.GPUs[4]
+	if mi210.PCI.NUMANode != -1 || mi210.Revision != 2 || mi210.Compute != "" || mi210.ComputeModes != nil || mi210.Hive != 0 ||
+		mi210.Product != "AMD Instinct MI210" || mi210.Family != "CDNA2" || mi210.Partitioned() {
+		t.Errorf("the MI210 is %+v", mi210)
+	}
+	if got.DriverVersion != "6.12.12" || got.Generation < 2 {
+		t.Errorf("driver %q, generation %d", got.DriverVersion, got.Generation)
+	}
+}
+
+// Links lead to partitions by their IDs, with the kernel's weights.
+func TestLinks(t *testing.T) {
+	got := find(t, tree(t, amdtree.NewMixed()))
+	part := got.GPUs[0].Partitions[5]
+	if part.ID != "amdgpu-f000000000000001-cpx-5" || part.Index != 5 {
+		t.Fatalf("the partition is %s", part.ID)
+	}
+	for _, want := range []Link{
+		{To: "amdgpu-f000000000000001-cpx-0", Kind: kfd.XGMI, Weight: 13, MinBandwidth: 819200, MaxBandwidth: 819200},
+		{To: "amdgpu-2250f0000000001a", Kind: kfd.XGMI, Weight: 41},
+		{To: "amdgpu-0000000000008001-dpx-1", Kind: kfd.XGMI, Weight: 41},
+		{To: "amdgpu-00000000000019c3", Kind: kfd.PCIe, Weight: 72},
+	} {
+		if !slices.Contains(part.Links, want) {
+			t.Errorf("links are %v, want %v among them", part.Links, want)
+		}
+	}
+}
+
+// The captures of real machines are found whole.
+func TestCaptures(t *testing.T) {
+	for name, want := range map[string]struct {
+		ids      []string
+		parts    int
+		problems []string
+	}{
+		"topology-parsing":     {[]string{"amdgpu-c34ec50444dd0a6c", "amdgpu-c34ec50444dd0a6d"}, 2, []string{"KFD node 2 (lost false)"}},
+		"topo-mi210-xgmi-pcie": {nil, 8, nil},
+		"topo-mi300-cpx":       {nil, 63, []string{"0000:e5:00.0 (lost false)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
+			if err != nil {
+				t.Skipf("there are no captures of AMD GPUs here (ACCELMUX_FIXTURES says where they are): %v", err)
+			}
+			m, err := amdtree.Capture(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree := tree(t, m)
+			got := find(t, tree)
+			parts, ids := 0, []string{}
+			for i, g := range got.GPUs {
+				parts += len(g.Partitions)
+				ids = append(ids, g.ID)
+				if !slices.ContainsFunc(m.GPUs, func(o amdtree.GPU) bool { return ID(o.UniqueID, o.Address) == g.ID && o.Address == g.PCI.Address }) {
+					t.Errorf("GPU %d is %s at %s, which was not captured", i, g.ID, g.PCI.Address)
+				}
+				for j, p := range g.Partitions {
+					if p.Index != j || p.VRAM == 0 || (want.ids == nil && len(p.Links) != want.parts-1) {
+						t.Errorf("%s has the index %d, %d bytes of VRAM, %d links", p.ID, p.Index, p.VRAM, len(p.Links))
+					}
+				}
+			}
+			problems := told(got.Problems)
+			if len(got.GPUs) != len(m.GPUs) || parts != want.parts || len(problems) != len(want.problems) {
+				t.Errorf("%d GPUs, %d partitions, problems %q", len(got.GPUs), parts, problems)
+			}
+			for i := range want.problems {
+				if i < len(problems) && !strings.HasPrefix(problems[i], want.problems[i]) {
+					t.Errorf("problems %q, want %q", problems, want.problems)
+				}
+			}
+			slices.Sort(ids)
+			if want.ids != nil && !slices.Equal(ids, want.ids) {
+				t.Errorf("IDs %q, want %q", ids, want.ids)
+			}
+		})
+	}
+}
+
+func TestNoDriver(t *testing.T) {
+	if _, err := Read(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "driver amdgpu") {
+		t.Errorf("without a driver: %v", err)
+	}
+	tree := tree(t, amdtree.NewMI210())
+	if err := tree.ReloadDriver(); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(t, tree); len(got.GPUs) != 0 || len(got.Problems) != 0 {
+		t.Errorf("without a card: %+v", got)
+	}
+}
+
+// A machine without the compute driver has GPUs that nobody can compute on.
+func TestNoKFD(t *testing.T) {
+	tree := tree(t, amdtree.NewVega10())
+	if err := tree.Spoil("sys/devices/virtual/kfd", amdtree.Damages["missing"]); err != nil {
+		t.Fatal(err)
+	}
+	got := find(t, tree)
+	problems := told(got.Problems)
+	if len(got.GPUs) != 0 || len(problems) != 2 || !strings.Contains(problems[0], "0000:19:00.0 (lost true)") || !strings.Contains(problems[1], "KFD (lost true): there is no compute driver") {
+		t.Errorf("GPUs %v, problems %q", got.GPUs, problems)
+	}
+}
+
+func TestIDs(t *testing.T) {
+	for got, want := range map[string]string{
+		ID(0xc34f, drmAddress(t, "0000:63:00.0")):                        "amdgpu-000000000000c34f",
+		ID(0, drmAddress(t, "10000:e1:1f.7")):                            "amdgpu-pci-10000-e1-1f-7",
+		PartitionID("amdgpu-1", "", 0):                                   "amdgpu-1",
+		PartitionID("amdgpu-1", "SPX", 0):                                "amdgpu-1",
+		PartitionID("amdgpu-1", "CPX", 7):                                "amdgpu-1-cpx-7",
+		PartitionID(ID(0, drmAddress(t, "ffffffff:ff:1f.7")), "CPX", 63): "amdgpu-pci-ffffffff-ff-1f-7-cpx-63",
+	} {
+		if got != want || len(got) > 63 {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// None is what a partition without a card node says.
+func TestNoCardNode(t *testing.T) {
+	tree := tree(t, amdtree.NewVega10())
+	for _, file := range []string{"sys/class/drm/card0", "dev/dri/card0"} {
+		if err := tree.Spoil(file, amdtree.Damages["missing"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := find(t, tree); len(got.GPUs) != 1 || got.GPUs[0].Partitions[0].Card != drm.None || got.GPUs[0].Partitions[0].Render != 128 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,139 @@
+package gpu
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+const marketing = `# List of AMDGPU IDs
+#
+# device_id,	revision_id,	product_name
+
+1.0.0
+740F,	02,	AMD Instinct MI210
+7481,   C7,     AMD Steam Machine
+74A1,	00,	AMD Instinct MI300X, in a list
+74A1,	XX,	no revision
+74A15,	00,	no device
+74A2,	00
+74A3,	00,	` + "\x1b[31mred\n"
+
+const pciIDs = `# List of PCI ID's
+1001  Kolter Electronic
+	740f  of another vendor
+1002  Advanced Micro Devices, Inc. [AMD/ATI]
+	6860  Vega 10 [Instinct MI25]
+	740c  Aldebaran/MI200 [Instinct MI250X/MI250]
+# a comment
+	740f  Aldebaran/MI200 [Instinct MI210]
+		1002 0c34  a subsystem
+	74a1  Aqua Vanjaram [Instinct MI300X]
+	9999  AMD of the future
+	zzzz  no number
+	73ff
+1022  Advanced Micro Devices, Inc. [AMD]
+	6860  a bridge
+`
+
+func lists(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(root, "usr/share", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// The marketing list goes before the PCI ID list, and that only by device.
+func TestNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  map[marketed]string
+	}{
+		"both": {map[string]string{"libdrm/amdgpu.ids": marketing, "hwdata/pci.ids": pciIDs}, map[marketed]string{
+			{0x740f, 2}: "AMD Instinct MI210", {0x740f, 1}: "AMD Instinct MI210", {0x7481, 0xc7}: "AMD Steam Machine", {0x7481, 0}: "",
+			{0x74a1, 0}: "AMD Instinct MI300X, in a list", {0x74a1, 7}: "AMD Instinct MI300X", {0x6860, 1}: "AMD Instinct MI25",
+			{0x74a2, 0}: "", {0x74a3, 0}: "", {0x9999, 0}: "AMD of the future", {0x73ff, 0}: "",
+		}},
+		"the other place":  {map[string]string{"misc/pci.ids": pciIDs}, map[marketed]string{{0x740c, 1}: "AMD Instinct MI250X/MI250"}},
+		"no list":          {nil, map[marketed]string{{0x740f, 2}: ""}},
+		"binary":           {map[string]string{"hwdata/pci.ids": "\x00\xff\n\t\x00", "libdrm/amdgpu.ids": "\x00,\xff,\x01"}, map[marketed]string{{0x740f, 2}: ""}},
+		"longer than read": {map[string]string{"hwdata/pci.ids": pciIDs + strings.Repeat("#\n", listLimit/2)}, map[marketed]string{{0x740f, 2}: ""}},
+	} {
+		names := LoadNames(lists(t, c.files))
+		for of, want := range c.want {
+			if got := names.of(of.device, of.revision); got != want {
+				t.Errorf("%s: %04x revision %02x is %q, want %q", name, of.device, of.revision, got, want)
+			}
+		}
+	}
+}
+
+// A name is the card's own, a list's, ours, or at least the number.
+func TestProduct(t *testing.T) {
+	names := LoadNames(lists(t, map[string]string{"libdrm/amdgpu.ids": strings.Replace(marketing, "MI210", "MI210 of the list", 1)}))
+	for name, c := range map[string]struct {
+		own    string
+		device uint16
+		names  *Names
+		want   string
+	}{
+		"the card's":  {"AMD Instinct MI210 OAM", 0x740f, names, "AMD Instinct MI210 OAM"},
+		"a list's":    {"", 0x740f, names, "AMD Instinct MI210 of the list"},
+		"ours":        {"", 0x740f, nil, "AMD Instinct MI210"},
+		"number":      {"", 0x7abc, names, "AMD GPU 0x7abc"},
+		"bad own":     {"\x1b[31m", 0x740f, nil, "AMD Instinct MI210"},
+		"endless own": {strings.Repeat("x", 4000), 0x740f, nil, "AMD Instinct MI210"},
+	} {
+		m := amdtree.NewMI210()
+		m.GPUs = m.GPUs[:1]
+		m.GPUs[0].ProductName, m.GPUs[0].Model.Device = c.own, c.device
+		got, err := Read(tree(t, m).Sysfs(), c.names)
+		if err != nil || len(got.GPUs) != 1 || got.GPUs[0].Product != c.want {
+			t.Errorf("%s: %+v, %v; want %q", name, got.GPUs, err, c.want)
+		}
+	}
+}
+
+func TestFamily(t *testing.T) {
+	for gfx, want := range map[string]string{"gfx900": "Vega", "gfx908": "CDNA", "gfx90a": "CDNA2", "gfx942": "CDNA3", "gfx950": "CDNA4", "gfx1100": "RDNA3", "gfx1201": "RDNA4", "gfx803": "", "": ""} {
+		if got := family(gfx); got != want {
+			t.Errorf("%s is of %q, want %q", gfx, got, want)
+		}
+	}
+	for id, m := range models {
+		if family(m.gfx) == "" || !strings.HasPrefix(m.name, "AMD ") || m.xccs > 8 {
+			t.Errorf("our model %04x is %+v", id, m)
+		}
+	}
+}
+
+// Whatever is in a list, what comes of it is a name for people.
+func FuzzNames(f *testing.F) {
+	f.Add(marketing)
+	f.Add(pciIDs)
+	f.Add("1002  x\n\t740f  [\n")
+	f.Add("1002 ]\n\t1  ][\n\t2 []\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for of, name := range parseMarketing(text) {
+			if name == "" || printable(name) != name {
+				t.Errorf("%v is %q", of, name)
+			}
+		}
+		for id, name := range parsePCI(text) {
+			if name == "" || !strings.HasPrefix(name, "AMD ") {
+				t.Errorf("%04x is %q", id, name)
+			}
+		}
+	})
+}

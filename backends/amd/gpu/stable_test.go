@@ -1,0 +1,234 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+// place is a piece of hardware: a card in its slot, and which part of it.
+type place struct {
+	address, compute string
+	index            int
+}
+
+// places are where the IDs are.
+func places(t interface {
+	Fatalf(string, ...any)
+}, inventory Inventory,
+) map[string]place {
+	all := map[string]place{}
+	for _, g := range inventory.GPUs {
+		for _, p := range g.Partitions {
+			compute := g.Compute
+			if compute == whole {
+				compute = ""
+			}
+			if other, twice := all[p.ID]; twice {
+				t.Fatalf("%s is at %v and at %s", p.ID, other, g.PCI.Address)
+			}
+			all[p.ID] = place{g.PCI.Address.String(), compute, p.Index}
+		}
+	}
+	return all
+}
+
+// However cards are found, the driver is loaded, modes are switched and cards come and
+// go: one ID is one piece of hardware, and a piece that is there has its ID again.
+func TestStableIDs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := amdtree.NewMixed()
+		m.NoUniqueID = rapid.Bool().Draw(t, "no unique_id")
+		m.XCDIdentity = rapid.Bool().Draw(t, "XCD identity")
+		m.HighIndex = rapid.Bool().Draw(t, "high index")
+		m.Dotted = rapid.Bool().Draw(t, "dotted")
+		m.GPUs = rapid.Permutation(m.GPUs).Draw(t, "order of discovery")
+		m.Renders = rapid.SliceOfNDistinct(rapid.IntRange(128, 150), 0, 6, rapid.ID[int]).Draw(t, "render minors of others")
+		dir, err := os.MkdirTemp("/dev/shm", "amdtree-")
+		if err != nil {
+			dir, err = os.MkdirTemp("", "amdtree-")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		tree, err := amdtree.Write(dir, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, hardware := map[string]place{}, map[place]string{}
+		look := func() {
+			got, err := Read(tree.Sysfs(), nil)
+			if err != nil || got.Unsettled || slices.ContainsFunc(got.Problems, func(p Problem) bool { return p.Lost }) {
+				t.Fatalf("%v, unsettled %t, problems %q", err, got.Unsettled, told(got.Problems))
+			}
+			for id, at := range places(t, got) {
+				if known, ok := ids[id]; ok && known != at {
+					t.Fatalf("%s was %v and is %v", id, known, at)
+				}
+				if known, ok := hardware[at]; ok && known != id {
+					t.Fatalf("%v had the ID %s and has %s", at, known, id)
+				}
+				ids[id], hardware[at] = at, id
+			}
+		}
+		look()
+		for step := range rapid.IntRange(1, 2).Draw(t, "changes") {
+			at := rapid.IntRange(0, len(m.GPUs)-1).Draw(t, fmt.Sprintf("card of change %d", step))
+			switch rapid.SampledFrom([]string{"reload", "switch", "unplug"}).Draw(t, fmt.Sprintf("change %d", step)) {
+			case "reload":
+				all := []int{0, 1, 2, 3, 4}
+				order := rapid.Permutation(all).Draw(t, "order")
+				err = tree.ReloadDriver(order...)
+			case "switch":
+				if modes := m.GPUs[at].Model.Compute; modes != nil {
+					err = tree.SwitchPartition(at, rapid.SampledFrom(modes).Draw(t, "mode"), "")
+				}
+			case "unplug":
+				err = errors.Join(tree.Unplug(at), tree.Plug(at))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			look()
+		}
+	})
+}
+
+// truth is whose partition a render node is by the files alone: the ID of the card
+// that KFD's place of the node is of, and that place.
+func truth(t *testing.T, sysfs string) map[int]string {
+	t.Helper()
+	all := map[int]string{}
+	nodes, err := filepath.Glob(filepath.Join(sysfs, "class/kfd/kfd/topology/nodes/*/properties"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		b, err := os.ReadFile(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := map[string]int{}
+		for line := range strings.Lines(string(b)) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+			p[key], _ = strconv.Atoi(value)
+		}
+		at := fmt.Sprintf("%04x:%02x:%02x.0", p["domain"], p["location_id"]>>8&0xff, p["location_id"]>>3&0x1f)
+		id, err := os.ReadFile(filepath.Join(sysfs, "bus/pci/devices", at, "unique_id"))
+		if err == nil {
+			all[p["drm_render_minor"]] = fmt.Sprintf("amdgpu-%s %d", strings.TrimSpace(string(id)), p["location_id"]&7)
+		}
+	}
+	return all
+}
+
+// In each half state of a change, what is found is what it says it is, and a card that
+// is half there is left out.
+func TestHalfway(t *testing.T) {
+	tree := tree(t, amdtree.NewMixed())
+	states := map[string]bool{}
+	tree.Halfway = func(state string) {
+		states[state] = true
+		got, err := Read(tree.Sysfs(), nil)
+		if err != nil || got.Unsettled {
+			t.Errorf("%s: %v, unsettled %t", state, err, got.Unsettled)
+		}
+		right := truth(t, tree.Sysfs())
+		for _, g := range got.GPUs {
+			for _, p := range g.Partitions {
+				if want := fmt.Sprintf("%s %d", g.ID, p.Index); right[p.Render] != want {
+					t.Errorf("%s: renderD%d is of %q, and was found as %q", state, p.Render, right[p.Render], want)
+				}
+			}
+		}
+	}
+	if err := errors.Join(tree.SwitchPartition(0, "SPX", "NPS1"), tree.SwitchPartition(1, "CPX", "NPS4"), tree.Unplug(2), tree.Plug(2),
+		tree.ReloadDriver(4, 2, 1, 3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if len(states) != 6 {
+		t.Errorf("states were %v, want 6", states)
+	}
+}
+
+// A change in the middle of reading has everything read anew; one that never ends is
+// told, and nothing is handed out under a wrong name.
+func TestChangeWhileReading(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes   int
+		unsettled bool
+	}{"once": {1, false}, "three times": {3, false}, "always": {1000, true}} {
+		tree := tree(t, amdtree.NewMixed())
+		want := find(t, tree)
+		calls, modes := 0, []string{"SPX", "CPX"}
+		got, err := read(tree.Sysfs(), nil, func() {
+			if calls++; calls%2 == 0 || calls > 2*c.changes {
+				return // one change in each pass
+			}
+			if err := tree.SwitchPartition(0, modes[calls/2%2], ""); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil || got.Unsettled != c.unsettled || calls/2 != min(c.changes+1, tries) {
+			t.Errorf("%s: unsettled %t after %d passes, %v", name, got.Unsettled, calls/2, err)
+		}
+		if c.unsettled {
+			continue
+		}
+		if after := find(t, tree); !maps.EqualFunc(found(got), found(after), slices.Equal) || maps.EqualFunc(found(got), found(want), slices.Equal) {
+			t.Errorf("%s: found %v, want %v", name, found(got), found(after))
+		}
+	}
+}
+
+// While another goroutine changes the machine all the time, each ID is always of the
+// same card.
+func TestReadWhileChanging(t *testing.T) {
+	m := amdtree.NewMixed()
+	tree := tree(t, m)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 12 {
+			order := random.Perm(5)
+			if err := errors.Join(tree.SwitchPartition(0, []string{"SPX", "DPX", "QPX", "CPX"}[random.IntN(4)], ""), tree.ReloadDriver(order...)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	reads := 0
+	for running := true; running; reads++ {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		got, err := Read(tree.Sysfs(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, at := range places(t, got) {
+			i := slices.IndexFunc(m.GPUs, func(g amdtree.GPU) bool { return strings.HasPrefix(id, ID(g.UniqueID, g.Address)) })
+			if i < 0 || m.GPUs[i].Address.String() != at.address {
+				t.Fatalf("%s was found at %v", id, at)
+			}
+		}
+	}
+	<-done
+	if got := find(t, tree); len(got.GPUs) != 5 || reads < 2 {
+		t.Errorf("%d GPUs in the end, after %d reads: %q", len(got.GPUs), reads, told(got.Problems))
+	}
+}
