@@ -23,8 +23,16 @@ func newDevicesCommand() *cobra.Command {
 func deviceTable(w *tabwriter.Writer, devices []status.Device) {
 	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY")
 	for _, d := range devices {
-		row(w, d.Backend, d.ID, d.Class, attribute(d, "model"), numa(d.NUMANodes), d.Resource, healthWord(d), holders(d.Holders))
+		row(w, d.Backend, d.ID, d.Class, attribute(d, "model"), numa(d.NUMANodes), resourceWord(d), healthWord(d), holders(d.Holders))
 	}
+}
+
+// resourceWord is the resource, and how many containers may share the device.
+func resourceWord(d status.Device) string {
+	if d.Replicas == 0 {
+		return d.Resource
+	}
+	return fmt.Sprintf("%s (shared by %d)", d.Resource, d.Replicas)
 }
 
 // healthWord is "healthy", or the gravest fault with what it needs.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -38,11 +37,11 @@ func (a *Agent) openFeatures() {
 // publishFeatures says what the backends of the plan have found, and returns when
 // to say it again though nothing changes. Before there is a plan nothing is known,
 // and what was published before stays.
-func (a *Agent) publishFeatures(current *plan, snapshot *inventory.Snapshot) time.Time {
-	if a.features == nil || current.idle() {
+func (a *Agent) publishFeatures(v *view) time.Time {
+	if a.features == nil || v.plan.idle() {
 		return time.Time{}
 	}
-	set, next := a.finder.Find(current.profile, snapshot, time.Now())
+	set, next := a.finder.Find(v.plan.profile, v.snapshot, v.replicas, time.Now())
 	a.features.Publish(set)
 	return next
 }

@@ -71,7 +71,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	next = earliest(next, a.health.Save())
 	next = earliest(next, judged.Next)
 	next = earliest(next, names.RetryAt())
-	next = earliest(next, a.publishFeatures(current, snapshot))
+	next = earliest(next, a.publishFeatures(v))
 	return earliest(next, a.resets.consider(ctx, v))
 }
 

@@ -32,6 +32,8 @@ type view struct {
 	// devices that others are parts of.
 	resources map[inventory.Key]string
 	parents   map[inventory.Key]bool
+	// replicas are those of shared devices.
+	replicas map[inventory.Key]int
 }
 
 // index makes the look-ups of a view, once.
@@ -46,6 +48,7 @@ func (v *view) index() *view {
 		}
 	}
 	v.verdicts, v.resources = map[inventory.Key]health.Verdict{}, map[inventory.Key]string{}
+	v.replicas = map[inventory.Key]int{}
 	v.units = make(map[string]map[string]*resource.Unit, len(v.table.Resources))
 	for _, r := range v.table.Resources {
 		units := make(map[string]*resource.Unit, len(r.Units))
@@ -53,6 +56,9 @@ func (v *view) index() *view {
 			units[r.Units[i].ID] = &r.Units[i]
 			v.verdicts[r.Units[i].Device.Key] = r.Units[i].Verdict
 			v.resources[r.Units[i].Device.Key] = r.Name
+			if r.Replicas > 1 {
+				v.replicas[r.Units[i].Device.Key] = r.Replicas
+			}
 		}
 		v.units[r.Name] = units
 	}

@@ -24,7 +24,7 @@ const (
 // the names that backends give to them.
 func DefaultFeatures() []string {
 	return []string{
-		"productName", "model", "family", "architecture", "memory", "driverVersion", "firmware",
+		"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 		"profile", "computePartition", "memoryPartition",
 	}
 }

@@ -33,7 +33,7 @@ func TestDefaults(t *testing.T) {
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
 			Allow:     PathPolicy{Devices: []string{"/dev/**"}},
 			Features: []string{
-				"productName", "model", "family", "architecture", "memory", "driverVersion", "firmware",
+				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
 			},
 			Telemetry: TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},

@@ -8,6 +8,7 @@
 //	<backend>.accelmux.io/<class>.count                    how many devices: whole ones, and those that
 //	                                                       listed partitions belong to
 //	<backend>.accelmux.io/<class>.partitions               how many partitions; missing if there are none
+//	<backend>.accelmux.io/<class>.replicas                 how many containers may share a device; missing if none is shared
 //	<backend>.accelmux.io/<class>.<attribute>              the value that all devices of the class have
 //	<backend>.accelmux.io/<class>.<attribute>.<value>      where values differ: how many devices have this one
 //

@@ -56,13 +56,15 @@ type Finder struct {
 type found struct {
 	backend    *inventory.Backend
 	attributes []string
+	replicas   []int // by device
 	values     map[string]string
 	problems   []Problem
 }
 
-// Find makes the features of the profile's backends. It returns, too, when to look
+// Find makes the features of the profile's backends. Replicas is how many containers
+// may share a device; one that is missing is not shared. It returns, too, when to look
 // again though nothing changes, because a holdover ends; zero means never.
-func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, now time.Time) (*Set, time.Time) {
+func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, replicas map[inventory.Key]int, now time.Time) (*Set, time.Time) {
 	known := map[string]*inventory.Backend{}
 	for _, backend := range snapshot.Backends {
 		known[backend.Name] = backend
@@ -96,19 +98,23 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, now
 			set.Pending = append(set.Pending, domain(b.Name))
 			continue
 		}
-		made[b.Name] = f.find(backend, b.Features)
+		made[b.Name] = f.find(backend, b.Features, replicas)
 		set.add(made[b.Name])
 	}
 	f.waiting, f.found = waiting, made
 	return set, next
 }
 
-// find is what was found before, if the inventory is the same.
-func (f *Finder) find(backend *inventory.Backend, attributes []string) *found {
-	if before := f.found[backend.Name]; before != nil && before.backend == backend && slices.Equal(before.attributes, attributes) {
+// find is what was found before, if the inventory is the same and shared the same way.
+func (f *Finder) find(backend *inventory.Backend, attributes []string, replicas map[inventory.Key]int) *found {
+	n := &found{backend: backend, attributes: attributes, values: map[string]string{}}
+	for _, device := range backend.Devices {
+		n.replicas = append(n.replicas, max(1, replicas[device.Key]))
+	}
+	if before := f.found[backend.Name]; before != nil && before.backend == backend &&
+		slices.Equal(before.attributes, attributes) && slices.Equal(before.replicas, n.replicas) {
 		return before
 	}
-	n := &found{backend: backend, attributes: attributes, values: map[string]string{}}
 	n.find()
 	return n
 }
@@ -138,10 +144,11 @@ func (n *found) problem(format string, args ...any) {
 // their attributes are.
 func (n *found) find() {
 	classes := map[string][]*inventory.Device{}
-	listed := map[string]bool{}
-	for _, device := range n.backend.Devices {
+	listed, shares, shared := map[string]bool{}, map[string]int{}, map[string]bool{}
+	for i, device := range n.backend.Devices {
 		classes[device.Class] = append(classes[device.Class], device)
-		listed[device.ID] = true
+		listed[device.ID], shares[device.ID] = true, n.replicas[i]
+		shared[device.Class] = shared[device.Class] || n.replicas[i] > 1
 	}
 	names := slices.Sorted(maps.Keys(classes))
 	full := false
@@ -155,9 +162,18 @@ func (n *found) find() {
 			put(strconv.Itoa(partitions), class, "partitions")
 		}
 	}
+	for _, class := range names {
+		if shared[class] {
+			n.describe(class, "replicas", classes[class], put, func(d *inventory.Device) (string, bool) {
+				return strconv.Itoa(shares[d.ID]), true
+			})
+		}
+	}
 	for _, attribute := range n.attributes {
 		for _, class := range names {
-			n.describe(class, attribute, classes[class], put)
+			n.describe(class, attribute, classes[class], put, func(d *inventory.Device) (string, bool) {
+				return value(d, attribute)
+			})
 		}
 	}
 	if full {
@@ -182,12 +198,14 @@ func count(devices []*inventory.Device, listed map[string]bool) (whole, partitio
 	return whole + len(unlisted), partitions
 }
 
-// describe says what an attribute of the devices of a class is.
-func (n *found) describe(class, attribute string, devices []*inventory.Device, put func(value string, parts ...string)) {
+// describe says what an attribute of the devices of a class is, as value has it.
+func (n *found) describe(class, attribute string, devices []*inventory.Device, put func(value string, parts ...string),
+	value func(*inventory.Device) (string, bool),
+) {
 	counts, raws := map[string]int{}, map[string]string{}
 	told := map[string]bool{}
 	for _, device := range devices {
-		raw, ok := value(device, attribute)
+		raw, ok := value(device)
 		if !ok {
 			continue
 		}

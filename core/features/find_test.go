@@ -66,7 +66,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func find(t *testing.T, p *config.Profile, s *inventory.Snapshot) *features.Set {
 	t.Helper()
-	set, _ := new(features.Finder).Find(p, s, start)
+	set, _ := new(features.Finder).Find(p, s, nil, start)
 	return set
 }
 
@@ -230,7 +230,7 @@ func TestAlwaysLabels(t *testing.T) {
 			reversed.Backends = append(reversed.Backends, other)
 		}
 		var f features.Finder
-		set, _ := f.Find(p, &s, start)
+		set, _ := f.Find(p, &s, nil, start)
 		if len(set.Values) > features.MaxFeatures {
 			t.Fatalf("%d features", len(set.Values))
 		}
@@ -243,12 +243,35 @@ func TestAlwaysLabels(t *testing.T) {
 			}
 		}
 		slices.Reverse(p.Backends)
-		again, _ := new(features.Finder).Find(p, &reversed, start)
-		cached, _ := f.Find(p, &s, start)
+		again, _ := new(features.Finder).Find(p, &reversed, nil, start)
+		cached, _ := f.Find(p, &s, nil, start)
 		if !maps.Equal(set.Values, again.Values) || !maps.Equal(set.Values, cached.Values) {
 			t.Fatalf("not the same again:\n%v\n%v", set.Values, again.Values)
 		}
 	})
+}
+
+// Verifies that sharing is told where there is some, and again when it changed though
+// the devices did not.
+func TestReplicas(t *testing.T) {
+	var f features.Finder
+	p := profile(config.Backend{Name: "b", Features: []string{}})
+	s := snapshot(backend("b", device("gpu"), device("gpu"), device("fpga")))
+	check := func(replicas map[inventory.Key]int, want map[string]string) {
+		t.Helper()
+		got, _ := f.Find(p, s, replicas, start)
+		all := map[string]string{"b.accelmux.io/gpu.count": "2", "b.accelmux.io/fpga.count": "1"}
+		for name, value := range want {
+			all["b.accelmux.io/"+name] = value
+		}
+		if !maps.Equal(got.Values, all) {
+			t.Errorf("features %v, want %v", got.Values, all)
+		}
+	}
+	check(nil, nil)
+	check(map[inventory.Key]int{{Backend: "b", ID: "d-0"}: 4, {Backend: "b", ID: "d-1"}: 4}, map[string]string{"gpu.replicas": "4"})
+	check(map[inventory.Key]int{{Backend: "b", ID: "d-0"}: 4, {Backend: "c", ID: "d-2"}: 4}, map[string]string{"gpu.replicas.4": "1", "gpu.replicas.1": "1"})
+	check(nil, nil)
 }
 
 func clone(devices []*inventory.Device) []*inventory.Device {
@@ -269,7 +292,7 @@ func TestLife(t *testing.T) {
 	a := backend("a", device("gpu"))
 	check := func(at time.Duration, s *inventory.Snapshot, values, pending string, next time.Duration) {
 		t.Helper()
-		set, due := f.Find(p, s, start.Add(at))
+		set, due := f.Find(p, s, nil, start.Add(at))
 		var names []string
 		for name := range set.Values {
 			domain, _, _ := strings.Cut(name, ".")

@@ -131,7 +131,9 @@ type Device struct {
 	ID      string `json:"id"`
 	Class   string `json:"class"`
 	// Resource is the name it is advertised under, "" if none selects it.
-	Resource   string         `json:"resource,omitempty"`
+	Resource string `json:"resource,omitempty"`
+	// Replicas is how many containers may share it; missing if it is not shared.
+	Replicas   int            `json:"replicas,omitempty"`
 	Healthy    bool           `json:"healthy"`
 	Faults     []Fault        `json:"faults,omitempty"`
 	NUMANodes  []int          `json:"numaNodes,omitempty"`

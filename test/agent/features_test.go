@@ -109,6 +109,13 @@ func TestFeatureFile(t *testing.T) {
 	n.scenario("")
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
 	n.wantFile(map[string]string{"mock.accelmux.io/gpu.count": "5", "mock.accelmux.io/gpu.model": "Mock-M1"})
+
+	// Shared devices say so, to schedulers and to people.
+	n.configure(strings.Replace(strings.Replace(oneBackend, "count: 4", "count: 5", 1), "name: example.com/gpu", "name: example.com/gpu, replicas: 3", 1))
+	n.wantFile(map[string]string{"mock.accelmux.io/gpu.count": "5", "mock.accelmux.io/gpu.model": "Mock-M1", "mock.accelmux.io/gpu.replicas": "3"})
+	if devices := n.agent.Devices(); len(devices) != 5 || devices[0].Replicas != 3 {
+		t.Errorf("devices: %+v, want five that three may share", devices)
+	}
 }
 
 // Verifies the labels of the agent's own Node: they follow the devices, beside those
