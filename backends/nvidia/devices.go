@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
@@ -140,7 +139,7 @@ func (l *listing) instance(known *record, i driver.Instance) *sdk.Device {
 	d.Health = known.instanceHealth(i)
 	if gpu := l.health(known); gpu.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
 		// The GPU itself is not listed, so its health is told here.
-		d.Health = xid.Graver(d.Health, gpu)
+		d.Health = sdk.Graver(d.Health, gpu)
 	}
 	d.Attributes["profile"] = sdk.String(i.Profile)
 	d.Attributes["gpuInstance"] = sdk.Int(int64(i.GPUInstance))
@@ -174,10 +173,10 @@ func (l *listing) base(known *record, id, class string, memory uint64) *sdk.Devi
 	}
 	text("architecture", g.Architecture)
 	text("driverVersionText", l.versions.driver)
-	if v := semantic(l.versions.driver); v != "" {
+	if v := sdk.Semantic(l.versions.driver); v != "" {
 		d.Attributes["driverVersion"] = sdk.Version(v)
 	}
-	if v := semantic(l.versions.cuda); v != "" {
+	if v := sdk.Semantic(l.versions.cuda); v != "" {
 		d.Attributes["cudaVersion"] = sdk.Version(v)
 	}
 	if g.ComputeMajor > 0 {
@@ -207,34 +206,15 @@ func (l *listing) health(known *record) *sdk.Health {
 	case l.away == nil:
 		return own
 	case errors.Is(l.away, driver.ErrNoAnswer):
-		own = xid.Graver(sdk.Unknown(l.away.Error()), own)
+		own = sdk.Graver(sdk.Unknown(l.away.Error()), own)
 	default:
-		own = xid.Graver(own, sdk.Fault("driver-away", sdk.RecoverySelf, l.away.Error()))
+		own = sdk.Graver(own, sdk.Fault("driver-away", sdk.RecoverySelf, l.away.Error()))
 	}
 	return own
 }
 
 // model is the name without the vendor's, which every GPU has.
 func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }
-
-var numbers = regexp.MustCompile(`^(\d+)(?:\.(\d+))?(?:\.(\d+))?`)
-
-// semantic makes a semantic version of a driver's: 570.124.06 is 570.124.6, 12.8
-// is 12.8.0. It is empty for a text that does not begin with a number.
-func semantic(version string) string {
-	parts := numbers.FindStringSubmatch(version)
-	if parts == nil {
-		return ""
-	}
-	clean := make([]string, 3)
-	for i, part := range parts[1:] {
-		clean[i] = strings.TrimLeft(part, "0")
-		if clean[i] == "" {
-			clean[i] = "0"
-		}
-	}
-	return strings.Join(clean, ".")
-}
 
 // linksOf are a snapshot's links in the contract's terms, in both directions.
 func linksOf(links []driver.Link) map[string][]*sdk.Link {

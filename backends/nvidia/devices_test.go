@@ -12,17 +12,6 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// A driver's version becomes a semantic one, whatever zeros it has.
-func TestSemanticVersions(t *testing.T) {
-	for text, want := range map[string]string{
-		"570.124.06": "570.124.6", "12.8": "12.8.0", "535": "535.0.0", "550.54.15-rc1": "550.54.15", "": "", "beta": "",
-	} {
-		if got := semantic(text); got != want {
-			t.Errorf("semantic(%q) = %q, want %q", text, got, want)
-		}
-	}
-}
-
 // GPUs that NVLinks join without a switch are reset together, the others alone.
 func TestResetGroups(t *testing.T) {
 	link := func(a, b string, kind backendv1.LinkKind) driver.Link {

@@ -22,7 +22,7 @@ type fault struct {
 func (k *record) health(table *xid.Table) *sdk.Health {
 	worst := k.faults[whole].health
 	for _, fault := range k.conditions(table) {
-		worst = xid.Graver(worst, fault)
+		worst = sdk.Graver(worst, fault)
 	}
 	switch {
 	case worst != nil:
@@ -40,7 +40,7 @@ func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
 	var worst *sdk.Health
 	for concerned, fault := range k.faults {
 		if concerned != whole && concerned.covers(i) {
-			worst = xid.Graver(worst, fault.health)
+			worst = sdk.Graver(worst, fault.health)
 		}
 	}
 	switch {
@@ -111,7 +111,7 @@ func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 	if health != nil {
 		k.fresh = false
 	}
-	if before := k.faults[concerned]; health != nil && xid.Graver(before.health, health) == health {
+	if before := k.faults[concerned]; health != nil && sdk.Graver(before.health, health) == health {
 		k.faults[concerned] = fault{health: health, despite: action != nil && *action == driver.RecoveryNone}
 	}
 	return note

@@ -26,7 +26,7 @@ type Backend struct {
 	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
 
 	// asks are what calls want of the loop; see request.go.
-	asks chan func(*loop)
+	asks sdk.Asks[*loop]
 	// resetting is full while a reset has the driver closed: one at a time.
 	resetting chan struct{}
 	resetter  *reset.Runner
@@ -51,7 +51,7 @@ func New(exit func(code int)) *Backend { return newBackend(sdk.Logger(), exit, d
 func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *driver.Driver) *Backend {
 	return &Backend{
 		log: log, exit: exit, open: open, uevents: uevent.Listen,
-		asks: make(chan func(*loop)), resetting: make(chan struct{}, 1), resetter: reset.NewRunner(),
+		asks: make(sdk.Asks[*loop]), resetting: make(chan struct{}, 1), resetter: reset.NewRunner(),
 	}
 }
 

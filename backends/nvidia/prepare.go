@@ -10,16 +10,6 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// leftovers says what is done about processes that a container before has left on
-// its device.
-type leftovers string
-
-const (
-	leftoversIgnore leftovers = "ignore"
-	leftoversReport leftovers = "report"
-	leftoversFail   leftovers = "fail"
-)
-
 // prepareSettings say what is done before a container starts. By default nothing
 // is, and devices do without the call.
 //
@@ -31,7 +21,7 @@ type prepareSettings struct {
 	Check bool `json:"check"`
 	// Leftovers is what becomes of processes on the device: ignore (default), report
 	// in the log, or fail the start.
-	Leftovers leftovers `json:"leftovers"`
+	Leftovers process.Leftovers `json:"leftovers"`
 	// MaxMemoryUsedMiB fails the start if more of the device's memory is in use, such
 	// as what was not cleared; 0: not looked at. The driver itself needs some.
 	MaxMemoryUsedMiB uint64 `json:"maxMemoryUsedMiB"`
@@ -42,30 +32,18 @@ type prepareSettings struct {
 
 // check adds what is wrong with the settings.
 func (p prepareSettings) check(at string, host sdk.HostPaths, errs *sdk.FieldErrors) {
-	switch p.Leftovers {
-	case "", leftoversIgnore, leftoversReport:
-	case leftoversFail:
-		if !process.SeesAll(host.Procfs) {
-			errs.Add(at+".leftovers", "fail needs to see all processes of the node: run in the host's PID namespace (hostPID), or use report")
-		}
-	default:
-		errs.Add(at+".leftovers", "%q is none: ignore, report or fail", p.Leftovers)
-	}
+	p.Leftovers.Check(at+".leftovers", host.Procfs, errs)
 }
 
 // wanted reports whether anything is to be done.
 func (p prepareSettings) wanted() bool {
-	return p.Check || p.looksForLeftovers() || p.MaxMemoryUsedMiB > 0 || p.Reset
-}
-
-func (p prepareSettings) looksForLeftovers() bool {
-	return p.Leftovers == leftoversReport || p.Leftovers == leftoversFail
+	return p.Check || p.Leftovers.Wanted() || p.MaxMemoryUsedMiB > 0 || p.Reset
 }
 
 // Prepare implements [sdk.Preparer]. A reset of other GPUs, during which the driver
 // is closed, is waited for.
 func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (map[string]*sdk.Edits, error) {
-	ctx, cancel := beforehand(ctx)
+	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	t, err := b.findFree(ctx, ids)
 	if err != nil {
@@ -109,18 +87,18 @@ type preparation struct {
 
 // leftovers looks for processes that are on the devices before the container is.
 func (p *preparation) leftovers(ctx context.Context) error {
-	if !p.settings.looksForLeftovers() {
+	if !p.settings.Leftovers.Wanted() {
 		return nil
 	}
 	for _, device := range p.devices {
 		users, err := p.users(ctx, device)
 		switch {
-		case err != nil && p.settings.Leftovers == leftoversFail:
+		case err != nil && p.settings.Leftovers == process.Fail:
 			return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", device.id, err)
 		case err != nil:
 			p.b.log.Warn("whether processes were left behind is not known", "device", device.id, "resource", p.resource, "error", err)
 		case len(users) == 0:
-		case p.settings.Leftovers == leftoversFail:
+		case p.settings.Leftovers == process.Fail:
 			return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", device.id, p.names(users))
 		default:
 			p.b.log.Warn("processes use the device before its container starts", "device", device.id,

@@ -15,23 +15,11 @@ import (
 // loop run a function between two of its rounds: it must be quick, and take away
 // copies.
 //
-//	inLoop    loop runs f between two rounds
-//	keep      loop begins no look more, waits for the one on its way: the driver
-//	          is the caller's, which may close it
-//	giveBack  loop looks, judges, publishes, and says what it found
-//	lookNow   so it does at once, without having lent the driver
-
-// inLoop runs f in the loop's goroutine and waits for what it gives.
-func inLoop[T any](ctx context.Context, b *Backend, f func(*loop) T) (T, error) {
-	result := make(chan T, 1)
-	var none T
-	select {
-	case b.asks <- func(l *loop) { result <- f(l) }:
-	case <-ctx.Done():
-		return none, fmt.Errorf("ask the loop that looks after the GPUs: %w", ctx.Err())
-	}
-	return <-result, nil
-}
+//	sdk.InLoop  loop runs f between two rounds
+//	keep        loop begins no look more, waits for the one on its way: the driver
+//	            is the caller's, which may close it
+//	giveBack    loop looks, judges, publishes, and says what it found
+//	lookNow     so it does at once, without having lent the driver
 
 // hold keeps the loop from the driver.
 type hold struct {
@@ -44,7 +32,7 @@ type hold struct {
 // keep takes the driver from the loop. It waits for a look that is on its way.
 // The caller must give it back, also after an error of ctx.
 func (b *Backend) keep(ctx context.Context) (*hold, error) {
-	h, err := inLoop(ctx, b, func(l *loop) *hold {
+	h, err := sdk.InLoop(ctx, b.asks, func(l *loop) *hold {
 		if l.lent != nil {
 			close(l.lent.over) // who waits finds the next one
 		}
@@ -73,7 +61,7 @@ func (b *Backend) giveBack(ctx context.Context, h *hold, reset []string) (*found
 	w := newWaiter(ctx, reset)
 	sure, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	_, err := inLoop(sure, b, func(l *loop) bool {
+	_, err := sdk.InLoop(sure, b.asks, func(l *loop) bool {
 		if l.held == h {
 			l.held = nil
 		}
@@ -92,7 +80,7 @@ func (b *Backend) giveBack(ctx context.Context, h *hold, reset []string) (*found
 // lookNow has the loop look at the GPUs, and says what it found.
 func (b *Backend) lookNow(ctx context.Context) (*found, error) {
 	w := newWaiter(ctx, nil)
-	_, err := inLoop(ctx, b, func(l *loop) bool {
+	_, err := sdk.InLoop(ctx, b.asks, func(l *loop) bool {
 		w.since, l.due = time.Now(), time.Now()
 		l.waiters = append(l.waiters, w)
 		return true

@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// answerTime is kept back of a call's deadline, so that the answer still counts.
-	answerTime = 2 * time.Second
 	// answerLimit is how long a GPU may take to answer after its reset.
 	answerLimit = 30 * time.Second
 )
@@ -20,11 +18,11 @@ const (
 // that anybody has open is not reset: for some seconds no GPU is looked at, and
 // what happens to the others then is only seen by its traces.
 func (b *Backend) Reset(ctx context.Context, ids []string) ([]*sdk.ResetResult, error) {
-	ctx, cancel := beforehand(ctx)
+	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
 	refuse := func(err error) ([]*sdk.ResetResult, error) {
 		b.log.Warn("no reset", "devices", ids, "error", err)
-		return results(ids, func(string) (bool, string) { return false, err.Error() }), nil
+		return sdk.ResetResults(ids, func(string) (bool, string) { return false, err.Error() }), nil
 	}
 	t, err := b.find(ctx, ids)
 	if err == nil {
@@ -38,21 +36,12 @@ func (b *Backend) Reset(ctx context.Context, ids []string) ([]*sdk.ResetResult, 
 		return refuse(err)
 	}
 	b.log.Info("GPUs were reset", "devices", ids, "how", done)
-	return results(ids, func(id string) (bool, string) {
+	return sdk.ResetResults(ids, func(id string) (bool, string) {
 		if err := seen.sound(id); err != nil {
 			return false, fmt.Sprintf("the reset was done, but %v (%s)", err, done)
 		}
 		return true, done
 	}), nil
-}
-
-// beforehand is a context that ends early enough to answer.
-func beforehand(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, deadline.Add(-min(answerTime, time.Until(deadline)/2)))
 }
 
 // reset resets all GPUs of the targets' group, and says what was done and what the

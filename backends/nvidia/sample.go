@@ -38,7 +38,7 @@ func (b *Backend) Sample(ctx context.Context) ([]*sdk.Metric, error) {
 		driver *driver.Driver
 		xids   map[string]xidCounts
 	}
-	s, err := inLoop(ctx, b, func(l *loop) state {
+	s, err := sdk.InLoop(ctx, b.asks, func(l *loop) state {
 		s := state{l.driver, map[string]xidCounts{}}
 		for uuid, known := range l.roster.gpus {
 			s.xids[uuid] = maps.Clone(known.xids)

@@ -48,7 +48,7 @@ func (s *sharing) share(d *sdk.Device) {
 	d.Attributes["sharing"] = sdk.String("mps")
 	d.Attributes["sharingReplicas"] = sdk.Int(int64(s.config.Replicas()))
 	if err := s.notReady(d.GetId()); err != nil {
-		d.Health = xid.Graver(d.Health, sdk.Fault("mps-not-ready", sdk.RecoverySelf, "the GPU is to be shared by MPS: "+err.Error()))
+		d.Health = sdk.Graver(d.Health, sdk.Fault("mps-not-ready", sdk.RecoverySelf, "the GPU is to be shared by MPS: "+err.Error()))
 	}
 	if d.Edits == nil {
 		return // nobody gets the GPU yet

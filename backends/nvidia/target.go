@@ -39,7 +39,7 @@ type target struct {
 
 // find says what there is to the devices.
 func (b *Backend) find(ctx context.Context, ids []string) (*targets, error) {
-	return inLoop(ctx, b, func(l *loop) *targets { return l.find(ids) })
+	return sdk.InLoop(ctx, b.asks, func(l *loop) *targets { return l.find(ids) })
 }
 
 func (l *loop) find(ids []string) *targets {
@@ -135,14 +135,4 @@ func (t *targets) names(all []driver.Process) string {
 		pids[i] = int(p.PID)
 	}
 	return process.Names(t.cfg.host.Procfs, pids...)
-}
-
-// results are one for each device.
-func results(ids []string, result func(id string) (recovered bool, message string)) []*sdk.ResetResult {
-	var all []*sdk.ResetResult
-	for _, id := range ids {
-		recovered, message := result(id)
-		all = append(all, &sdk.ResetResult{DeviceId: id, Recovered: recovered, Message: message})
-	}
-	return all
 }

@@ -154,3 +154,25 @@ func clip(s string, limit int) string {
 	}
 	return s[:limit]
 }
+
+// Graver is the one of two healths that must not be hidden by the other: a fault
+// before anything else, of two faults the one with the graver recovery, and of
+// equal ones the first. Nil stands for nothing known.
+func Graver(a, b *Health) *Health {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+func rank(h *Health) int32 {
+	switch {
+	case h == nil:
+		return -2
+	case h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY:
+		return int32(h.GetRecovery())
+	case h.GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY:
+		return -1
+	}
+	return 0 // unknown
+}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // remedies say to the operator what brings a GPU back.
@@ -76,7 +75,7 @@ func (t *Table) Judge(code uint64, action *driver.RecoveryAction) (fault *sdk.He
 		d := demandOf(*action)
 		theirs := sdk.Fault(row.code(), d.recovery, fmt.Sprintf("%s. The driver asks: %s.", row, d.remedy))
 		if own != nil && row.byHand() {
-			return Graver(own, theirs), ""
+			return sdk.Graver(own, theirs), ""
 		}
 		return theirs, ""
 	case own == nil:
@@ -95,28 +94,6 @@ func (t *Table) Demand(action *driver.RecoveryAction) *sdk.Health {
 	}
 	d := demandOf(*action)
 	return sdk.Fault(d.code, d.recovery, fmt.Sprintf("The driver asks: %s.", d.remedy))
-}
-
-// Graver is the one of two healths that must not be hidden by the other: a fault
-// before anything else, of two faults the one with the graver recovery, and of
-// equal ones the first. Nil stands for nothing known.
-func Graver(a, b *sdk.Health) *sdk.Health {
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
-}
-
-func rank(h *sdk.Health) int32 {
-	switch {
-	case h == nil:
-		return -2
-	case h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY:
-		return int32(h.GetRecovery())
-	case h.GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY:
-		return -1
-	}
-	return 0 // unknown
 }
 
 // fault is what the row alone says; nil if the GPU stays sound.

@@ -104,24 +104,3 @@ func TestDemand(t *testing.T) {
 		}
 	}
 }
-
-// A lesser health never hides a graver one, in either order; of equals the first
-// stays.
-func TestGraver(t *testing.T) {
-	order := []*sdk.Health{
-		nil, sdk.Healthy(), sdk.Unknown("?"),
-		sdk.Fault("a", sdk.RecoverySelf, ""), sdk.Fault("b", sdk.RecoveryReset, ""),
-		sdk.Fault("c", sdk.RecoveryReboot, ""), sdk.Fault("d", sdk.RecoveryReplacement, ""),
-	}
-	for i, lesser := range order {
-		for _, graver := range order[i+1:] {
-			if Graver(lesser, graver) != graver || Graver(graver, lesser) != graver {
-				t.Errorf("%v hides %v", lesser, graver)
-			}
-		}
-	}
-	first, second := sdk.Fault("first", sdk.RecoveryReset, ""), sdk.Fault("second", sdk.RecoveryReset, "")
-	if Graver(first, second) != first {
-		t.Error("of two equal faults the second was taken")
-	}
-}

@@ -1,0 +1,70 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// answerTime is kept back of a call's deadline, so that the answer still counts.
+const answerTime = 2 * time.Second
+
+// Asks are what calls want of a loop that owns all that is known of the devices. The
+// loop receives functions from it and runs them between two of its rounds: they must
+// be quick, and take away copies.
+type Asks[L any] chan func(L)
+
+// InLoop has the loop run f and waits for what it gives. It fails if ctx ends before
+// the loop begins with it.
+func InLoop[L, T any](ctx context.Context, asks Asks[L], f func(L) T) (T, error) {
+	result := make(chan T, 1)
+	var none T
+	select {
+	case asks <- func(l L) { result <- f(l) }:
+	case <-ctx.Done():
+		return none, fmt.Errorf("ask the loop that looks after the devices: %w", ctx.Err())
+	}
+	return <-result, nil
+}
+
+// InTime is a context that ends so early before the deadline of a call (2 s, of
+// short ones half of the time) that an answer still arrives.
+func InTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(answerTime, time.Until(deadline)/2)))
+}
+
+// ResetResults are one for each device.
+func ResetResults(devices []string, result func(id string) (recovered bool, message string)) []*ResetResult {
+	var all []*ResetResult
+	for _, id := range devices {
+		recovered, message := result(id)
+		all = append(all, &ResetResult{DeviceId: id, Recovered: recovered, Message: message})
+	}
+	return all
+}
+
+var numbers = regexp.MustCompile(`^(\d+)(?:\.(\d+))?(?:\.(\d+))?`)
+
+// Semantic makes a semantic version, for [Version], of one that a driver writes:
+// 570.124.06 is 570.124.6, 12.8 is 12.8.0. It is empty for a text that does not begin
+// with a number.
+func Semantic(version string) string {
+	parts := numbers.FindStringSubmatch(version)
+	if parts == nil {
+		return ""
+	}
+	clean := make([]string, 3)
+	for i, part := range parts[1:] {
+		clean[i] = strings.TrimLeft(part, "0")
+		if clean[i] == "" {
+			clean[i] = "0"
+		}
+	}
+	return strings.Join(clean, ".")
+}
