@@ -55,10 +55,7 @@ func TestStableIDs(t *testing.T) {
 		m.Dotted = rapid.Bool().Draw(t, "dotted")
 		m.GPUs = rapid.Permutation(m.GPUs).Draw(t, "order of discovery")
 		m.Renders = rapid.SliceOfNDistinct(rapid.IntRange(128, 150), 0, 6, rapid.ID[int]).Draw(t, "render minors of others")
-		dir, err := os.MkdirTemp("/dev/shm", "amdtree-")
-		if err != nil {
-			dir, err = os.MkdirTemp("", "amdtree-")
-		}
+		dir, err := amdtree.MakeTemp()
 		if err != nil {
 			t.Fatal(err)
 		}
