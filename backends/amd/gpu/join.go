@@ -256,6 +256,7 @@ func connect(gpus []GPU, topology kfd.Topology) {
 	for _, g := range gpus {
 		for i := range g.Partitions {
 			p := &g.Partitions[i]
+			p.Links = make([]Link, 0, len(links[p.Node]))
 			for _, l := range links[p.Node] {
 				to, ok := ids[l.To]
 				last := len(p.Links) - 1

@@ -13,17 +13,20 @@ type properties struct {
 	err    error // the first, of number and need
 }
 
-// known reports whether somebody asks for a name; the others are not kept.
-func known(name []byte) bool {
-	switch string(name) {
-	case "cpu_cores_count", "simd_count", "simd_per_cu", "num_xcc", "gfx_target_version", "vendor_id", "device_id",
+// known are the names that somebody asks for, as strings that need not be made for
+// each of a machine's 50,000 lines. The other lines are not kept.
+var known = func() map[string]string {
+	names := map[string]string{}
+	for _, name := range []string{
+		"cpu_cores_count", "simd_count", "simd_per_cu", "num_xcc", "gfx_target_version", "vendor_id", "device_id",
 		"location_id", "domain", "drm_render_minor", "hive_id", "unique_id", "max_engine_clk_ccompute",
 		"heap_type", "size_in_bytes", "mem_clk_max",
-		"type", "node_from", "node_to", "weight", "min_bandwidth", "max_bandwidth", "flags":
-		return true
+		"type", "node_from", "node_to", "weight", "min_bandwidth", "max_bandwidth", "flags",
+	} {
+		names[name] = name
 	}
-	return false
-}
+	return names
+}()
 
 // parse reads a file that has at least the names needed. A file that ends within a
 // line is cut off: what is left of its last number could be another one.
@@ -39,17 +42,18 @@ func (p *properties) parse(text []byte, needed ...string) error {
 		if !ok || !isName(key) {
 			return fmt.Errorf("line %d is %s, want a name and a number", number, sysfs.Quote(string(line)))
 		}
-		if !known(key) {
+		name, ok := known[string(key)]
+		if !ok {
 			continue
 		}
-		if _, twice := p.values[string(key)]; twice {
-			return fmt.Errorf("line %d has %s a second time", number, key)
+		if _, twice := p.values[name]; twice {
+			return fmt.Errorf("line %d has %s a second time", number, name)
 		}
 		n, err := decimal(value)
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		p.values[string(key)] = n
+		p.values[name] = n
 	}
 	p.need(needed...)
 	return p.err
