@@ -53,7 +53,8 @@ func TestStableIDs(t *testing.T) {
 		m.XCDIdentity = rapid.Bool().Draw(t, "XCD identity")
 		m.HighIndex = rapid.Bool().Draw(t, "high index")
 		m.Dotted = rapid.Bool().Draw(t, "dotted")
-		m.GPUs = rapid.Permutation(m.GPUs).Draw(t, "order of discovery")
+		// A card with eight partitions, one with two, one without, in three PCI domains.
+		m.GPUs = rapid.Permutation([]amdtree.GPU{m.GPUs[0], m.GPUs[2], m.GPUs[3]}).Draw(t, "order of discovery")
 		m.Renders = rapid.SliceOfNDistinct(rapid.IntRange(128, 150), 0, 6, rapid.ID[int]).Draw(t, "render minors of others")
 		dir, err := amdtree.MakeTemp()
 		if err != nil {
@@ -85,7 +86,7 @@ func TestStableIDs(t *testing.T) {
 			at := rapid.IntRange(0, len(m.GPUs)-1).Draw(t, fmt.Sprintf("card of change %d", step))
 			switch rapid.SampledFrom([]string{"reload", "switch", "unplug"}).Draw(t, fmt.Sprintf("change %d", step)) {
 			case "reload":
-				all := []int{0, 1, 2, 3, 4}
+				all := []int{0, 1, 2}
 				order := rapid.Permutation(all).Draw(t, "order")
 				err = tree.ReloadDriver(order...)
 			case "switch":
