@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
@@ -27,6 +29,8 @@ type Maker struct {
 	procfs   string
 	// said is what the toolkit said the last time.
 	said atomic.Pointer[string]
+	// files are the driver's, as they were found last.
+	files atomic.Pointer[files]
 }
 
 // Set is what containers get with the devices of one snapshot. It never changes.
@@ -186,6 +190,12 @@ func (w *work) common() (*sdk.Edits, error) {
 // driverFiles are the driver's libraries, programs and firmware, and the hooks
 // that make them known in a container.
 func (w *work) driverFiles() (out *sdk.Edits, err error) {
+	if kept := w.files.Load(); kept.hold(w.nvml.version, w.at, time.Now()) {
+		maps.Copy(w.log.lines, kept.said)
+		return kept.edits, nil
+	}
+	var here []string
+	problems := len(w.set.Problems)
 	err = guard(func() error {
 		lib, err := w.nvcdi(nvcdi.ModeNvml)
 		if err != nil {
@@ -195,6 +205,7 @@ func (w *work) driverFiles() (out *sdk.Edits, err error) {
 		if err != nil {
 			return err
 		}
+		here = paths(e.ContainerEdits)
 		out, err = w.at.convert(e.ContainerEdits, w.problem)
 		return err
 	})
@@ -204,6 +215,11 @@ func (w *work) driverFiles() (out *sdk.Edits, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("no driver files below the driver root %s (seen as %s): %w; set driverRoot to where the driver is installed on the host",
 			w.at.root.host, w.at.root.here, err)
+	}
+	if len(w.set.Problems) == problems {
+		w.files.Store(&files{
+			edits: out, version: w.nvml.version, at: w.at, here: here, said: maps.Clone(w.log.lines), until: time.Now().Add(filesLife),
+		})
 	}
 	return out, nil
 }
