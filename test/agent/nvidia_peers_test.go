@@ -101,7 +101,7 @@ func TestNVIDIAFaultOfMIGReplicas(t *testing.T) {
 	for index := range 3 {
 		n.createMIG(1, index)
 	}
-	n.configureOtherwise("mig: {strategy: mixed}", 4, "name: nvidia.com/mig-1g.10gb, class: mig,", "name: nvidia.com/mig-1g.10gb, class: mig, replicas: 4,")
+	n.configureOtherwise("mig: {strategy: mixed}", 4, `"nvidia.com/mig-{profile}", class: mig`, `"nvidia.com/mig-{profile}", class: mig, replicas: 4`)
 	n.startNVIDIAAgent()
 	n.wantCounts(nvidiaGPU, 4, 4)
 	n.wantCounts(nvidiaMIG, 12, 12)

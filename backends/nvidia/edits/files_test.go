@@ -39,7 +39,7 @@ func TestDriverFilesAreKept(t *testing.T) {
 		if mounted(t, m.Make(snapshot()), uuidA, late) {
 			t.Error("the files were looked for again at once")
 		}
-		time.Sleep(filesLife)
+		<-time.After(filesLife)
 		if !mounted(t, m.Make(snapshot()), uuidA, late) {
 			t.Error("a file that came is not found after the files' time is over")
 		}
