@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// computing are the processes that KFD has something of on one of the GPUs, in
+// Computing are the processes that KFD has something of on one of the GPUs, in
 // ascending order: <sysfs>/class/kfd/kfd/proc/<pid>/queues/<n>/gpuid for those that
 // compute, vram_<gpu id> with the bytes for those that hold memory
 // (drivers/gpu/drm/amd/amdkfd/kfd_process.c). KFD tells of processes of all PID
 // namespaces, by their numbers on the host. Without KFD there are none; a process that
 // ended meanwhile is none.
-func computing(sysfs string, ids []uint32) ([]int, error) {
+func Computing(sysfs string, ids []uint32) ([]int, error) {
 	dir := filepath.Join(sysfs, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -95,7 +95,7 @@ func free(ctx context.Context, host sdk.HostPaths, gpus []GPU) error {
 		nodes = append(nodes, g.Nodes...)
 		ids = append(ids, g.KFDIDs...)
 	}
-	pids, err := computing(host.Sysfs, ids)
+	pids, err := Computing(host.Sysfs, ids)
 	if err != nil {
 		return fmt.Errorf("no reset of %s: who computes on it is not known: %w", names(gpus), err)
 	}

@@ -1,0 +1,290 @@
+package amd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+// All machines are listed as they are, and each device has nodes of its own beside
+// /dev/kfd.
+func TestMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine amdtree.Machine
+		devices int
+	}{
+		"Vega10":    {amdtree.NewVega10(), 1},
+		"MI210":     {amdtree.NewMI210(), 8},
+		"MI300 SPX": {amdtree.NewMI300X("SPX", "NPS1"), 8},
+		"MI300 DPX": {amdtree.NewMI300X("DPX", "NPS2"), 16},
+		"MI300 CPX": {amdtree.NewMI300X("CPX", "NPS4"), 63},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, c.machine, quick)
+			inv := r.inventory("all devices", healthy(c.devices))
+			nodes, ids := map[string]bool{}, map[string]bool{}
+			for _, d := range inv.GetDevices() {
+				if ids[d.GetId()] {
+					t.Errorf("%s is listed twice", d.GetId())
+				}
+				ids[d.GetId()] = true
+				for i, n := range d.GetEdits().GetDeviceNodes() {
+					if (n.GetPath() == "/dev/kfd") != (i == 0) || nodes[n.GetPath()] {
+						t.Errorf("%s: nodes %v", d.GetId(), d.GetEdits().GetDeviceNodes())
+					}
+					nodes[n.GetPath()] = i > 0
+				}
+				if split := d.GetParentId() != ""; split != (d.GetClass() == classPartition) || d.GetAttributes()["model"].GetStringValue() == "" {
+					t.Errorf("class %s, parent %q, attributes %v", d.GetClass(), d.GetParentId(), d.GetAttributes())
+				}
+			}
+		})
+	}
+}
+
+// A partition has what selectors and names ask for.
+func TestPartition(t *testing.T) {
+	m := amdtree.NewMI300X("CPX", "NPS4")
+	m.DriverVersion = "6.10.05"
+	r := start(t, m, quick)
+	inv := r.inventory("all devices", healthy(63))
+	whole := gpu.ID(m.GPUs[2].UniqueID, m.GPUs[2].Address)
+	d := device(inv, whole+"-cpx-3")
+	if d == nil {
+		t.Fatalf("no partition 3 of %s: %v", whole, summary(inv))
+	}
+	for name, want := range map[string]string{
+		"computePartition": "cpx", "memoryPartition": "nps4", "availableComputePartitions": "spx,dpx,qpx,cpx",
+		"availableMemoryPartitions": "nps1,nps2,nps4", "family": "CDNA3", "gfxVersion": "gfx942", "driverVersionText": "6.10.05",
+		"uniqueID": fmt.Sprintf("%016x", m.GPUs[2].UniqueID), "hive": fmt.Sprintf("%016x", m.GPUs[2].Hive), "deviceID": "74a1",
+	} {
+		if got := d.GetAttributes()[name].GetStringValue(); got != want {
+			t.Errorf("attribute %s is %q, want %q", name, got, want)
+		}
+	}
+	if got := d.GetAttributes()["driverVersion"].GetVersionValue(); got != "6.10.5" {
+		t.Errorf("driverVersion %q", got)
+	}
+	if c := d.GetCapacities(); c["memory"] != 24<<30 || c["computeUnits"] != 38 || c["simds"] != 152 {
+		t.Errorf("capacities %v", c)
+	}
+	if d.GetParentId() != whole || d.GetResetGroup() != "hive-"+fmt.Sprintf("%016x", m.GPUs[2].Hive) ||
+		d.GetPciBusId() != m.GPUs[2].Address.String() || len(d.GetNumaNodes()) != 1 || len(d.GetHooks()) != 0 {
+		t.Errorf("device %v", d)
+	}
+	links := map[string]*backendv1.Link{}
+	for _, l := range d.GetLinks() {
+		links[l.GetPeerId()] = l
+	}
+	sibling, other := links[whole+"-cpx-4"], links[fmt.Sprintf("amdgpu-%016x-cpx-0", m.GPUs[3].UniqueID)]
+	if sibling.GetKind() != backendv1.LinkKind_LINK_KIND_SAME_DEVICE || sibling.GetDistance() != 13 ||
+		other.GetKind() != backendv1.LinkKind_LINK_KIND_XGMI || other.GetDistance() != 41 {
+		t.Errorf("links: sibling %v, hive %v", sibling, other)
+	}
+	if other := device(inv, fmt.Sprintf("amdgpu-%016x-cpx-0", m.GPUs[0].UniqueID)); other == nil {
+		t.Error("no first partition of the first GPU")
+	}
+}
+
+// Several kinds and modes on one node are listed under both strategies.
+func TestStrategies(t *testing.T) {
+	m := amdtree.NewMixed()
+	r := start(t, m, quick)
+	kinds := func(inv *backendv1.Inventory) (gpus, partitions int) {
+		for _, d := range inv.GetDevices() {
+			switch d.GetClass() {
+			case classGPU:
+				gpus++
+			case classPartition:
+				partitions++
+			}
+		}
+		return gpus, partitions
+	}
+	inv := r.inventory("all devices", func(inv *backendv1.Inventory) bool {
+		gpus, partitions := kinds(inv)
+		return gpus > 0 && partitions > 0 && healthy(gpus+partitions)(inv)
+	})
+	n := len(inv.GetDevices())
+	r.configure(strings.Replace(quick, "mixed", "single", 1))
+	r.inventory("only GPUs", func(inv *backendv1.Inventory) bool {
+		gpus, partitions := kinds(inv)
+		return gpus == n && partitions == 0
+	})
+}
+
+// A partition style is switched: the old partitions go and the new ones come in one
+// step, and no inventory has half of either, nor lacks another GPU.
+func TestSwitchWhileRunning(t *testing.T) {
+	m := amdtree.NewMI300X("SPX", "NPS1")
+	r := start(t, m, quick)
+	r.inventory("all GPUs", healthy(8))
+	all := r.during(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
+	id := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address)
+	all = append(all, r.inventory("the partitions", func(inv *backendv1.Inventory) bool {
+		all = append(all, inv)
+		return healthy(11)(inv)
+	}))
+	for _, inv := range all {
+		parts := 0
+		for _, d := range inv.GetDevices() {
+			if d.GetParentId() == id {
+				parts++
+			}
+		}
+		if whole := device(inv, id) != nil; parts != 0 && parts != 4 || whole == (parts == 4) || len(inv.GetDevices()) != 7+max(1, parts) {
+			t.Errorf("half a change: %d devices, %d partitions, whole %v", len(inv.GetDevices()), parts, whole)
+		}
+	}
+	r.do(r.tree.SwitchPartition(1, "SPX", "NPS1"))
+	after := r.inventory("all GPUs again", healthy(8))
+	if device(after, id) == nil {
+		t.Error("the GPU has another ID")
+	}
+}
+
+// A card that is unplugged leaves the list, and comes back with its ID.
+func TestUnplug(t *testing.T) {
+	m := amdtree.NewMI210()
+	id := gpu.ID(m.GPUs[3].UniqueID, m.GPUs[3].Address)
+	r := start(t, m, quick)
+	r.inventory("all GPUs", healthy(8))
+	r.do(r.tree.Unplug(3))
+	r.kernel.Tell(uevent.Remove, "/devices/pci0000:00/"+m.GPUs[3].Address.String(), "pci",
+		map[string]string{"PCI_CLASS": "38000", "PCI_ID": "1002:740F"})
+	inv := r.inventory("the others", healthy(7))
+	if device(inv, id) != nil || len(inv.GetProblems()) > 0 {
+		t.Errorf("devices %v, problems %q", summary(inv), inv.GetProblems())
+	}
+	r.do(r.tree.Plug(3))
+	r.inventory("all GPUs again", func(inv *backendv1.Inventory) bool {
+		return healthy(8)(inv) && device(inv, id) != nil
+	})
+}
+
+// A driver that is loaded anew, with another order of discovery: the same devices, by
+// their IDs, with other nodes; in between they keep their places.
+func TestReloadWhileRunning(t *testing.T) {
+	r := start(t, amdtree.NewMI300X("DPX", "NPS1"), quick)
+	before := r.inventory("all devices", healthy(16))
+	first := before.GetDevices()[0].GetEdits().GetDeviceNodes()[1].GetPath()
+	r.do(r.tree.ReloadDriver()) // leaves all cards without
+	r.inventory("devices without a driver", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 16 && !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool {
+			return d.GetHealth().GetRecovery() != backendv1.Recovery_RECOVERY_SELF
+		})
+	})
+	r.do(r.tree.ReloadDriver(7, 6, 5, 4, 3, 2, 1, 0))
+	after := r.inventory("all devices again, with evidence", func(inv *backendv1.Inventory) bool {
+		return healthy(16)(inv) && !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool { return !d.GetHealth().GetRecovered() })
+	})
+	for i, d := range after.GetDevices() {
+		if d.GetId() != before.GetDevices()[i].GetId() {
+			t.Errorf("device %d: %s, was %s; %v", i, d.GetId(), before.GetDevices()[i].GetId(), d.GetHealth())
+		}
+	}
+	if got := after.GetDevices()[0].GetEdits().GetDeviceNodes()[1].GetPath(); got == first {
+		t.Errorf("the nodes are still those from before: %s", got)
+	}
+}
+
+// A counter that is raised is a fault of the card and of all its partitions, and of no
+// other.
+func TestCounterWhileRunning(t *testing.T) {
+	m := amdtree.NewMI300X("QPX", "NPS1")
+	r := start(t, m, quick)
+	r.inventory("all devices", healthy(32))
+	r.do(r.tree.RaiseCounter(5, "gfx.ce", 100))
+	r.do(r.tree.RaiseCounter(5, "umc.ue", 2))
+	inv := r.inventory("the fault", onlyBad(32, m.GPUs[5].Address.String(), "ecc-uncorrectable"))
+	for _, d := range inv.GetDevices() {
+		if h := d.GetHealth(); h.GetCode() != "" && (h.GetRecovery() != backendv1.Recovery_RECOVERY_RESET || !strings.Contains(h.GetMessage(), "umc: 2")) {
+			t.Errorf("health %v", h)
+		}
+	}
+	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "uncorrectable": 2`, 1))
+	r.inventory("no fault by other settings", healthy(32))
+}
+
+// A node without AMD GPUs is quiet; one with GPUs and no driver says so.
+func TestNoDriver(t *testing.T) {
+	r := start(t, amdtree.Machine{Cards: 1}, quick)
+	inv := r.inventory("an empty inventory", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 0 })
+	if len(inv.GetProblems()) > 0 {
+		t.Errorf("problems %q", inv.GetProblems())
+	}
+
+	r = start(t, amdtree.NewMI210(), quick)
+	r.inventory("all GPUs", healthy(8))
+	r.do(r.tree.ReloadDriver())
+	r.inventory("GPUs without a driver", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 8 && inv.GetDevices()[7].GetHealth().GetCode() == "driver-unbound"
+	})
+	r.do(os.RemoveAll(filepath.Join(r.tree.Sysfs(), "bus/pci/drivers/amdgpu")))
+	r.inventory("no driver", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 8 && inv.GetDevices()[7].GetHealth().GetCode() == "driver-away"
+	})
+	r2 := newRig(t, amdtree.Machine{})
+	r2.tree = r.tree
+	r2.watch(quick)
+	r.during(func() {
+		r2.inventory("a problem", func(inv *backendv1.Inventory) bool {
+			return len(inv.GetDevices()) == 0 && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "8 AMD GPUs are on the PCI bus (the first at 0000:03:00.0), but the driver amdgpu is not loaded")
+		})
+	})
+}
+
+// A device whose node is missing waits for it, without the others.
+func TestMissingNode(t *testing.T) {
+	m := amdtree.NewMI210()
+	r := newRig(t, m)
+	_, renders := r.tree.Minors(2)
+	node := fmt.Sprintf("dev/dri/renderD%d", renders[0])
+	r.do(r.tree.Spoil(node, amdtree.Damages["missing"]))
+	r.watch(quick)
+	inv := r.inventory("the fault", onlyBad(8, m.GPUs[2].Address.String(), "node-missing"))
+	if d := device(inv, gpu.ID(m.GPUs[2].UniqueID, m.GPUs[2].Address)); d.GetEdits() != nil || !strings.Contains(d.GetHealth().GetMessage(), node) {
+		t.Errorf("device %v", d)
+	}
+	r.file("", r.tree.Root, node)
+	r.inventory("all GPUs", healthy(8))
+}
+
+// Whatever one card's files are made into costs that card, at most: the others stay,
+// and the card keeps its place with a reason.
+func TestDamagedCard(t *testing.T) {
+	m := amdtree.NewMI300X("DPX", "NPS1")
+	files := []string{"current_compute_partition", "unique_id", "ras/umc_err_count", "numa_node", "vendor"}
+	for name, damage := range amdtree.Damages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, m, quick)
+			r.inventory("all devices", healthy(16))
+			for _, file := range files {
+				r.do(r.tree.Spoil(filepath.Join("sys/bus/pci/devices", m.GPUs[4].Address.String(), file), damage))
+			}
+			var last *backendv1.Inventory
+			late := time.Now().Add(patience)
+			last = r.inventory("a reason", func(inv *backendv1.Inventory) bool {
+				for _, d := range inv.GetDevices() {
+					if bad := d.GetHealth().GetCode() != ""; bad && d.GetPciBusId() != m.GPUs[4].Address.String() {
+						t.Errorf("another GPU suffers: %v", d)
+					}
+				}
+				return len(inv.GetProblems()) > 0 || time.Now().After(late)
+			})
+			if len(last.GetDevices()) < 14 || !strings.Contains(strings.Join(last.GetProblems(), "\n"), m.GPUs[4].Address.String()) {
+				t.Errorf("%d devices, problems %q", len(last.GetDevices()), last.GetProblems())
+			}
+		})
+	}
+}

@@ -1,0 +1,281 @@
+package amd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/amd/exporter"
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/ras"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+// kfdID is KFD's number of the first partition of a GPU.
+func (r *rig) kfdID(at pci.Address) uint32 {
+	r.t.Helper()
+	inventory, err := gpu.Read(r.tree.Sysfs(), nil)
+	r.do(err)
+	for _, g := range inventory.GPUs {
+		if g.PCI.Address == at {
+			return g.Partitions[0].KFDID
+		}
+	}
+	r.t.Fatalf("no GPU at %s", at)
+	return 0
+}
+
+// recovered reports whether there are n healthy devices, with evidence for those at an
+// address and for no others.
+func recovered(n int, at string) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		for _, d := range inv.GetDevices() {
+			if d.GetHealth().GetRecovered() != (d.GetPciBusId() == at) {
+				return false
+			}
+		}
+		return healthy(n)(inv)
+	}
+}
+
+// A reset that the driver says it does and did: meanwhile the card keeps its place, and
+// then what was counted before is over, but not what is counted from then on.
+func TestResetIsSeen(t *testing.T) {
+	m := amdtree.NewMI300X("DPX", "NPS1")
+	at := m.GPUs[6].Address
+	r := start(t, m, quick)
+	r.inventory("all devices", healthy(16))
+	id := r.kfdID(at)
+	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
+	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
+	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "3 1 ras") })
+	r.during(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
+		r.events.tell(id, "4 1")
+	})
+	r.inventory("evidence", recovered(16, at.String()))
+	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
+	r.inventory("the next fault", func(inv *backendv1.Inventory) bool {
+		return onlyBad(16, at.String(), "ecc-uncorrectable")(inv) &&
+			strings.Contains(fmt.Sprint(summary(inv)), "1 uncorrectable errors since the last reset, and 1 before it")
+	})
+	r.events.tell(id, "4 2")
+	r.inventory("evidence once more", recovered(16, at.String()))
+	r.events.tell(id, "3 3 user")
+	r.inventory("a reset", onlyBad(16, at.String(), "resetting"))
+	r.events.end(id) // the driver is unloaded in the middle of it, say
+	r.eventually("it is listened to anew", func() bool { return r.events.tell(id, "4 3") })
+	r.inventory("evidence a third time", recovered(16, at.String()))
+}
+
+// After a restart of the backend, errors from before a reset count again: that is the
+// safe side.
+func TestCountersAfterRestart(t *testing.T) {
+	m := amdtree.NewVega10()
+	r := newRig(t, m)
+	r.do(r.tree.RaiseCounter(0, "umc.ue", 3))
+	r.watch(quick)
+	r.inventory("the fault", onlyBad(1, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
+}
+
+// What the driver says by a uevent of a card that it could not mend.
+func TestWedged(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[1].Address.String()
+	for methods, want := range map[string]backendv1.Recovery{
+		"rebind,bus-reset": backendv1.Recovery_RECOVERY_RESET,
+		"bus-reset":        backendv1.Recovery_RECOVERY_RESET,
+		"unknown":          backendv1.Recovery_RECOVERY_REBOOT,
+	} {
+		r := start(t, m, quick)
+		r.inventory("all GPUs", healthy(8))
+		tell := func(methods, at string) {
+			r.kernel.Tell(uevent.Change, "/devices/pci0000:00/0000:00:01.1/"+at+"/drm/card1", "drm", map[string]string{"WEDGED": methods})
+		}
+		tell("none", m.GPUs[2].Address.String())
+		tell("unknown", "0000:ee:00.0")
+		tell(methods, at)
+		inv := r.inventory("the fault", onlyBad(8, at, "wedged"))
+		for _, d := range inv.GetDevices() {
+			if h := d.GetHealth(); h.GetCode() != "" && h.GetRecovery() != want {
+				t.Errorf("%s: %v, want %v", methods, h, want)
+			}
+		}
+		r.do(r.tree.ReloadDriver())
+		r.inventory("no driver", func(inv *backendv1.Inventory) bool {
+			return inv.GetDevices()[0].GetHealth().GetCode() == "driver-unbound"
+		})
+		r.do(r.tree.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7))
+		r.inventory("the driver anew", healthy(8))
+	}
+}
+
+// Pages that wait for a reset, and too many of them.
+func TestBadPages(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[0].Address.String()
+	file := filepath.Join("sys/bus/pci/devices", at, "ras/gpu_vram_bad_pages")
+	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "badPages": 2`, 1))
+	r.inventory("all GPUs", healthy(8))
+	page := func(state string) string { return "0x00000001 : 0x00001000 : " + state + "\n" }
+	r.do(r.tree.SetFile(file, page("R")+page("P")))
+	r.inventory("pages that wait", onlyBad(8, at, "bad-pages-pending"))
+	r.do(r.tree.SetFile(file, page("R")+page("R")))
+	r.inventory("no fault", healthy(8))
+	r.do(r.tree.SetFile(file, page("R")+page("R")+page("R")))
+	r.inventory("too many pages", onlyBad(8, at, "bad-pages"))
+}
+
+// Heat, and errors of links, are what settings make of them.
+func TestReactions(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[4].Address
+	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "thermal": "fault", "xgmi": "fault"`, 1))
+	r.inventory("all GPUs", healthy(8))
+	id := r.kfdID(at)
+	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "2 20:5") })
+	r.inventory("heat", onlyBad(8, at.String(), "thermal-throttle"))
+	r.configure(quick)
+	r.inventory("no fault by other settings", healthy(8))
+	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
+	r.do(r.tree.RaiseCounter(4, "xgmi_error", 2))
+	r.inventory("errors of links", onlyBad(8, at.String(), "xgmi-errors"))
+}
+
+// opinions is an exporter.
+type opinions struct {
+	mu   sync.Mutex
+	gpus []exporter.GPU
+	err  error
+}
+
+func (o *opinions) List(context.Context) ([]exporter.GPU, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gpus, o.err
+}
+
+func (o *opinions) set(err error, gpus ...exporter.GPU) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gpus, o.err = gpus, err
+}
+
+// The exporter's word is a fault, unless it calls all GPUs unhealthy; its silence is
+// none.
+func TestExporter(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[2].Address
+	o := &opinions{err: exporter.ErrAbsent}
+	r := newRig(t, m)
+	r.backend.seams.exporter = func(string) lister { return o }
+	r.watch(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "exporter": "/run/exporter.sock"`, 1))
+	r.inventory("all GPUs", healthy(8))
+	say := func(state exporter.State, at pci.Address) exporter.GPU {
+		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
+	}
+	sick := say(exporter.Unhealthy, at)
+	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
+	r.inventory("its word", onlyBad(8, at.String(), "exporter-unhealthy"))
+	o.set(nil, sick, say(exporter.Unhealthy, m.GPUs[0].Address))
+	r.inventory("no word on any", healthy(8))
+	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
+	r.inventory("its word again", onlyBad(8, at.String(), "exporter-unhealthy"))
+	o.set(errors.New("it hangs"))
+	r.inventory("nothing known", healthy(8))
+}
+
+// stuck is a reader of counters that hangs until it is let go.
+type stuck struct{ free chan struct{} }
+
+func (s stuck) Read() (ras.Counters, error) {
+	<-s.free
+	return ras.Counters{}, nil
+}
+
+// A reading that hangs costs its card: nobody knows how it is, which is told with the
+// call and since when. The others are judged as ever.
+func TestHang(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[7].Address.String()
+	s := stuck{free: make(chan struct{})}
+	r := newRig(t, m)
+	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
+		if strings.HasSuffix(dir, at) {
+			return s
+		}
+		return ras.NewReader(dir, options...)
+	}
+	r.watch(quick)
+	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
+	r.inventory("the others", func(inv *backendv1.Inventory) bool {
+		for _, d := range inv.GetDevices() {
+			h := d.GetHealth()
+			switch d.GetPciBusId() {
+			case at:
+				if h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN || !strings.Contains(h.GetMessage(), "has not come to an end since 20") {
+					return false
+				}
+			case m.GPUs[0].Address.String():
+				if h.GetCode() != "ecc-uncorrectable" {
+					return false
+				}
+			default:
+				if h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+					return false
+				}
+			}
+		}
+		return len(inv.GetDevices()) == 8 && len(inv.GetProblems()) == 1
+	})
+	close(s.free)
+	r.inventory("the card again", onlyBad(8, m.GPUs[0].Address.String(), "ecc-uncorrectable"))
+}
+
+// A look that hangs is told of, and the health of the cards that are known is judged
+// all the same.
+func TestLookHangs(t *testing.T) {
+	r := newRig(t, amdtree.NewMI210())
+	free := make(chan struct{})
+	var looks int
+	read := r.backend.seams.read
+	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
+		if looks++; looks == 3 {
+			<-free
+		}
+		return read(root, names)
+	}
+	r.watch(quick)
+	r.inventory("all GPUs", healthy(8))
+	r.inventory("the hang", func(inv *backendv1.Inventory) bool {
+		return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "has not come to an end since 20")
+	})
+	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
+	at := r.tree.Machine().GPUs[0].Address.String()
+	r.inventory("a fault", onlyBad(8, at, "ecc-uncorrectable"))
+	close(free)
+	r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
+}
+
+// A reset of which the driver never says that it worked.
+func TestResetWithoutEnd(t *testing.T) {
+	now := time.Now()
+	k := &record{resetting: now, resetBy: now.Add(resetLimit)}
+	cfg := &config{}
+	if h := k.health(cfg, now); h.GetCode() != "resetting" || h.GetRecovery() != backendv1.Recovery_RECOVERY_SELF {
+		t.Errorf("at first %v", h)
+	}
+	if turn := k.turns(now); !turn.Equal(k.resetBy) {
+		t.Errorf("looked at again at %v, want %v", turn, k.resetBy)
+	}
+	if h := k.health(cfg, now.Add(resetLimit)); h.GetCode() != "reset-failed" || h.GetRecovery() != backendv1.Recovery_RECOVERY_RESET {
+		t.Errorf("later %v", h)
+	}
+}

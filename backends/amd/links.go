@@ -1,0 +1,88 @@
+package amd
+
+import (
+	"math"
+
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/kfd"
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// place is where a partition is.
+type place struct {
+	gpu string // the ID of the GPU
+	at  pci.Device
+}
+
+// places are those of all partitions, by ID.
+func (r *roster) places() map[string]place {
+	all := map[string]place{}
+	for id, known := range r.cards {
+		for _, p := range known.gpu.Partitions {
+			all[p.ID] = place{gpu: id, at: known.gpu.PCI}
+		}
+	}
+	return all
+}
+
+// links are those that the kernel has of a partition, with its weights. What it has
+// none of is left out, which counts as far.
+func (l *listing) links(p gpu.Partition) []*sdk.Link {
+	var all []*sdk.Link
+	from := l.places[p.ID]
+	for _, link := range p.Links {
+		to, ok := l.places[link.To]
+		if !ok {
+			continue
+		}
+		all = append(all, &sdk.Link{PeerId: link.To, Kind: kindOf(link.Kind, from, to), Distance: min(link.Weight, math.MaxInt32)})
+	}
+	return all
+}
+
+func kindOf(kind kfd.LinkKind, from, to place) backendv1.LinkKind {
+	switch {
+	case from.gpu == to.gpu:
+		return backendv1.LinkKind_LINK_KIND_SAME_DEVICE
+	case kind == kfd.XGMI:
+		return backendv1.LinkKind_LINK_KIND_XGMI
+	case kind == kfd.PCIe:
+		return way(from.at, to.at)
+	}
+	return backendv1.LinkKind_LINK_KIND_OTHER
+}
+
+// way is the kind of the way between two PCI functions: how far up their closest
+// common bridge is. Both below one switch have, of all their bridges, only the ports
+// of their own in between.
+func way(a, b pci.Device) backendv1.LinkKind {
+	common := 0
+	for common < min(len(a.Parents), len(b.Parents)) && a.Parents[common] == b.Parents[common] {
+		common++
+	}
+	switch below := max(len(a.Parents), len(b.Parents)) - common; {
+	case common > 0 && below <= 1:
+		return backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
+	case common > 0:
+		return backendv1.LinkKind_LINK_KIND_PCIE_MULTI_SWITCH
+	case a.NUMANode < 0 || b.NUMANode < 0:
+		return backendv1.LinkKind_LINK_KIND_OTHER
+	case a.NUMANode != b.NUMANode:
+		return backendv1.LinkKind_LINK_KIND_CROSS_NUMA
+	case sameRoot(a, b):
+		return backendv1.LinkKind_LINK_KIND_PCIE_HOST_BRIDGE
+	}
+	return backendv1.LinkKind_LINK_KIND_SAME_NUMA
+}
+
+// sameRoot reports whether two functions are below one host bridge: their root ports
+// are on one bus.
+func sameRoot(a, b pci.Device) bool {
+	if len(a.Parents) == 0 || len(b.Parents) == 0 {
+		return false
+	}
+	first, second := a.Parents[0], b.Parents[0]
+	return first.Domain == second.Domain && first.Bus == second.Bus
+}

@@ -1,0 +1,146 @@
+package amd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/kfd"
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// vendorAMD, and the classes that GPUs have on the PCI bus: VGA, 3D, display and
+// processing accelerators.
+const vendorAMD = 0x1002
+
+var classes = []uint16{0x0300, 0x0302, 0x0380, 0x1200}
+
+// look is what one look found, by which settings.
+type look struct {
+	cfg       *config
+	began     time.Time
+	inventory gpu.Inventory
+	// given is what containers get with each partition, by ID.
+	given map[string]given
+	// bus is what the PCI bus has: AMD's GPUs, and whatever is where GPUs are known of.
+	bus map[pci.Address]slot
+	err error // fs.ErrNotExist: the driver is not loaded
+}
+
+// slot is a device on the PCI bus.
+type slot struct {
+	driver string // empty if none has it
+	err    error  // why it does not answer
+}
+
+// gather looks at everything. It takes as long as the files take.
+func (b *Backend) gather(cfg *config, known []pci.Address) look {
+	root := cfg.host.Sysfs
+	found := look{cfg: cfg, began: time.Now(), given: map[string]given{}, bus: map[pci.Address]slot{}}
+	found.inventory, found.err = b.seams.read(root, b.seams.names())
+	present, _ := pci.List(root, vendorAMD, classes...) // the others are asked by name, below
+	for _, device := range present {
+		found.bus[device.Address] = slot{driver: device.Driver}
+	}
+	for _, at := range known {
+		if _, ok := found.bus[at]; ok {
+			continue
+		}
+		device, err := pci.ReadDevice(root, at)
+		if !errors.Is(err, fs.ErrNotExist) {
+			found.bus[at] = slot{driver: device.Driver, err: err}
+		}
+	}
+	for _, g := range found.inventory.GPUs {
+		for _, p := range g.Partitions {
+			found.given[p.ID] = cfg.edits.of(cfg.host.Devfs, p)
+		}
+	}
+	return found
+}
+
+// unchanged reports whether KFD has counted no change since a look.
+func (f look) unchanged(sysfs string) bool {
+	generation, err := kfd.Generation(sysfs)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // as the look had it, if there was no KFD: then it is 0
+	}
+	return err == nil && generation == f.inventory.Generation
+}
+
+// identity is what two looks that saw the same machine have in common.
+func (f look) identity() string {
+	var text strings.Builder
+	for _, g := range f.inventory.GPUs {
+		fmt.Fprint(&text, g.ID, g.PCI.Address, g.Memory)
+		for _, p := range g.Partitions {
+			fmt.Fprint(&text, " ", p.Index, "/", p.Render)
+		}
+		text.WriteByte('\n')
+	}
+	for _, sentence := range f.sentences() {
+		text.WriteString(sentence)
+		text.WriteByte('\n')
+	}
+	if f.err != nil {
+		text.WriteString(f.err.Error())
+	}
+	return text.String()
+}
+
+// reason is why the card at an address is left out.
+func (f look) reason(at pci.Address) string {
+	for _, p := range f.inventory.Problems {
+		if p.Lost && p.Device == at.String() {
+			return p.Err.Error()
+		}
+	}
+	if f.err != nil {
+		return f.err.Error()
+	}
+	return "it is not among the GPUs of the driver"
+}
+
+// sentences are what an operator must know of it.
+func (f look) sentences() []string {
+	var all []string
+	for _, p := range f.inventory.Problems {
+		if p.Lost {
+			all = append(all, fmt.Sprintf("%s is left out: %v", p.Device, p.Err))
+		} else {
+			all = append(all, fmt.Sprintf("%s: %v", p.Device, p.Err))
+		}
+	}
+	switch {
+	case errors.Is(f.err, fs.ErrNotExist):
+		if first, n := f.idle(""); n > 0 {
+			all = append(all, fmt.Sprintf("%d AMD GPUs are on the PCI bus (the first at %s), but the driver amdgpu is not loaded: modprobe amdgpu, or wait for who loads it", n, first))
+		}
+	case f.err != nil:
+		all = append(all, "the GPUs cannot be read: "+f.err.Error())
+	default:
+		if first, n := f.idle(""); n > 0 {
+			all = append(all, fmt.Sprintf("%d AMD GPUs are on the PCI bus without a driver (the first at %s): see the kernel's log for why amdgpu does not have them", n, first))
+		}
+	}
+	return all
+}
+
+// idle are AMD's GPUs that a driver has ("" for none): the first, and how many.
+func (f look) idle(driver string) (first pci.Address, n int) {
+	for at, s := range f.bus {
+		if s.driver != driver || s.err != nil {
+			continue
+		}
+		if n++; n == 1 || at.Compare(first) < 0 {
+			first = at
+		}
+	}
+	return first, n
+}
+
+// driverAway reports whether the driver is not loaded.
+func (f look) driverAway() bool { return errors.Is(f.err, fs.ErrNotExist) }

@@ -1,0 +1,268 @@
+package amd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/ras"
+	"github.com/accelmux/accelmux/backends/amd/smi"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds what a test waits for; nothing takes so long by itself.
+const patience = 20 * time.Second
+
+// quick are settings by which a test need not wait.
+const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`
+
+// rig is the backend behind its service, on a machine of a test.
+type rig struct {
+	*sdk.Server
+	t       *testing.T
+	tree    *amdtree.Tree
+	backend *Backend
+	kernel  *ueventtest.Kernel
+	events  *kfdEvents
+	proc    string
+	stream  chan *backendv1.WatchResponse
+	last    *backendv1.Inventory // that was seen
+	ended   chan error
+}
+
+// newRig is a backend on a machine, not yet configured. Tests change its seams.
+func newRig(t *testing.T, m amdtree.Machine) *rig {
+	t.Helper()
+	tree, err := amdtree.Write(amdtree.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{
+		t: t, tree: tree, kernel: &ueventtest.Kernel{}, events: &kfdEvents{files: map[uint32][]*io.PipeWriter{}},
+		proc: t.TempDir(), stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
+	}
+	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
+		read: gpu.Read, names: func() *gpu.Names { return nil },
+		counters: func(dir string, options ...ras.Option) counterReader { return ras.NewReader(dir, options...) },
+		events:   func(string) smi.Source { return r.events },
+		exporter: func(string) lister { return nil },
+		uevents:  r.kernel.Listen,
+	})
+	return r
+}
+
+// start is newRig, configured and watched.
+func start(t *testing.T, m amdtree.Machine, settings string) *rig {
+	t.Helper()
+	r := newRig(t, m)
+	r.watch(settings)
+	return r
+}
+
+func (r *rig) watch(settings string) {
+	r.t.Helper()
+	var err error
+	if r.Server, err = sdk.NewServer(r.backend, nil); err != nil {
+		r.t.Fatal(err)
+	}
+	r.configure(settings)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
+	go func() {
+		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(200 * time.Millisecond)},
+			sdktest.NewStream(ctx, r.stream))
+	}()
+	r.t.Cleanup(func() {
+		cancel()
+		<-r.ended // says that it was cancelled
+		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
+			r.t.Error(err)
+		}
+	})
+}
+
+func (r *rig) configure(settings string) {
+	r.t.Helper()
+	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
+		SettingsJson: []byte(settings),
+		Paths:        &backendv1.HostPaths{Sysfs: r.tree.Sysfs(), Devfs: r.tree.Devfs(), Procfs: r.proc},
+	})
+	if err != nil || len(res.GetErrors()) > 0 {
+		r.t.Fatalf("Configure(%s): %v, %v", settings, err, res.GetErrors())
+	}
+}
+
+// inventory waits for an inventory that is as wanted, and returns it.
+func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
+	r.t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case e := <-r.stream:
+			if inv := e.GetInventory(); inv != nil {
+				if r.last = inv; want(inv) {
+					return inv
+				}
+			}
+		case err := <-r.ended:
+			r.ended <- err
+			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
+		case <-late:
+			r.t.Fatalf("waited %s for %s; last inventory: %d devices, problems %q; %v", patience, what,
+				len(r.last.GetDevices()), r.last.GetProblems(), summary(r.last))
+		}
+	}
+}
+
+// during takes the stream's events while f runs, and returns the inventories.
+func (r *rig) during(f func()) []*backendv1.Inventory {
+	r.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	var all []*backendv1.Inventory
+	for {
+		select {
+		case e := <-r.stream:
+			if inv := e.GetInventory(); inv != nil {
+				r.last = inv
+				all = append(all, inv)
+			}
+		case <-done:
+			return all
+		}
+	}
+}
+
+func (r *rig) do(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) file(text string, parts ...string) {
+	r.t.Helper()
+	path := filepath.Join(parts...)
+	r.do(os.MkdirAll(filepath.Dir(path), 0o755))
+	r.do(os.WriteFile(path, []byte(text), 0o600))
+}
+
+func summary(inv *backendv1.Inventory) map[string]string {
+	all := map[string]string{}
+	for _, d := range inv.GetDevices() {
+		h := d.GetHealth()
+		all[d.GetId()] = h.GetState().String() + " " + h.GetCode() + " " + h.GetMessage()
+	}
+	return all
+}
+
+func device(inv *backendv1.Inventory, id string) *backendv1.Device {
+	for _, d := range inv.GetDevices() {
+		if d.GetId() == id {
+			return d
+		}
+	}
+	return nil
+}
+
+// healthy reports whether there are n devices, all healthy.
+func healthy(n int) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		for _, d := range inv.GetDevices() {
+			if d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+				return false
+			}
+		}
+		return len(inv.GetDevices()) == n
+	}
+}
+
+// onlyBad reports whether there are n devices, and those of one PCI address, and no
+// others, have a fault.
+func onlyBad(n int, at, code string) func(*backendv1.Inventory) bool {
+	return func(inv *backendv1.Inventory) bool {
+		for _, d := range inv.GetDevices() {
+			want := ""
+			if d.GetPciBusId() == at {
+				want = code
+			}
+			if d.GetHealth().GetCode() != want {
+				return false
+			}
+		}
+		return len(inv.GetDevices()) == n
+	}
+}
+
+// kfdEvents are KFD's events as a test tells them.
+type kfdEvents struct {
+	mu    sync.Mutex
+	files map[uint32][]*io.PipeWriter
+}
+
+// Open implements smi.Source.
+func (k *kfdEvents) Open(id uint32, _ uint64) (io.ReadCloser, error) {
+	read, write := io.Pipe()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files[id] = append(k.files[id], write)
+	return read, nil
+}
+
+// tell writes a line to who listens to a GPU.
+func (k *kfdEvents) tell(id uint32, line string) bool {
+	k.mu.Lock()
+	files := k.files[id]
+	k.mu.Unlock()
+	heard := false
+	for _, file := range files {
+		_, err := io.WriteString(file, line+"\n")
+		heard = heard || err == nil
+	}
+	return heard
+}
+
+// end ends the events of a GPU as an unloaded driver does.
+func (k *kfdEvents) end(id uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, file := range k.files[id] {
+		_ = file.CloseWithError(errors.New("no such device"))
+	}
+	delete(k.files, id)
+}
+
+// eventually waits for what no inventory tells, and takes the stream's events
+// meanwhile.
+func (r *rig) eventually(what string, done func() bool) {
+	r.t.Helper()
+	late := time.After(patience)
+	for !done() {
+		select {
+		case e := <-r.stream: // a heartbeat, if nothing else
+			if inv := e.GetInventory(); inv != nil {
+				r.last = inv
+			}
+		case <-late:
+			r.t.Fatalf("waited %s until %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package amd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/accelmux/accelmux/backends/amd/reset"
+	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Prepare implements [sdk.Preparer].
+func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (map[string]*sdk.Edits, error) {
+	ctx, cancel := sdk.InTime(ctx)
+	defer cancel()
+	t, err := b.find(ctx, ids)
+	if err == nil {
+		err = t.missing()
+	}
+	if err == nil {
+		err = b.leftovers(ctx, t, resource)
+	}
+	if err != nil || !t.cfg.prepare.Check {
+		return nil, err
+	}
+	gpus := make([]string, 0, len(t.devices))
+	for _, device := range t.devices {
+		gpus = append(gpus, device.gpu.ID)
+	}
+	seen, err := b.lookNow(ctx, gpus, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, device := range t.devices {
+		if err := seen.sound(device.part.ID, false); err != nil {
+			return nil, fmt.Errorf("%s: %w", device.part.ID, err)
+		}
+	}
+	return nil, nil
+}
+
+// leftovers looks for processes that are on the devices before the container is.
+func (b *Backend) leftovers(ctx context.Context, t *targets, resource string) error {
+	setting := t.cfg.prepare.Leftovers
+	if !setting.Wanted() {
+		return nil
+	}
+	for _, device := range t.devices {
+		id := device.part.ID
+		pids, err := users(ctx, t.cfg.host, device)
+		switch {
+		case err != nil && setting == process.Fail:
+			return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", id, err)
+		case err != nil:
+			b.log.Warn("whether processes were left behind is not known", "device", id, "resource", resource, "error", err)
+		case len(pids) == 0:
+		case setting == process.Fail:
+			return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", id, process.Names(t.cfg.host.Procfs, pids...))
+		default:
+			b.log.Warn("processes use the device before its container starts", "device", id,
+				"resource", resource, "processes", process.Names(t.cfg.host.Procfs, pids...))
+		}
+	}
+	return nil
+}
+
+// users are the processes that use a device: those that compute on it, of which KFD
+// tells, and those that have a node of it open, as far as they can be seen.
+func users(ctx context.Context, host sdk.HostPaths, device target) ([]int, error) {
+	pids, err := reset.Computing(host.Sysfs, []uint32{device.part.KFDID})
+	if err != nil || !process.SeesAll(host.Procfs) {
+		return pids, err
+	}
+	opened, err := process.Opened(ctx, host.Procfs, nodesOf(device.part)...)
+	pids = append(pids, opened...)
+	slices.Sort(pids)
+	return slices.Compact(pids), err
+}

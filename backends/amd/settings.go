@@ -1,0 +1,152 @@
+package amd
+
+import (
+	_ "embed" // settings.schema.json
+	"encoding/json"
+	"path/filepath"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/amd/reset"
+	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+// settings are what the node's configuration says; README.md is the reference.
+type settings struct {
+	Partitions partitionSettings `json:"partitions"`
+	Health     healthSettings    `json:"health"`
+	Edits      editSettings      `json:"edits"`
+	// Prepare is what is done before a container starts.
+	Prepare prepareSettings `json:"prepare"`
+	// Reset is how GPUs are reset.
+	Reset reset.Settings `json:"reset"`
+	// Rescan is how often everything is looked at though nothing told of a change;
+	// Poll how often KFD is asked whether something changed.
+	Rescan sdk.Duration `json:"rescan"`
+	Poll   sdk.Duration `json:"poll"`
+}
+
+type partitionSettings struct {
+	Strategy strategy `json:"strategy"`
+}
+
+// strategy says which class partitions have, in the words of AMD's own plugin.
+type strategy string
+
+const (
+	// single: partitions are of the same class as whole GPUs.
+	single strategy = "single"
+	// mixed: partitions are a class of their own.
+	mixed strategy = "mixed"
+)
+
+// healthSettings say what is a fault.
+type healthSettings struct {
+	// Interval is how often the error counters of a card are read.
+	Interval sdk.Duration `json:"interval"`
+	// Uncorrectable is how many uncorrectable errors a card may count before it is
+	// faulty.
+	Uncorrectable uint64 `json:"uncorrectable"`
+	// BadPages is how many pages of its memory may be retired before the card needs to
+	// be replaced; 0: as many as the driver allows.
+	BadPages uint64 `json:"badPages"`
+	// XGMI is what becomes of errors that the links count in xgmi_error. Unless it is
+	// ignore that file is read, which clears it.
+	XGMI reaction `json:"xgmi"`
+	// Thermal is what becomes of a GPU that heat slows down.
+	Thermal reaction `json:"thermal"`
+	// Events says that KFD's events are listened to.
+	Events bool `json:"events"`
+	// Exporter is the socket of AMD's device metrics exporter; empty: it is not asked.
+	Exporter string `json:"exporter"`
+}
+
+// reaction is what becomes of something that is not always a fault.
+type reaction string
+
+const (
+	ignore reaction = "ignore"
+	report reaction = "report"
+	fault  reaction = "fault"
+)
+
+func (r reaction) check(at string, errs *sdk.FieldErrors) {
+	switch r {
+	case ignore, report, fault:
+	default:
+		errs.Add(at, "%q is none: ignore, report or fault", r)
+	}
+}
+
+// prepareSettings say what is done before a container starts. By default nothing is,
+// and devices do without the call.
+type prepareSettings struct {
+	// Check has the GPU looked at right before the start.
+	Check bool `json:"check"`
+	// Leftovers is what becomes of processes on the device before its container starts.
+	Leftovers process.Leftovers `json:"leftovers"`
+}
+
+// wanted reports whether anything is to be done.
+func (p prepareSettings) wanted() bool { return p.Check || p.Leftovers.Wanted() }
+
+const (
+	defaultRescan, minRescan, maxRescan       = time.Minute, time.Second, time.Hour
+	defaultPoll, minPoll, maxPoll             = 2 * time.Second, 100 * time.Millisecond, time.Minute
+	defaultInterval, minInterval, maxInterval = 10 * time.Second, time.Second, time.Hour
+	// maxSocket is what the kernel's address of a socket has room for.
+	maxSocket = 107
+)
+
+// config is what the settings mean. It never changes.
+type config struct {
+	strategy     strategy
+	health       healthSettings
+	edits        editSettings
+	prepare      prepareSettings
+	reset        reset.Settings
+	host         sdk.HostPaths
+	rescan, poll time.Duration
+	interval     time.Duration
+}
+
+// configure checks the settings as a whole.
+func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
+	s := settings{
+		Partitions: partitionSettings{Strategy: single},
+		Health:     healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report, Events: true},
+		Edits:      editSettings{Groups: groupsAuto},
+		Rescan:     sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
+	}
+	if err := sdk.DecodeSettings(data, &s); err != nil {
+		return nil, err
+	}
+	var errs sdk.FieldErrors
+	if s.Partitions.Strategy != single && s.Partitions.Strategy != mixed {
+		errs.Add("partitions.strategy", "%q is none of the strategies: single or mixed", s.Partitions.Strategy)
+	}
+	between := func(at string, d sdk.Duration, least, most time.Duration) time.Duration {
+		if v := time.Duration(d); v < least || v > most {
+			errs.Add(at, "%v must be between %v and %v", v, least, most)
+		}
+		return time.Duration(d)
+	}
+	cfg := &config{
+		strategy: s.Partitions.Strategy, health: s.Health, edits: s.Edits, prepare: s.Prepare, reset: s.Reset, host: host,
+		rescan:   between("rescan", s.Rescan, minRescan, maxRescan),
+		poll:     between("poll", s.Poll, minPoll, maxPoll),
+		interval: between("health.interval", s.Health.Interval, minInterval, maxInterval),
+	}
+	s.Health.XGMI.check("health.xgmi", &errs)
+	s.Health.Thermal.check("health.thermal", &errs)
+	if p := s.Health.Exporter; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || len(p) > maxSocket) {
+		errs.Add("health.exporter", "%q must be an absolute path without . or .., of at most %d bytes", p, maxSocket)
+	}
+	s.Edits.check("edits", &errs)
+	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, &errs)
+	s.Reset.Check("reset", &errs)
+	return cfg, errs.Err()
+}
