@@ -17,12 +17,13 @@ func (l *loop) count(known *record, now time.Time) {
 	if known.stray || !n.reading.IsZero() || now.Before(n.due) {
 		return
 	}
-	if n.reader == nil {
+	if withLinks := l.cfg.health.XGMI != ignore; n.reader == nil || withLinks != n.withLinks {
 		var options []ras.Option
-		if l.cfg.health.XGMI == ignore {
+		if !withLinks {
 			options = append(options, ras.WithoutXGMI())
 		}
-		n.reader, n.links = l.backend.seams.counters(known.dir(l.cfg.host.Sysfs), options...), 0
+		n.reader, n.withLinks = l.backend.seams.counters(known.dir(l.cfg.host.Sysfs), options...), withLinks
+		n.links, n.last.XGMI = 0, ras.Count{} // this reader counts from the beginning
 	}
 	n.reading, n.due = now, now.Add(l.cfg.interval)
 	reader := n.reader

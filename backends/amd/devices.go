@@ -35,7 +35,10 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 	var devices []*sdk.Device
 	for _, known := range r.sorted() {
 		health := known.said
-		if health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN && health.GetMessage() != unread {
+		if known.unread() {
+			continue // listed a moment later, when it is known how it is
+		}
+		if health.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 			l.problems = append(l.problems, known.gpu.ID+": how the GPU is cannot be told now, so it stays as it was: "+health.GetMessage())
 		}
 		for _, p := range known.gpu.Partitions {

@@ -16,8 +16,6 @@ const (
 	resetLimit = 2 * time.Minute
 	// hangs is how long a reading may take before it is told of.
 	hangs = 5 * time.Second
-	// unread is what is said of a card at first.
-	unread = "the error counters were not read yet"
 	// cools is how long after the last event heat is taken to slow a card down.
 	cools = time.Minute
 )
@@ -41,7 +39,7 @@ func (k *record) health(cfg *config, now time.Time) *sdk.Health {
 		return sdk.Unknown(fmt.Sprintf("reading the error counters of %s has not come to an end since %s: the driver hangs, see the kernel's log",
 			k.gpu.PCI.Address, n.reading.UTC().Format(time.RFC3339)))
 	case n.at.IsZero():
-		return sdk.Unknown(unread)
+		return sdk.Unknown("the error counters were not read yet")
 	case n.err != nil:
 		return sdk.Unknown(n.err.Error())
 	case k.fresh:

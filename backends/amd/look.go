@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -50,9 +52,13 @@ func (b *Backend) gather(cfg *config, known []pci.Address) look {
 			continue
 		}
 		device, err := pci.ReadDevice(root, at)
-		if !errors.Is(err, fs.ErrNotExist) {
-			found.bus[at] = slot{driver: device.Driver, err: err}
+		if errors.Is(err, fs.ErrNotExist) {
+			// It is unplugged only if all of it is gone.
+			if _, gone := os.Stat(filepath.Join(root, "bus", "pci", "devices", at.String())); errors.Is(gone, fs.ErrNotExist) {
+				continue
+			}
 		}
+		found.bus[at] = slot{driver: device.Driver, err: err}
 	}
 	for _, g := range found.inventory.GPUs {
 		for _, p := range g.Partitions {

@@ -187,7 +187,7 @@ func (l *loop) answer() {
 		if w.ctx.Err() != nil {
 			return true // gone
 		}
-		if !l.last.began.After(w.since) {
+		if l.last.began.Before(w.since) {
 			return false
 		}
 		for _, known := range l.records(w.gpus) {
@@ -213,9 +213,9 @@ func (w *waiter) answered(known *record) bool {
 	}
 	n := known.counts
 	if !w.reset {
-		return n.at.After(w.since)
+		return !n.at.Before(w.since)
 	}
-	return known.absent == nil && known.resetting.IsZero() && n.at.After(w.since) && n.rebase.IsZero() && !n.last.Busy
+	return known.absent == nil && known.resetting.IsZero() && !n.at.Before(w.since) && n.rebase.IsZero() && !n.last.Busy
 }
 
 // again has the loop look once more, a little later, at a card that was reset and does
@@ -225,7 +225,7 @@ func (l *loop) again(w *waiter, known *record) {
 	if known.absent != nil && l.wanted.IsZero() {
 		l.wanted = next
 	}
-	if known.counts.at.After(w.since) && known.counts.due.After(next) {
+	if !known.counts.at.Before(w.since) && known.counts.due.After(next) {
 		known.counts.due = next
 	}
 }

@@ -54,6 +54,8 @@ type record struct {
 // counts are the error counters of a card, and the reading of them.
 type counts struct {
 	reader counterReader
+	// withLinks says that the reader reads errors of the links.
+	withLinks bool
 	// last is what was read last, at (when that began), err what could not be read; at
 	// is zero if there was no reading yet.
 	last ras.Counters
@@ -122,7 +124,7 @@ func (k *record) found(g gpu.GPU, by look, now time.Time) {
 		k.renew(now)
 	}
 	if k.gpu.PCI.Address != g.PCI.Address {
-		k.counts = counts{} // of another slot's files
+		k.counts = counts{at: k.counts.at} // the rest is of another slot's files
 	}
 	k.gpu, k.absent, k.stray = g, nil, false
 	k.given = map[string]given{}
@@ -177,12 +179,36 @@ func (k *record) counted(c ras.Counters, began time.Time, err error) {
 	}
 	n.last, n.at = c, began
 	errorsNow, linksNow := c.Uncorrectable().N, c.XGMI.N
-	if !n.rebase.IsZero() && began.After(n.rebase) && k.absent == nil {
+	if !n.rebase.IsZero() && !began.Before(n.rebase) && k.absent == nil {
 		n.baseline, n.links, n.rebase = errorsNow, linksNow, time.Time{}
 		k.fresh = err == nil
 	}
 	// A driver that was loaded anew counts from the beginning.
 	n.baseline, n.links = min(n.baseline, errorsNow), min(n.links, linksNow)
+}
+
+// unread reports whether the counters of the card are being read for the first time,
+// and nothing else is wrong.
+func (k *record) unread() bool {
+	return k.counts.at.IsZero() && !isFault(k.said) && (k.counts.reading.IsZero() || time.Since(k.counts.reading) < hangs)
+}
+
+// unread reports whether one of the cards is.
+func (r *roster) unread() bool {
+	for _, known := range r.cards {
+		if known.unread() {
+			return true
+		}
+	}
+	return false
+}
+
+// give makes the edits of the card's partitions by settings.
+func (k *record) give(cfg *config) {
+	k.given = map[string]given{}
+	for _, p := range k.gpu.Partitions {
+		k.given[p.ID] = cfg.edits.of(cfg.host.Devfs, p)
+	}
 }
 
 // dir is the directory of the card's PCI function.

@@ -21,7 +21,8 @@ const (
 	settle, changePause = 250 * time.Millisecond, time.Second
 	// retryFirst is the pause before the first look for what is missing; it doubles.
 	retryFirst = time.Second
-	// restless is after how many looks at a machine that changes meanwhile that is told.
+	// restless is after how many looks at a machine that changes meanwhile that is told,
+	// and after how many that each find something else one is believed.
 	restless = 16
 )
 
@@ -48,6 +49,8 @@ type loop struct {
 	// after another, saw a machine that changed.
 	hung      bool
 	unsettled int
+	// doubts are doubtful looks, one after another.
+	doubts int
 	// incomplete are looks, one after another, that found something missing.
 	incomplete int
 	// kernel tells of changes; nil where it does not, and deaf says that this was told.
@@ -58,8 +61,8 @@ type loop struct {
 	// opinions is when the exporter is asked next, asking whether it is being asked.
 	opinions time.Time
 	asking   bool
-	// changed says that there is something to publish.
-	changed bool
+	// changed says that there is something to publish, published that something was.
+	changed, published bool
 	// waiters wait for what the next look finds.
 	waiters []*waiter
 }
@@ -246,10 +249,12 @@ func (l *loop) doubtful(found look) bool {
 	for id, known := range l.roster.cards {
 		doubt = doubt || !present[id] && known.absent == nil
 	}
-	if identity := found.identity(); doubt && identity != l.suspect {
+	if identity := found.identity(); doubt && identity != l.suspect && l.doubts < restless {
 		l.suspect = identity
+		l.doubts++
 		return true
 	}
+	l.doubts = 0
 	return false
 }
 
@@ -281,6 +286,7 @@ func (l *loop) judge(now time.Time) {
 		}
 		switch {
 		case isFault(health):
+			known.fresh = known.fresh && health.GetRecovery() == sdk.RecoverySelf
 			l.backend.log.Warn("a GPU has a fault", "device", id, "code", health.GetCode(), "message", health.GetMessage())
 		case isFault(known.said):
 			l.backend.log.Info("the fault of a GPU is over", "device", id, "code", known.said.GetCode())
@@ -301,7 +307,8 @@ func (l *loop) reconfigure() {
 	now := time.Now()
 	l.cfg, l.due, l.suspect, l.opinions, l.changed = cfg, now, "", now, true
 	for _, known := range l.roster.cards {
-		known.counts.reader, known.counts.due = nil, now
+		known.counts.due = now
+		known.give(cfg)
 		if cfg.health.Exporter == "" {
 			known.bad = ""
 		}
@@ -310,7 +317,6 @@ func (l *loop) reconfigure() {
 
 // publish tells the core what is known.
 func (l *loop) publish() {
-	l.changed = false
 	problems := l.last.sentences()
 	switch {
 	case l.hung:
@@ -319,9 +325,10 @@ func (l *loop) publish() {
 			l.looking.UTC().Format(time.RFC3339)))
 	case l.unsettled >= restless:
 		problems = append(problems, "the GPUs of this node change each time while they are looked at, so those that come or go are not listed yet")
-	case l.last.began.IsZero():
-		return // the first look is on its way
+	case l.last.began.IsZero() || !l.published && l.roster.unread():
+		return // until the first look, and the first reading of all counters
 	}
+	l.changed, l.published = false, true
 	devices, more := l.listing().devices(l.roster)
 	l.out.Publish(devices, append(problems, more...)...)
 }

@@ -1,0 +1,91 @@
+package amd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/amd/drm"
+	"github.com/accelmux/accelmux/backends/amd/gpu"
+)
+
+// devfs has the nodes of a partition, as plain files.
+func devfs(t *testing.T, mode os.FileMode, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "dri"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A container gets the groups of the nodes where it needs them, each once and never
+// root's.
+func TestGroups(t *testing.T) {
+	p := gpu.Partition{Render: 130, Card: 2}
+	for _, c := range []struct {
+		mode   os.FileMode
+		gid    int
+		groups groups
+		want   int
+	}{
+		{0o660, 44, groupsAuto, 1}, {0o660, 44, groupsNone, 0}, {0o666, 44, groupsAuto, 0}, {0o600, 44, groupsAuto, 0}, {0o660, 0, groupsAuto, 0},
+	} {
+		dev := devfs(t, c.mode, "kfd", "dri/renderD130", "dri/card2")
+		for _, name := range []string{"dri/renderD130", "dri/card2", "kfd"} {
+			if err := os.Chown(filepath.Join(dev, name), -1, c.gid); err != nil {
+				t.Skip("only root may give files to a group:", err)
+			}
+		}
+		given := editSettings{c.groups}.of(dev, p)
+		if given.err != nil || len(given.edits.GetAdditionalGids()) != c.want || len(given.edits.GetDeviceNodes()) != 3 {
+			t.Errorf("%v: %v, %v", c, given.edits, given.err)
+		}
+	}
+}
+
+// A node that is missing, or is something else than the partition's, is given to
+// nobody.
+func TestWrongNodes(t *testing.T) {
+	p := gpu.Partition{Render: 130, Card: drm.None}
+	settings := editSettings{groupsAuto}
+	refused := func(dev, want string) {
+		t.Helper()
+		if given := settings.of(dev, p); given.edits != nil || given.err == nil || !strings.Contains(given.err.Error(), want) {
+			t.Errorf("%v, %v, want an error with %q", given.edits, given.err, want)
+		}
+	}
+	refused(devfs(t, 0o660, "dri/renderD130"), "/dev/kfd is missing")
+	refused(devfs(t, 0o660, "kfd"), "/dev/dri/renderD130 is missing")
+	dev := devfs(t, 0o660, "kfd")
+	node := filepath.Join(dev, "dri/renderD130")
+	if err := os.Mkdir(node, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refused(dev, "is no device")
+	if err := os.Remove(node); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mknod(node, unix.S_IFCHR|0o660, int(unix.Mkdev(drmMajor, 131))); err != nil {
+		t.Skip("only root may make device nodes:", err)
+	}
+	refused(dev, "is the device 226:131, want 226:130")
+	p.Render = 131
+	if err := os.Rename(node, filepath.Join(dev, "dri/renderD131")); err != nil {
+		t.Fatal(err)
+	}
+	if given := settings.of(dev, p); given.err != nil || len(given.edits.GetDeviceNodes()) != 2 {
+		t.Errorf("%v, %v", given.edits, given.err)
+	}
+}
