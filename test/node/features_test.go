@@ -1,7 +1,7 @@
 package node
 
 import (
-	"maps"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,8 +93,18 @@ func (n *node) dropFeatures() {
 	if err != nil {
 		n.Fatal(err)
 	}
-	maps.DeleteFunc(object.Labels, func(name, _ string) bool { return strings.Contains(name, ".accelmux.io/") })
-	if _, err := client.CoreV1().Nodes().Update(n.soon(), object, metav1.UpdateOptions{}); err != nil {
+	// A patch, and no update: kubelet writes the Node as well.
+	gone := map[string]any{}
+	for name := range object.Labels {
+		if strings.Contains(name, ".accelmux.io/") {
+			gone[name] = nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": gone}})
+	if err != nil {
+		n.Fatal(err)
+	}
+	if _, err := client.CoreV1().Nodes().Patch(n.soon(), nodeName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		n.Fatal(err)
 	}
 }
