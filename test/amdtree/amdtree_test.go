@@ -346,17 +346,3 @@ func TestImpossibleMachines(t *testing.T) {
 		}
 	}
 }
-
-// A temporary directory is empty, and goes with its test.
-func TestTempDir(t *testing.T) {
-	var dirs []string
-	t.Run("uses two", func(t *testing.T) { dirs = []string{TempDir(t), TempDir(t)} })
-	if dirs[0] == dirs[1] {
-		t.Errorf("%s was given twice", dirs[0])
-	}
-	for _, dir := range dirs {
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there: %v", dir, err)
-		}
-	}
-}

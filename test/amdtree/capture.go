@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,20 +28,6 @@ type capturedNode struct {
 	gpu    int // index in Machine.GPUs
 	index  int // of the partition
 	render int
-}
-
-// Fixture is the path of a file below the directory of captures: ACCELMUX_FIXTURES,
-// or shared/fixtures beside the project. It is fs.ErrNotExist where there is none;
-// tests skip then.
-func Fixture(name string) (string, error) {
-	dir := os.Getenv("ACCELMUX_FIXTURES")
-	if dir == "" {
-		_, here, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(here), "..", "..", "..", "shared", "fixtures")
-	}
-	path := filepath.Join(dir, name)
-	_, err := os.Stat(path)
-	return path, err
 }
 
 // Capture is the machine whose KFD topology was captured: a .tar.gz with the
@@ -195,12 +180,12 @@ func (t *Tree) adopt(c *capture) error {
 		}
 	}
 	stage := fmt.Sprintf(".staging/nodes%d", t.stage())
-	w := writer{root: t.Root}
+	w := newWriter(t.Root)
 	for name, text := range c.files {
-		w.file(filepath.Join(stage, strings.TrimPrefix(name, "nodes/")), text)
+		w.File(filepath.Join(stage, strings.TrimPrefix(name, "nodes/")), text)
 	}
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	return t.swap(stage, c.count, false)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // SwitchPartition sets the partition modes of a card; an empty one stays. KFD's
@@ -56,11 +58,11 @@ func (t *Tree) Unplug(gpu int) error {
 	if err := t.release(gpu); err != nil {
 		return err
 	}
-	w := writer{root: t.Root}
+	w := newWriter(t.Root)
 	g := t.machine.GPUs[gpu]
-	w.remove(devices + g.Address.String())
-	w.remove(g.path())
-	return w.err
+	w.Remove(devices + g.Address.String())
+	w.Remove(g.path())
+	return w.Err
 }
 
 // Plug puts a card back that was unplugged.
@@ -68,14 +70,14 @@ func (t *Tree) Plug(gpu int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	g := t.machine.GPUs[gpu]
-	w := writer{root: t.Root}
-	if _, err := os.Stat(w.path(g.path())); err == nil {
+	w := newWriter(t.Root)
+	if _, err := os.Stat(w.Path(g.path())); err == nil {
 		return fmt.Errorf("GPU %s is plugged in", g.Address)
 	}
 	t.machine.captured = nil
 	w.function(t.machine, g)
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	t.Halfway("no driver")
 	if err := t.load(gpu); err != nil {
@@ -131,9 +133,9 @@ func (t *Tree) release(gpu int) error {
 		return err
 	}
 	t.Halfway("no nodes of the card")
-	w := writer{root: t.Root}
+	w := newWriter(t.Root)
 	w.unbind(l)
-	return w.err
+	return w.Err
 }
 
 // driven is a card that has the driver, and its place.
@@ -189,7 +191,7 @@ func (t *Tree) RaiseCounter(gpu int, counter string, by uint64) error {
 func (t *Tree) SetFile(name, content string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	real, err := t.real(name)
+	real, err := sysroot.Real(t.Root, name)
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,8 @@ func others(w *writer, m Machine) {
 		dir := "sys/devices/pci0000:00/" + at.String()
 		w.pciFiles(dir, 0x1a03, 0x2000, 0x41, 0x030000, 0, at)
 		w.minor(dir, "card", i)
-		w.dir(fmt.Sprintf("%s/drm/card%d/card%d-VGA-1", dir, i, i))
-		w.relative(fmt.Sprintf("sys/class/drm/card%d-VGA-1", i), fmt.Sprintf("%s/drm/card%d/card%d-VGA-1", dir, i, i))
+		w.Dir(fmt.Sprintf("%s/drm/card%d/card%d-VGA-1", dir, i, i))
+		w.Relative(fmt.Sprintf("sys/class/drm/card%d-VGA-1", i), fmt.Sprintf("%s/drm/card%d/card%d-VGA-1", dir, i, i))
 	}
 	for i, render := range m.Renders {
 		at := pci.Address{Bus: 0x02, Device: uint8(i) & 0x1f}
@@ -67,33 +67,33 @@ func (t *Tree) load(gpu int) error {
 
 // show makes the driver's and DRM's side of a card.
 func (t *Tree) show(l *loaded) error {
-	w := writer{root: t.Root}
+	w := newWriter(t.Root)
 	w.bind(t.machine, l)
 	for _, d := range l.drm {
 		dir := l.path()
 		if d.platform != "" {
 			dir = "sys/devices/platform/" + d.platform
-			w.file(dir+"/modalias", "platform:"+d.platform+"\n")
+			w.File(dir+"/modalias", "platform:"+d.platform+"\n")
 		}
 		w.minor(dir, "card", d.card)
 		w.minor(dir, "renderD", d.render)
 	}
-	return w.err
+	return w.Err
 }
 
 // hide removes the DRM devices of a card.
 func (t *Tree) hide(l *loaded) error {
-	w := writer{root: t.Root}
+	w := newWriter(t.Root)
 	for _, d := range slices.Backward(l.drm) {
 		w.noMinor("renderD", d.render)
 		w.noMinor("card", d.card)
 		if d.platform != "" {
-			w.remove("sys/devices/platform/" + d.platform)
+			w.Remove("sys/devices/platform/" + d.platform)
 		} else {
-			w.remove(l.path() + "/drm")
+			w.Remove(l.path() + "/drm")
 		}
 	}
-	return w.err
+	return w.Err
 }
 
 func (t *Tree) taken(is func(*loaded) bool) bool { return slices.ContainsFunc(t.loaded, is) }
@@ -132,17 +132,17 @@ func (t *Tree) platform() string {
 func (w *writer) minor(device, kind string, number int) {
 	name := fmt.Sprintf("%s%d", kind, number)
 	dir := path.Join(device, "drm", name)
-	w.file(dir+"/dev", fmt.Sprintf("%d:%d\n", drmMajor, number))
-	w.file(dir+"/uevent", fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=dri/%s\nDEVTYPE=drm_minor\n", drmMajor, number, name))
-	w.relative(dir+"/device", device)
-	w.relative("sys/class/drm/"+name, dir)
-	w.relative(fmt.Sprintf("sys/dev/char/%d:%d", drmMajor, number), dir)
-	w.node("dev/dri/"+name, drmMajor, number)
+	w.File(dir+"/dev", fmt.Sprintf("%d:%d\n", drmMajor, number))
+	w.File(dir+"/uevent", fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=dri/%s\nDEVTYPE=drm_minor\n", drmMajor, number, name))
+	w.Relative(dir+"/device", device)
+	w.Relative("sys/class/drm/"+name, dir)
+	w.Relative(fmt.Sprintf("sys/dev/char/%d:%d", drmMajor, number), dir)
+	w.Node("dev/dri/"+name, drmMajor, number)
 }
 
 func (w *writer) noMinor(kind string, number int) {
 	name := fmt.Sprintf("%s%d", kind, number)
-	w.remove("dev/dri/" + name)
-	w.remove("sys/class/drm/" + name)
-	w.remove(fmt.Sprintf("sys/dev/char/%d:%d", drmMajor, number))
+	w.Remove("dev/dri/" + name)
+	w.Remove("sys/class/drm/" + name)
+	w.Remove(fmt.Sprintf("sys/dev/char/%d:%d", drmMajor, number))
 }

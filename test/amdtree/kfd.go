@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 const (
@@ -52,7 +54,7 @@ func (w *writer) properties(name string, lines []property) {
 	for _, p := range lines {
 		text.WriteString(p.key + " " + strconv.FormatUint(p.value, 10) + "\n")
 	}
-	w.file(name, text.String())
+	w.File(name, text.String())
 }
 
 // render writes all nodes below a directory.
@@ -61,7 +63,7 @@ func (t *Tree) render(w *writer, dir string) {
 	for from, a := range all {
 		at := path.Join(dir, strconv.Itoa(from))
 		counts := map[string]int{}
-		w.dir(at+"/io_links", at+"/p2p_links", at+"/caches")
+		w.Dir(at+"/io_links", at+"/p2p_links", at+"/caches")
 		for to, b := range all {
 			if l, kind := t.link(a, b); kind != "" && from != to {
 				l = append([]property{{"type", l[0].value}, {"version_major", 0}, {"version_minor", 0},
@@ -70,15 +72,15 @@ func (t *Tree) render(w *writer, dir string) {
 				counts[kind]++
 			}
 		}
-		w.file(at+"/name", a.name()+"\n")
+		w.File(at+"/name", a.name()+"\n")
 		w.properties(at+"/properties", t.properties(a, counts["io_links"], counts["p2p_links"]))
 		w.properties(at+"/mem_banks/0/properties", a.bank())
 		gpuID := 0
 		if a.gpu != nil {
 			gpuID = 1 + int(a.gpu.UniqueID>>7%60000) + a.index
-			w.file(at+"/mem_banks/0/used_memory", "14102528\n")
+			w.File(at+"/mem_banks/0/used_memory", "14102528\n")
 		}
-		w.file(at+"/gpu_id", fmt.Sprintln(gpuID))
+		w.File(at+"/gpu_id", fmt.Sprintln(gpuID))
 	}
 }
 
@@ -212,11 +214,11 @@ func (t *Tree) location(n node) uint64 {
 // generation before it makes them, otherwise after.
 func (t *Tree) publish(gone bool) error {
 	stage := path.Join(".staging", fmt.Sprintf("nodes%d", t.stage()))
-	w := writer{root: t.Root}
-	w.dir(stage)
+	w := newWriter(t.Root)
+	w.Dir(stage)
 	t.render(&w, stage)
-	if w.err != nil {
-		return w.err
+	if w.Err != nil {
+		return w.Err
 	}
 	return t.swap(stage, len(t.nodes()), gone)
 }
@@ -265,11 +267,4 @@ func (t *Tree) stage() int {
 }
 
 // replace writes a file so that a reader sees what was there before, or all of it.
-func (t *Tree) replace(name, text string) error {
-	w := writer{root: t.Root}
-	staged := path.Join(".staging", fmt.Sprintf("file%d", t.stage()))
-	w.file(staged, text)
-	w.dir(filepath.Dir(name))
-	w.do(os.Rename(w.path(staged), w.path(name)))
-	return w.err
-}
+func (t *Tree) replace(name, text string) error { return sysroot.Replace(t.Root, name, text) }

@@ -1,13 +1,10 @@
 package amdtree
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/backends/pci"
 )
@@ -27,45 +24,33 @@ func (g GPU) path() string {
 	return path.Join(bus, port.String(), g.Address.String())
 }
 
-// node makes a device node where that is allowed, and an empty file elsewhere.
-func (w *writer) node(name string, major, minor int) {
-	if w.err != nil {
-		return
-	}
-	err := unix.Mknod(w.path(name), unix.S_IFCHR|0o660, int(unix.Mkdev(uint32(major), uint32(minor))))
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		err = os.WriteFile(w.path(name), nil, 0o660)
-	}
-	w.do(err)
-}
-
 // function makes the PCI side of a card: what is there whether or not it has a
 // driver.
 func (w *writer) function(m Machine, g GPU) {
 	bus, port := g.root()
 	bridge := path.Join(bus, port.String())
-	if _, err := os.Stat(w.path(bridge)); err != nil {
+	if _, err := os.Stat(w.Path(bridge)); err != nil {
 		w.pciFiles(bridge, 0x1022, 0x14ab, 0, 0x060400, g.numa(), port)
 	}
 	w.pciFiles(g.path(), 0x1002, g.Model.Device, g.Model.Revision, g.Model.Class, g.numa(), g.Address)
-	w.file(g.path()+"/reset", "")
+	w.File(g.path()+"/reset", "")
 	if m.Sockets > 1 {
-		w.file(g.path()+"/local_cpulist", fmt.Sprintf("%d-%d\n", g.Socket*64, g.Socket*64+63))
+		w.File(g.path()+"/local_cpulist", fmt.Sprintf("%d-%d\n", g.Socket*64, g.Socket*64+63))
 	}
 }
 
 func (w *writer) pciFiles(dir string, vendor, device uint16, revision uint8, class uint32, numa int, at pci.Address) {
-	w.dir(dir)
+	w.Dir(dir)
 	for name, text := range map[string]string{
 		"vendor": fmt.Sprintf("%#04x", vendor), "device": fmt.Sprintf("%#04x", device), "revision": fmt.Sprintf("0x%02x", revision),
 		"class": fmt.Sprintf("0x%06x", class), "numa_node": fmt.Sprint(numa), "enable": "1", "power_state": "D0",
 		"subsystem_vendor": fmt.Sprintf("%#04x", vendor), "subsystem_device": "0x0c34",
 		"max_link_speed": "32.0 GT/s PCIe", "current_link_speed": "32.0 GT/s PCIe", "max_link_width": "16", "current_link_width": "16",
 	} {
-		w.file(path.Join(dir, name), text+"\n")
+		w.File(path.Join(dir, name), text+"\n")
 	}
-	w.relative(path.Join(dir, "subsystem"), "sys/bus/pci")
-	w.relative(devices+at.String(), dir)
+	w.Relative(path.Join(dir, "subsystem"), "sys/bus/pci")
+	w.Relative(devices+at.String(), dir)
 }
 
 func (g GPU) numa() int {
@@ -79,8 +64,8 @@ func (g GPU) numa() int {
 // devices.
 func (w *writer) bind(m Machine, l *loaded) {
 	dir := l.path()
-	w.relative(dir+"/driver", "sys/bus/pci/drivers/amdgpu")
-	w.relative("sys/bus/pci/drivers/amdgpu/"+l.Address.String(), dir)
+	w.Relative(dir+"/driver", "sys/bus/pci/drivers/amdgpu")
+	w.Relative("sys/bus/pci/drivers/amdgpu/"+l.Address.String(), dir)
 	files := map[string]string{
 		"mem_info_vram_total": fmt.Sprint(l.Model.VRAM), "mem_info_vram_used": "298844160", "mem_info_vram_vendor": "hynix",
 		"mem_info_vis_vram_total": fmt.Sprint(l.Model.VRAM), "mem_info_vis_vram_used": "298844160",
@@ -108,11 +93,11 @@ func (w *writer) bind(m Machine, l *loaded) {
 	}
 	files["ras/features"] = "feature mask: 0x5fff"
 	for name, text := range files {
-		w.file(path.Join(dir, name), text+"\n")
+		w.File(path.Join(dir, name), text+"\n")
 	}
-	w.file(dir+"/ras/gpu_vram_bad_pages", "")
+	w.File(dir+"/ras/gpu_vram_bad_pages", "")
 	if l.Metrics != nil {
-		w.file(dir+"/gpu_metrics", string(l.Metrics))
+		w.File(dir+"/gpu_metrics", string(l.Metrics))
 	}
 	w.sensors(l)
 }
@@ -126,21 +111,21 @@ func (w *writer) sensors(l *loaded) {
 		"power1_label": "slowPPT", "freq1_input": "800000000", "freq1_label": "sclk", "freq2_input": "1600000000",
 		"freq2_label": "mclk", "in0_input": "793", "in0_label": "vddgfx",
 	} {
-		w.file(path.Join(dir, name), text+"\n")
+		w.File(path.Join(dir, name), text+"\n")
 	}
-	w.relative(dir+"/device", l.path())
-	w.relative(fmt.Sprintf("sys/class/hwmon/hwmon%d", l.hwmon), dir)
+	w.Relative(dir+"/device", l.path())
+	w.Relative(fmt.Sprintf("sys/class/hwmon/hwmon%d", l.hwmon), dir)
 }
 
 // unbind removes what bind made.
 func (w *writer) unbind(l *loaded) {
-	w.remove(fmt.Sprintf("sys/class/hwmon/hwmon%d", l.hwmon))
-	w.remove("sys/bus/pci/drivers/amdgpu/" + l.Address.String())
-	entries, err := os.ReadDir(w.path(l.path()))
-	w.do(err)
+	w.Remove(fmt.Sprintf("sys/class/hwmon/hwmon%d", l.hwmon))
+	w.Remove("sys/bus/pci/drivers/amdgpu/" + l.Address.String())
+	entries, err := os.ReadDir(w.Path(l.path()))
+	w.Do(err)
 	for _, e := range entries {
 		if !standing[e.Name()] {
-			w.remove(path.Join(l.path(), e.Name()))
+			w.Remove(path.Join(l.path(), e.Name()))
 		}
 	}
 }

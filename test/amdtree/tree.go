@@ -1,13 +1,13 @@
 package amdtree
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // Tree is a tree on disk. Its methods can be called by one goroutine at a time,
@@ -54,25 +54,25 @@ func Write(dir string, m Machine) (*Tree, error) {
 		}
 	}
 	t := &Tree{Root: dir, machine: m, staging: filepath.Join(dir, ".staging"), generation: 1, Halfway: func(string) {}}
-	w := writer{root: dir}
-	w.dir("sys/class/drm", "sys/class/hwmon", "sys/bus/pci/devices", "sys/bus/pci/drivers/amdgpu", "sys/dev/char",
+	w := newWriter(dir)
+	w.Dir("sys/class/drm", "sys/class/hwmon", "sys/bus/pci/devices", "sys/bus/pci/drivers/amdgpu", "sys/dev/char",
 		"sys/devices/platform", "sys/devices/virtual/kfd/kfd/topology/nodes", "sys/class/kfd", "sys/module/amdgpu/drivers",
 		"dev/dri", ".staging")
-	w.file("sys/class/drm/version", "drm 1.1.0 20060810\n")
-	w.link("sys/module/amdgpu/drivers/pci:amdgpu", "../../../bus/pci/drivers/amdgpu")
-	w.link("sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd")
-	w.file("sys/devices/virtual/kfd/kfd/topology/system_properties",
+	w.File("sys/class/drm/version", "drm 1.1.0 20060810\n")
+	w.Link("sys/module/amdgpu/drivers/pci:amdgpu", "../../../bus/pci/drivers/amdgpu")
+	w.Link("sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd")
+	w.File("sys/devices/virtual/kfd/kfd/topology/system_properties",
 		"platform_oem 4777524452235890003\nplatform_id 85015745549651\nplatform_rev 2\n")
 	if m.DriverVersion != "" {
-		w.file("sys/module/amdgpu/version", m.DriverVersion+"\n")
+		w.File("sys/module/amdgpu/version", m.DriverVersion+"\n")
 	}
-	w.node("dev/kfd", 511, 0)
+	w.Node("dev/kfd", 511, 0)
 	others(&w, m)
 	for i := range m.GPUs {
 		w.function(m, m.GPUs[i])
 	}
-	if w.err != nil {
-		return nil, w.err
+	if w.Err != nil {
+		return nil, w.Err
 	}
 	if m.captured != nil {
 		return t, t.adopt(m.captured)
@@ -163,57 +163,7 @@ func (t *Tree) Minors(gpu int) (cards, renders []int) {
 	return cards, renders
 }
 
-// writer makes files below a root, until the first error.
-type writer struct {
-	root string
-	err  error
-}
+// writer makes the files of a tree.
+type writer struct{ sysroot.Writer }
 
-func (w *writer) do(err error) {
-	if w.err == nil {
-		w.err = err
-	}
-}
-
-func (w *writer) path(name string) string { return filepath.Join(w.root, name) }
-
-func (w *writer) dir(names ...string) {
-	for _, name := range names {
-		if w.err == nil {
-			w.do(os.MkdirAll(w.path(name), 0o755))
-		}
-	}
-}
-
-func (w *writer) file(name, text string) {
-	if w.err != nil {
-		return
-	}
-	err := os.WriteFile(w.path(name), []byte(text), 0o644)
-	if errors.Is(err, os.ErrNotExist) {
-		w.dir(filepath.Dir(name))
-		err = os.WriteFile(w.path(name), []byte(text), 0o644)
-	}
-	w.do(err)
-}
-
-// link makes a link whose target is as given.
-func (w *writer) link(name, target string) {
-	if w.err == nil {
-		w.dir(filepath.Dir(name))
-		w.do(os.Symlink(target, w.path(name)))
-	}
-}
-
-// relative makes a link to another path of the tree, relative as the kernel's are.
-func (w *writer) relative(name, to string) {
-	target, err := filepath.Rel(filepath.Dir(name), to)
-	w.do(err)
-	w.link(name, target)
-}
-
-func (w *writer) remove(name string) {
-	if w.err == nil {
-		w.do(os.RemoveAll(w.path(name)))
-	}
-}
+func newWriter(root string) writer { return writer{sysroot.Writer{Root: root}} }

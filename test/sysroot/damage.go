@@ -1,4 +1,4 @@
-package amdtree
+package sysroot
 
 import (
 	"os"
@@ -8,20 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Damage is something that a file of the tree can be made into.
+// Damage is something that a file of a tree can be made into.
 type Damage func(path string) error
 
 // Damages are all kinds of damage, by name, for tests that try each.
 var Damages = map[string]Damage{
 	"truncated": Truncate, "empty": Empty, "binary": Binary, "loop": Loop, "dangling": Dangling, "fifo": FIFO,
 	"huge number": HugeNumber, "endless": Endless, "directory": Directory, "missing": os.RemoveAll,
-}
-
-// Spoil does a damage to a file of the tree, whose name begins with sys/ or dev/.
-func (t *Tree) Spoil(name string, damage Damage) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return damage(filepath.Join(t.Root, name))
 }
 
 // Truncate cuts a file in the middle of its last number: what is left is a number,
@@ -65,7 +58,7 @@ func HugeNumber(path string) error {
 
 // Endless makes a file larger than anything that the kernel has there.
 func Endless(path string) error {
-	return os.WriteFile(path, []byte(strings.Repeat("simd_count 1\n", 1<<17)), 0o644)
+	return os.WriteFile(path, []byte(strings.Repeat("0123456789 1\n", 1<<17)), 0o644)
 }
 
 // instead removes what is there and makes something else.
@@ -92,18 +85,4 @@ func FIFO(path string) error { return instead(path, func() error { return unix.M
 // Directory makes a directory.
 func Directory(path string) error {
 	return instead(path, func() error { return os.Mkdir(path, 0o755) })
-}
-
-// real is the name of a file without links in the directories above it.
-func (t *Tree) real(name string) (string, error) {
-	dir, err := filepath.EvalSymlinks(filepath.Join(t.Root, filepath.Dir(name)))
-	if err != nil {
-		return "", err
-	}
-	root, err := filepath.EvalSymlinks(t.Root)
-	if err != nil {
-		return "", err
-	}
-	dir, err = filepath.Rel(root, dir)
-	return filepath.Join(dir, filepath.Base(name)), err
 }

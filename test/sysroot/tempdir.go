@@ -1,4 +1,4 @@
-package amdtree
+package sysroot
 
 import (
 	"os"
@@ -21,11 +21,11 @@ const (
 func MakeTemp() (string, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(memory, &stat); err == nil && stat.Bavail*uint64(stat.Bsize) >= enough {
-		if dir, err := os.MkdirTemp(memory, "amdtree-"); err == nil {
+		if dir, err := os.MkdirTemp(memory, "sysroot-"); err == nil {
 			return dir, nil
 		}
 	}
-	return os.MkdirTemp("", "amdtree-")
+	return os.MkdirTemp("", "sysroot-")
 }
 
 // TempDir is a directory of MakeTemp that goes when the test ends.
