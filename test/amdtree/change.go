@@ -69,6 +69,9 @@ func (t *Tree) Unplug(gpu int) error {
 func (t *Tree) Plug(gpu int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if gpu < 0 || gpu >= len(t.machine.GPUs) {
+		return fmt.Errorf("there is no GPU %d", gpu)
+	}
 	g := t.machine.GPUs[gpu]
 	w := newWriter(t.Root)
 	if _, err := os.Stat(w.Path(g.path())); err == nil {
