@@ -322,3 +322,84 @@ func TestDamagedTopology(t *testing.T) {
 		}
 	}
 }
+
+// Looks that fall into the middle of a change, which has every state that the kernel
+// shows, cost no GPU but the one that is changed its place for a moment, nor is any
+// listed as something that it is not.
+func TestLooksInBetween(t *testing.T) {
+	m := amdtree.NewMI300X("SPX", "NPS1")
+	r := newRig(t, m)
+	looks := &lookCount{read: r.backend.seams.read}
+	r.backend.seams.read = looks.look
+	r.watch(quick)
+	r.inventory("all GPUs", healthy(8))
+	id, at := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address), m.GPUs[1].Address.String()
+	states := 0
+	r.tree.Halfway = func(string) {
+		states++
+		looks.next(t)
+	}
+	all := r.during(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
+	r.inventory("the partitions", func(inv *backendv1.Inventory) bool {
+		all = append(all, inv)
+		return healthy(11)(inv)
+	})
+	if states < 6 {
+		t.Errorf("only %d states in between", states)
+	}
+	for _, inv := range all {
+		parts := 0
+		for _, d := range inv.GetDevices() {
+			switch {
+			case d.GetParentId() == id:
+				parts++
+			case d.GetHealth().GetCode() != "" && d.GetPciBusId() != at:
+				t.Errorf("another GPU suffers: %v", d)
+			}
+		}
+		if whole := device(inv, id) != nil; parts != 0 && parts != 4 || whole == (parts == 4) || len(inv.GetDevices()) != 7+max(1, parts) {
+			t.Errorf("half a change: %d devices, %d partitions, whole %v", len(inv.GetDevices()), parts, whole)
+		}
+	}
+}
+
+// A look at a machine that changes all the while is not believed, but told of.
+func TestUnsettled(t *testing.T) {
+	r := newRig(t, amdtree.NewMI210())
+	var looks int
+	read := r.backend.seams.read
+	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
+		inventory, err := read(root, names)
+		if looks++; looks > 1 && looks < restless+4 {
+			inventory.GPUs, inventory.Unsettled = inventory.GPUs[:4], true
+		}
+		return inventory, err
+	}
+	r.watch(quick)
+	r.inventory("all GPUs", healthy(8))
+	told := false
+	r.inventory("the end of it", func(inv *backendv1.Inventory) bool {
+		if len(inv.GetDevices()) != 8 {
+			t.Errorf("%d devices", len(inv.GetDevices()))
+		}
+		unsettled := len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "change each time")
+		told = told || unsettled
+		return told && !unsettled
+	})
+}
+
+// Looks that each find something else are believed in the end, so that nothing keeps
+// the others from being listed.
+func TestRestlessProblem(t *testing.T) {
+	r := newRig(t, amdtree.NewMI210())
+	var looks int
+	read := r.backend.seams.read
+	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
+		inventory, err := read(root, names)
+		looks++
+		inventory.Problems = append(inventory.Problems, gpu.Problem{Device: "KFD node 7", Lost: true, Err: fmt.Errorf("it says %d", looks)})
+		return inventory, err
+	}
+	r.watch(quick)
+	r.inventory("all GPUs", healthy(8))
+}

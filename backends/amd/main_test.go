@@ -212,6 +212,51 @@ func onlyBad(n int, at, code string) func(*backendv1.Inventory) bool {
 	}
 }
 
+// lookCount counts looks.
+type lookCount struct {
+	read           func(string, *gpu.Names) (gpu.Inventory, error)
+	mu             sync.Mutex
+	started, ended int
+	changed        chan struct{}
+}
+
+func (l *lookCount) look(root string, names *gpu.Names) (gpu.Inventory, error) {
+	l.mu.Lock()
+	l.started++
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ended = l.started // one at a time
+		if l.changed != nil {
+			close(l.changed)
+			l.changed = nil
+		}
+	}()
+	return l.read(root, names)
+}
+
+// next waits until a look has ended that began after the call.
+func (l *lookCount) next(t *testing.T) {
+	l.mu.Lock()
+	before := l.started
+	for l.ended <= before {
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-time.After(patience):
+			t.Error("no look")
+			return
+		}
+		l.mu.Lock()
+	}
+	l.mu.Unlock()
+}
+
 // kfdEvents are KFD's events as a test tells them.
 type kfdEvents struct {
 	mu    sync.Mutex

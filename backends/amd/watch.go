@@ -173,7 +173,7 @@ func (l *loop) look(now time.Time) {
 	l.looking, l.polled = now, now
 	quick := now.Before(l.full())
 	if !quick {
-		l.wanted = time.Time{}
+		l.wanted, l.due = time.Time{}, now.Add(l.cfg.rescan)
 		l.attend()
 	}
 	cfg, last := l.cfg, l.last
