@@ -188,7 +188,7 @@ func TestExporter(t *testing.T) {
 	r.inventory("no word on any", healthy(8))
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its word again", onlyBad(8, at.String(), "exporter-unhealthy"))
-	o.set(errors.New("it hangs"))
+	o.set(errors.New("it hangs"), sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("nothing known", healthy(8))
 }
 

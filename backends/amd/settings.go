@@ -94,7 +94,7 @@ type prepareSettings struct {
 func (p prepareSettings) wanted() bool { return p.Check || p.Leftovers.Wanted() }
 
 const (
-	defaultRescan, minRescan, maxRescan       = time.Minute, time.Second, time.Hour
+	defaultRescan, minRescan, maxRescan       = 5 * time.Minute, time.Second, time.Hour
 	defaultPoll, minPoll, maxPoll             = 2 * time.Second, 100 * time.Millisecond, time.Minute
 	defaultInterval, minInterval, maxInterval = 10 * time.Second, time.Second, time.Hour
 	// maxSocket is what the kernel's address of a socket has room for.
