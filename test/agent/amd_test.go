@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/test/amdtree"
 )
@@ -306,4 +307,27 @@ func TestAMDSettingsAreStrict(t *testing.T) {
 	if now := n.backend("amd").PID; now != pid {
 		t.Errorf("the backend is process %d, was %d", now, pid)
 	}
+}
+
+// Verifies that the chart's example values list the partitions of all styles, and the
+// GPUs that have none, and that nothing of it is complained of.
+func TestAMDExample(t *testing.T) {
+	text, err := os.ReadFile("../../deployments/helm/accelmux/examples/amd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct{ Config string }
+	if err := yaml.Unmarshal(text, &values); err != nil || values.Config == "" {
+		t.Fatalf("the example has no configuration: %v", err)
+	}
+	n := newAMDNode(t, amdtree.NewMixed())
+	n.configure(values.Config)
+	n.startAMDAgent()
+	for resource, units := range map[string]int{amdGPU: 1, amdSPX: 1, amdCPX: 8, "amd.com/dpx_nps1": 2, "amd.com/qpx_nps1": 4} {
+		n.wantCounts(resource, units, units)
+	}
+	if p := n.problems(); p != "" {
+		t.Error(p)
+	}
+	n.wantWritten()
 }

@@ -145,7 +145,7 @@ func TestNothingIsPrivileged(t *testing.T) {
 }
 
 // TestHostPID verifies that the value gives the node's PID namespace and nothing
-// else, and that the example which needs it has it.
+// else, and that the examples which need it have it.
 func TestHostPID(t *testing.T) {
 	without := only[*appsv1.DaemonSet](t, render(t, mockValues...)).Spec.Template.Spec
 	pod := only[*appsv1.DaemonSet](t, render(t, with("--set", "hostPID=true")...)).Spec.Template.Spec
@@ -156,7 +156,7 @@ func TestHostPID(t *testing.T) {
 	if diff := cmp.Diff(without, pod); diff != "" {
 		t.Errorf("something else comes with it (-without +with):\n%s", diff)
 	}
-	for example, want := range map[string]bool{"nvidia-mps.yaml": true, "nvidia.yaml": false} {
+	for example, want := range map[string]bool{"amd.yaml": true, "nvidia-mps.yaml": true, "nvidia.yaml": false} {
 		if got := only[*appsv1.DaemonSet](t, render(t, valueSets(t)["example "+example]...)).Spec.Template.Spec.HostPID; got != want {
 			t.Errorf("%s: the node's PID namespace: %v, want %v", example, got, want)
 		}
