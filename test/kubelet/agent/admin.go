@@ -44,8 +44,9 @@ type Device struct {
 		Code     string `json:"code"`
 		Recovery string `json:"recovery"`
 	} `json:"faults"`
-	CDI     string `json:"cdi"`
-	Holders []struct {
+	PCIBusID string `json:"pciBusID"`
+	CDI      string `json:"cdi"`
+	Holders  []struct {
 		Namespace string `json:"namespace"`
 		Pod       string `json:"pod"`
 		Container string `json:"container"`

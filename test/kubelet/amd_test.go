@@ -1,0 +1,235 @@
+package kubelet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
+)
+
+const (
+	amdCPX = "amd.com/cpx_nps4"
+	amdSPX = "amd.com/spx_nps1"
+)
+
+// machine is one with eight MI300X in CPX, as test/amdtree in the module two
+// directories up makes it: 63 partitions, since one has no node.
+type machine struct {
+	*node
+	dir     string
+	in      io.Writer
+	answers *bufio.Scanner
+}
+
+// startAMD is a node whose AMD backend finds that machine, with all partitions
+// healthy.
+func startAMD(t *testing.T, injection string) *machine {
+	t.Helper()
+	m := &machine{node: newNode(t, realkubelet.Options{})}
+	m.dir = filepath.Join(filepath.Dir(m.agent.ConfigFile()), "amd")
+	if err := os.Mkdir(m.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.plugIn()
+	m.agent.Args = []string{"--devfs", filepath.Join(m.dir, "dev"), "--sysfs", filepath.Join(m.dir, "sys")}
+	m.startKubelet()
+	m.configure(agent.Config{
+		Backend: agent.Backend{
+			// An attempt of a reset takes the whole hive out of service for a moment.
+			Name: "amd", Recovery: &agent.Recovery{Delay: "0s", Reset: "never"},
+			Settings: map[string]any{
+				"partitions": map[string]any{"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"},
+			},
+			Allow: &agent.Allow{Devices: []string{"/dev/kfd", "/dev/dri/*"}},
+		},
+		Resources: []agent.Resource{{Name: "amd.com/{computePartition}_{memoryPartition}", Injection: injection}, {Name: "amd.com/gpu"}},
+	})
+	m.startAgent()
+	m.wantCounts(amdCPX, 63, 63)
+	return m
+}
+
+// plugIn makes the machine.
+func (m *machine) plugIn() {
+	m.Helper()
+	program := filepath.Join(m.TempDir(), "amdmachine")
+	build := exec.CommandContext(m.Context(), "go", "build", "-o", program, "./test/amdtree/amdmachine")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		m.Fatalf("build amdmachine: %v\n%s", err, out)
+	}
+	command := exec.Command(program, "-machine", "mi300x", "-compute", "CPX", "-memory", "NPS4", m.dir)
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		m.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err != nil {
+		m.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() {
+		if err := errors.Join(in.Close(), command.Wait()); err != nil {
+			m.Error(err)
+		}
+	})
+	m.in, m.answers = in, bufio.NewScanner(out)
+	m.wantOK("the machine is made")
+}
+
+// change changes the machine; the words are those of amdmachine.
+func (m *machine) change(words string) {
+	m.Helper()
+	if _, err := fmt.Fprintln(m.in, words); err != nil {
+		m.Fatal(err)
+	}
+	m.wantOK(words)
+}
+
+func (m *machine) wantOK(what string) {
+	m.Helper()
+	if !m.answers.Scan() || m.answers.Text() != "ok" {
+		m.Fatalf("%s: the machine answers %q, %v", what, m.answers.Text(), m.answers.Err())
+	}
+}
+
+// nodes are those that the CDI definition with a name gives, sorted.
+func (m *machine) nodes(name string) []string {
+	m.Helper()
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(m.agent.CDIDir()), cdi.WithAutoRefresh(false))
+	if err != nil {
+		m.Fatal(err)
+	}
+	device := cache.GetDevice(name)
+	if device == nil {
+		m.Fatalf("no definition of %s: %v", name, cache.GetErrors())
+	}
+	var paths []string
+	for _, node := range slices.Concat(device.GetSpec().ContainerEdits.DeviceNodes, device.ContainerEdits.DeviceNodes) {
+		paths = append(paths, node.Path)
+	}
+	return slices.Sorted(slices.Values(paths))
+}
+
+// wantNodes fails if the nodes of so many partitions are not KFD's, once, and of each
+// partition a render node and a card node that no other has.
+func (m *machine) wantNodes(nodes []string, partitions int) {
+	m.Helper()
+	kinds := map[string]int{}
+	for _, node := range nodes {
+		kinds[strings.TrimRight(node, "0123456789")]++
+	}
+	slices.Sort(nodes)
+	if kinds["/dev/kfd"] != 1 || kinds["/dev/dri/renderD"] != partitions || kinds["/dev/dri/card"] != partitions ||
+		len(slices.Compact(slices.Clone(nodes))) != 1+2*partitions {
+		m.Errorf("%d partitions have the nodes %v", partitions, nodes)
+	}
+}
+
+// TestAMDPartitions verifies that pods get partitions by the name of their style, with
+// the nodes of those and no other, and that a card whose style is switched is another
+// resource's while a pod keeps what it holds of another card.
+func TestAMDPartitions(t *testing.T) {
+	m := startAMD(t, "")
+	m.specsHeld = true
+	pod := m.admit("holder", amdCPX, 2)
+	var all []string
+	for _, name := range cdiNames(m.startContainer(pod)) {
+		nodes := m.nodes(name)
+		m.wantNodes(nodes, 1)
+		all = append(all, slices.DeleteFunc(nodes, func(node string) bool { return node == "/dev/kfd" })...)
+	}
+	m.wantNodes(append(all, "/dev/kfd"), 2)
+
+	held := m.held(pod, amdCPX)
+	devices, err := m.agent.Devices(m.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	switched, others := 0, 0
+	for gpu := range 8 {
+		// Of the cards only one, and none that the pod has a partition of.
+		if !slices.ContainsFunc(held, func(id string) bool { return devices[id].PCIBusID == busID[gpu] }) {
+			switched = gpu
+		}
+	}
+	for _, d := range devices {
+		if d.PCIBusID != busID[switched] {
+			others++
+		}
+	}
+	record := m.kubelet.Record(amdCPX, time.Millisecond)
+	m.change(fmt.Sprintf("switch %d SPX NPS1", switched))
+	m.wantCounts(amdSPX, 1, 1)
+	m.wantCounts(amdCPX, int64(others), int64(others))
+	m.wantNoDip(record, int64(others))
+	whole := m.admit("whole", amdSPX, 1)
+	m.wantNodes(m.nodes(cdiNames(m.startContainer(whole))[0]), 1)
+	if again := m.held(pod, amdCPX); !slices.Equal(again, held) {
+		t.Errorf("the pod holds %v, held %v", again, held)
+	}
+	m.startContainer(pod) // once more, as after a crash
+}
+
+// TestAMDWithoutCDI verifies that kubelet itself is given KFD's node once for several
+// partitions.
+func TestAMDWithoutCDI(t *testing.T) {
+	m := startAMD(t, "plain")
+	opts := m.startContainer(m.admit("pod", amdCPX, 8))
+	var nodes []string
+	for _, d := range opts.Devices {
+		nodes = append(nodes, d.PathInContainer)
+	}
+	m.wantNodes(nodes, 8)
+}
+
+// TestAMDCounter verifies that a card that counts an uncorrectable error is lost with
+// all its partitions, in the pod's status too, and stays so over a restart of kubelet.
+func TestAMDCounter(t *testing.T) {
+	m := startAMD(t, "")
+	m.specsHeld = true
+	pod := m.admit("pod", amdCPX, 1)
+	m.startContainer(pod)
+	held := m.held(pod, amdCPX)[0]
+	devices, err := m.agent.Devices(m.soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := slices.Index(busID, devices[held].PCIBusID)
+	lost := int64(0)
+	for _, d := range devices {
+		if d.PCIBusID == devices[held].PCIBusID {
+			lost++
+		}
+	}
+	m.change(fmt.Sprintf("raise %d umc.ue 1", card))
+	m.wantCounts(amdCPX, 63, 63-lost)
+	if got := m.kubelet.PodHealth(pod)[held]; got != v1.ResourceHealthStatusUnhealthy {
+		t.Errorf("health in the pod's status is %q; want Unhealthy", got)
+	}
+	if err := m.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	m.wantCounts(amdCPX, 63, 63-lost)
+}
+
+// busID are the PCI addresses of the machine's cards, in its order.
+var busID = []string{
+	"0000:05:00.0", "0000:27:00.0", "0000:47:00.0", "0000:65:00.0", "0000:85:00.0", "0000:a7:00.0", "0000:c7:00.0", "0000:e5:00.0",
+}
