@@ -13,7 +13,8 @@ root=$(cd "$here/../.." && pwd)
 export GO=${GO:-go}
 export NODE_STATE=${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}
 export KUBECONFIG=$NODE_STATE/kubeconfig
-lock=$NODE_STATE.lock
+# The machine's, wherever the state is: all nodes have the same cgroups.
+lock=/run/lock/accelmux-node
 # mark is the file by which we know the state directory as our own, to delete it.
 mark=.accelmux-node
 
