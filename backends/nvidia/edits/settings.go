@@ -94,7 +94,7 @@ func New(at string, s Settings, host sdk.HostPaths, log *slog.Logger) (*Maker, e
 	m.settings.Hook = path("hook", s.Hook, defaultHook)
 	m.root.host = path("driverRoot", s.DriverRoot, "/")
 	m.root.here = path("driverRootMount", s.DriverRootMount, m.root.host)
-	if len(errs) == 0 && m.settings.Mode == modeCDI {
+	if len(errs) == 0 {
 		checkRoot(at, s, m.root, &errs)
 	}
 	for i, name := range s.DisabledHooks {

@@ -18,21 +18,22 @@ func TestRefused(t *testing.T) {
 		devfs    string
 		fields   []string
 	}{
-		"typo":              {settings: `{"driverroot":"/"}`, fields: []string{"driverroot"}},
-		"mode":              {settings: `{"mode":"legacy"}`, fields: []string{"edits.mode"}},
-		"visible":           {settings: `{"mode":"runtime","visibleDevices":"env,mounts"}`, fields: []string{"edits.visibleDevices"}},
-		"visible with CDI":  {settings: `{"visibleDevices":"mounts"}`, fields: []string{"edits.visibleDevices"}},
-		"relative paths":    {settings: `{"driverRoot":"run","driverRootMount":"a/../b","hook":"nvidia-cdi-hook"}`, fields: []string{"edits.hook", "edits.driverRoot", "edits.driverRootMount"}},
-		"unclean path":      {settings: `{"driverRoot":"/run/"}`, fields: []string{"edits.driverRoot"}},
-		"no root":           {settings: `{"driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},
-		"root is not seen":  {settings: `{"driverRootMount":"/does/not/exist"}`, fields: []string{"edits.driverRootMount"}},
-		"root is a file":    {settings: `{"driverRootMount":"` + h.path("a file") + `"}`, fields: []string{"edits.driverRootMount"}},
-		"hooks":             {settings: `{"disabledHooks":["all","Chmod",""]}`, fields: []string{"edits.disabledHooks[1]", "edits.disabledHooks[2]"}},
-		"channel":           {settings: `{"imex":{"channels":[0,1048576,0]}}`, fields: []string{"edits.imex.channels[1]", "edits.imex.channels[2]"}},
-		"channel's type":    {settings: `{"imex":{"channels":["x"]}}`, fields: []string{"imex.channels[0]"}},
-		"devfs":             {settings: `{}`, devfs: "/host/devices", fields: []string{""}},
-		"all is well":       {settings: `{}`},
-		"runtime, no files": {settings: `{"mode":"runtime","driverRoot":"/does/not/exist","visibleDevices":"mounts","imex":{"channels":[0,7],"required":true}}`},
+		"typo":             {settings: `{"driverroot":"/"}`, fields: []string{"driverroot"}},
+		"mode":             {settings: `{"mode":"legacy"}`, fields: []string{"edits.mode"}},
+		"visible":          {settings: `{"mode":"runtime","visibleDevices":"env,mounts"}`, fields: []string{"edits.visibleDevices"}},
+		"visible with CDI": {settings: `{"visibleDevices":"mounts"}`, fields: []string{"edits.visibleDevices"}},
+		"relative paths":   {settings: `{"driverRoot":"run","driverRootMount":"a/../b","hook":"nvidia-cdi-hook"}`, fields: []string{"edits.hook", "edits.driverRoot", "edits.driverRootMount"}},
+		"unclean path":     {settings: `{"driverRoot":"/run/"}`, fields: []string{"edits.driverRoot"}},
+		"no root":          {settings: `{"driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},
+		"root is not seen": {settings: `{"driverRootMount":"/does/not/exist"}`, fields: []string{"edits.driverRootMount"}},
+		"root is a file":   {settings: `{"driverRootMount":"` + h.path("a file") + `"}`, fields: []string{"edits.driverRootMount"}},
+		"hooks":            {settings: `{"disabledHooks":["all","Chmod",""]}`, fields: []string{"edits.disabledHooks[1]", "edits.disabledHooks[2]"}},
+		"channel":          {settings: `{"imex":{"channels":[0,1048576,0]}}`, fields: []string{"edits.imex.channels[1]", "edits.imex.channels[2]"}},
+		"channel's type":   {settings: `{"imex":{"channels":["x"]}}`, fields: []string{"imex.channels[0]"}},
+		"devfs":            {settings: `{}`, devfs: "/host/devices", fields: []string{""}},
+		"all is well":      {settings: `{}`},
+		"runtime":          {settings: `{"mode":"runtime","visibleDevices":"mounts","imex":{"channels":[0,7],"required":true}}`},
+		"runtime, no root": {settings: `{"mode":"runtime","driverRoot":"/does/not/exist"}`, fields: []string{"edits.driverRoot"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s Settings
