@@ -5,7 +5,8 @@
 //
 //	go run ./test/nvml/nvmldouble -gpus 8 DIR
 //
-// A line that is added to nvml.conf counts at once; see package nvml.
+// A line that is added to nvml.conf counts at once; see package nvml, whose README.md
+// says how the agent is run with it.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/accelmux/accelmux/test/nvml"
 )
@@ -32,6 +34,18 @@ func run(gpus int, args []string) error {
 		return errors.New("give one directory")
 	}
 	dir := args[0]
+	random := filepath.Join(dir, "proc/sys/kernel/random")
+	if err := os.MkdirAll(random, 0o755); err != nil {
+		return err
+	}
+	// The agent reads it below the same procfs.
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(random, "boot_id"), boot, 0o644); err != nil {
+		return err
+	}
 	library, err := nvml.Build(context.Background(), dir)
 	if err != nil {
 		return err
