@@ -334,6 +334,20 @@ func TestKernelTellsNothing(t *testing.T) {
 	})
 }
 
+// The end waits for no call that waits for events, which lasts for seconds.
+func TestEndIsQuick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, drivertest.New("H100 80GB", 1), 1, rarely)
+		r.inventory("a healthy GPU", healthy(1))
+		r.rest(20 * time.Second) // such calls become longer while nothing happens
+		within(t, 100*time.Millisecond, "the end", func() {
+			if err := r.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
 // The kernel and NVML disagree on a GPU that only one of them has, and on nothing
 // where there is no such bus.
 func TestAstray(t *testing.T) {

@@ -97,6 +97,8 @@ func (r *rig) watch() {
 		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
 			r.t.Error(err)
 		}
+		// A process would end here; the next test wants nothing of this one's to go on.
+		r.backend.releases.Wait()
 	})
 }
 

@@ -30,6 +30,8 @@ type Backend struct {
 	// resetting is full while a reset has the driver closed: one at a time.
 	resetting chan struct{}
 	resetter  *reset.Runner
+	// releases let go of drivers after the loop has ended.
+	releases sync.WaitGroup
 
 	mu  sync.Mutex
 	cfg *config

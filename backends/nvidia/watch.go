@@ -363,8 +363,8 @@ func (l *loop) absence() []string {
 		len(present), present[0].Address, l.away)}
 }
 
-// close ends what was started, and lets go of the driver, as far as it lets itself
-// be let go of. A process that is told to end does not wait for that.
+// close ends what was started. It does not wait for the driver: a wait for events
+// lasts for seconds, and the end of the process lets go of it anyway.
 func (l *loop) close() {
 	l.mps.Close()
 	if l.kernel != nil {
@@ -373,5 +373,5 @@ func (l *loop) close() {
 	if l.looking {
 		<-l.looks // bounded, and cut short by the loop's context
 	}
-	release(l.driver)
+	l.backend.releases.Go(func() { release(l.driver) })
 }
