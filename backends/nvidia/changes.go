@@ -138,7 +138,7 @@ func astray(sysfs string, s driver.Snapshot) []string {
 	var left []string
 	for _, device := range present {
 		at := device.Address.String()
-		if listed[at] != (device.Driver == "nvidia") {
+		if listed[at] != (device.Driver == driverNVIDIA) {
 			left = append(left, at)
 		}
 		delete(listed, at)

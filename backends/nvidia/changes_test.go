@@ -348,6 +348,30 @@ func TestEndIsQuick(t *testing.T) {
 	})
 }
 
+// A GPU that the driver has and NVML does not list, from the start, is told, once the
+// driver was opened anew in vain.
+func TestOverlookedGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		lib.Plug(1)
+		r := newRig(t, lib, 2)
+		r.plug(0)
+		r.plug(1)
+		r.configure(rarely)
+		r.watch()
+		inv := r.inventory("a GPU that is not listed", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
+		if got := inv.GetProblems(); len(got) != 1 || !strings.HasPrefix(got[0], bus(1)+": ") || len(inv.GetDevices()) != 1 {
+			t.Errorf("problems are %q with %d devices, want one at %s, and a GPU", got, len(inv.GetDevices()), bus(1))
+		}
+		lib.Plug(2)
+		lib.Bind(1)
+		inv = r.inventory("two healthy GPUs", healthy(2))
+		if got := inv.GetProblems(); len(got) > 0 {
+			t.Errorf("problems are %q", got)
+		}
+	})
+}
+
 // The kernel and NVML disagree on a GPU that only one of them has, and on nothing
 // where there is no such bus.
 func TestAstray(t *testing.T) {

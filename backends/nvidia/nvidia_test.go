@@ -61,8 +61,9 @@ func TestLostGPU(t *testing.T) {
 	r.inventory("all healthy", healthy(8))
 }
 
-// A driver that was opened again while a GPU is dead is listened to once: each time
-// is followed by a look at once.
+// A GPU of which a driver that was opened again says nothing keeps its identity by its
+// place on the bus, and the driver is listened to once: each time is followed by a look
+// at once.
 func TestDeadGPUAfterReload(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
@@ -82,7 +83,7 @@ func TestDeadGPUAfterReload(t *testing.T) {
 	if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
 		t.Fatal(err)
 	}
-	r.inventory("one is gone", onlyBad(2, 0, "gpu-gone"))
+	r.inventory("one is lost", onlyBad(2, 0, "gpu-lost"))
 	if _, err := r.backend.lookNow(t.Context()); err != nil { // all is listened to by now
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func (w *waiter) wait(ctx context.Context) (*found, error) {
 func (l *loop) expect() {
 	for _, w := range l.waiters {
 		for _, uuid := range w.reset {
-			if known := l.roster.gpus[uuid]; known != nil && !known.missing.IsZero() && w.ctx.Err() == nil {
+			if known := l.roster.gpus[uuid]; known != nil && (!known.missing.IsZero() || known.gpu.Err != nil) && w.ctx.Err() == nil {
 				known.missing, known.gpu.Err = time.Time{}, errNotBack
 			}
 		}

@@ -160,10 +160,21 @@ func TestResetThatDoesNotHelp(t *testing.T) {
 }
 
 // A GPU that does not answer at once after its reset is waited for, and another
-// one's fault stays what it is.
+// one's fault stays what it is; also of a GPU that is known by its place on the bus,
+// and says something graver for a while.
 func TestResetWaitsForTheGPU(t *testing.T) {
+	t.Run("by nothing", func(t *testing.T) { resetWaits(t, false, nvml.ERROR_RESET_REQUIRED) })
+	t.Run("by its place", func(t *testing.T) { resetWaits(t, true, nvml.ERROR_GPU_IS_LOST) })
+}
+
+func resetWaits(t *testing.T, plugged bool, answer nvml.Return) {
+	t.Helper()
 	lib := drivertest.New("H100 80GB", 2)
 	r := newRig(t, lib, 2)
+	if plugged {
+		r.plug(0)
+		r.plug(1)
+	}
 	tool := newTool(r)
 	r.configure(strings.Replace(tool.settings(""), `"1s"`, `"1h"`, 1))
 	r.watch()
@@ -175,7 +186,7 @@ func TestResetWaitsForTheGPU(t *testing.T) {
 	})
 	done := r.reset(all[0])
 	tool.call()
-	lib.Fail(0, "", nvml.ERROR_RESET_REQUIRED)
+	lib.Fail(0, "", answer)
 	tool.end(0, "done")
 	seen, err := r.backend.lookNow(t.Context())
 	if err != nil || seen.devices[all[0]].GetHealth().GetCode() != "xid-95" || seen.devices[all[1]].GetHealth().GetCode() != "xid-79" {

@@ -69,7 +69,7 @@ func newRoster() *roster { return &roster{gpus: map[string]*record{}} }
 func (r *roster) take(s driver.Snapshot, now time.Time, sysfs string, identify func(busID string) string) {
 	r.strangers = nil
 	seen := map[string]bool{}
-	for _, g := range s.GPUs {
+	for _, g := range placed(s.GPUs, sysfs) {
 		if g.UUID == "" {
 			g.UUID = cmp.Or(r.at(g.PCIBusID), identify(g.PCIBusID))
 		}
@@ -125,6 +125,53 @@ func (k *record) give(set *edits.Set) {
 	put(k.gpu.UUID)
 	for _, i := range k.gpu.Instances {
 		put(i.UUID)
+	}
+}
+
+// placed are the GPUs with the bus IDs of those that NVML knows by nothing but their
+// index: such a GPU is dead, and was so when NVML was opened. Those that the driver
+// has on the bus and that no other GPU is at must be these, if there are as many. NVML
+// counts in the order of the bus.
+func placed(gpus []driver.GPU, sysfs string) []driver.GPU {
+	taken := map[string]bool{}
+	nameless := 0
+	for _, g := range gpus {
+		taken[g.PCIBusID] = true
+		if g.UUID == "" && g.PCIBusID == "" {
+			nameless++
+		}
+	}
+	if nameless == 0 {
+		return gpus
+	}
+	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+	present = slices.DeleteFunc(present, func(d pci.Device) bool {
+		return d.Driver != driverNVIDIA || taken[d.Address.String()]
+	})
+	if len(present) != nameless {
+		return gpus
+	}
+	gpus = slices.Clone(gpus)
+	for i := range gpus {
+		if g := &gpus[i]; g.UUID == "" && g.PCIBusID == "" {
+			g.PCIBusID = present[0].Address.String()
+			present = present[1:]
+		}
+	}
+	return gpus
+}
+
+// overlooked tells of GPUs at bus IDs of which the kernel and NVML disagree and which
+// nobody else tells of: without a word a GPU would be missing.
+func (r *roster) overlooked(astray []string) {
+	for _, busID := range astray {
+		known := r.at(busID) != "" || slices.ContainsFunc(r.strangers, func(text string) bool {
+			return strings.HasPrefix(text, busID+":")
+		})
+		if !known {
+			r.strangers = append(r.strangers, busID+": the NVIDIA driver has the GPU, but NVML does not list it: "+
+				"see the kernel's log (dmesg | grep NVRM); if the GPU is dead, reboot the node")
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,59 @@ func TestIdentityOfTheDead(t *testing.T) {
 	known := r.gpus[uuidA]
 	if known == nil || known.gpu.Name != "NVIDIA A" || known.gpu.MemoryBytes != 1<<30 || !errors.Is(known.gpu.Err, driver.ErrLost) {
 		t.Errorf("the dead GPU is %+v, want what it was, with the error", known)
+	}
+}
+
+// GPUs of which NVML says nothing at all are those that the driver has on the bus and
+// that NVML knows no other GPU at; if it cannot be told which, they are strangers. The
+// bus has a GPU of another driver too, which is none of them.
+func TestPlaceOfTheDead(t *testing.T) {
+	sysfs := t.TempDir()
+	bind := func(bus, driver string) {
+		t.Helper()
+		plug(t, sysfs, bus, 1)
+		if err := os.Symlink("../../../../bus/pci/drivers/"+driver, filepath.Join(sysfs, "bus/pci/devices", bus, "driver")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const third = "0000:66:00.0"
+	bind(busA, driverNVIDIA)
+	bind(busB, driverNVIDIA)
+	bind("0000:01:00.0", "vfio-pci")
+	identify := func(bus string) string { return map[string]string{busA: uuidA, busB: uuidB}[bus] }
+	dead := driver.GPU{Index: 1, Minor: -1, Err: driver.ErrLost}
+	r := newRoster()
+	a := driver.GPU{UUID: uuidA, PCIBusID: busA}
+	r.take(pair(a, dead), time.Now(), sysfs, identify)
+	known := r.gpus[uuidB]
+	if known == nil || known.gpu.PCIBusID != busB || known.at.NUMANode != 1 || !errors.Is(known.gpu.Err, driver.ErrLost) || len(r.strangers) > 0 {
+		t.Fatalf("the dead GPU is %+v, strangers %q", known, r.strangers)
+	}
+
+	// Both are dead, in the order of the bus.
+	r = newRoster()
+	r.take(pair(driver.GPU{Err: driver.ErrReset}, dead), time.Now(), sysfs, identify)
+	if r.gpus[uuidA] == nil || r.gpus[uuidB] == nil || !errors.Is(r.gpus[uuidA].gpu.Err, driver.ErrReset) {
+		t.Errorf("the dead GPUs are %v, strangers %q", r.gpus, r.strangers)
+	}
+
+	// Without the kernel module's word it is known at least where it is.
+	r = newRoster()
+	r.take(pair(a, dead), time.Now(), sysfs, nobody)
+	if len(r.gpus) != 1 || len(r.strangers) != 1 || !strings.HasPrefix(r.strangers[0], busB+": ") {
+		t.Errorf("the GPUs are %v, strangers %q, want one at %s", r.gpus, r.strangers, busB)
+	}
+	r.overlooked([]string{busA, busB, third})
+	if len(r.strangers) != 2 || !strings.HasPrefix(r.strangers[1], third+": ") {
+		t.Errorf("strangers are %q, want one more, at %s", r.strangers, third)
+	}
+
+	// One is dead, and two places are free.
+	bind(third, driverNVIDIA)
+	r = newRoster()
+	r.take(pair(a, dead), time.Now(), sysfs, identify)
+	if len(r.gpus) != 1 || len(r.strangers) != 1 || !strings.Contains(r.strangers[0], "unknown bus ID") {
+		t.Errorf("the GPUs are %v, strangers %q, want one at an unknown place", r.gpus, r.strangers)
 	}
 }
 

@@ -27,8 +27,10 @@ const (
 	othersAfter = time.Second
 	// pendingLimit bounds the events that wait for a look at their GPUs.
 	pendingLimit = 4096
-	// vendorNVIDIA, and the classes that GPUs have on the PCI bus.
+	// vendorNVIDIA, the classes that GPUs have on the PCI bus, and the kernel's name of
+	// NVIDIA's driver.
 	vendorNVIDIA             = 0x10de
+	driverNVIDIA             = "nvidia"
 	classVGA, class3D uint16 = 0x0300, 0x0302
 )
 
@@ -260,12 +262,16 @@ func (l *loop) take(found look) {
 	}
 	reloaded := l.unloaded
 	l.away, l.unloaded, l.failures = nil, false, 0
-	if !slices.Equal(found.astray, l.astray) {
+	settled := slices.Equal(found.astray, l.astray)
+	if !settled {
 		l.astray, l.renew, l.due = found.astray, len(found.astray) > 0, now
 	}
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
 	l.made = found.made
 	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
+	if settled { // the driver was opened anew for them
+		l.roster.overlooked(l.astray)
+	}
 	l.expect()
 	l.roster.forget(l.cfg.host.Sysfs)
 	for _, known := range l.roster.gpus {

@@ -1,14 +1,17 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
@@ -48,6 +51,69 @@ func TestNVIDIALostGPUAndKubeletRestart(t *testing.T) {
 	}
 	if now := n.backend("nvidia").PID; now != pid {
 		t.Errorf("the backend is process %d, was %d", now, pid)
+	}
+}
+
+// Verifies that a GPU that is lost keeps its identity though the process that saw it
+// well is gone: by its place on the bus, and the kernel module's word for that.
+func TestNVIDIALostGPUIsKnownByItsPlace(t *testing.T) {
+	const gpus = 4
+	n := newNVIDIANode(t, gpus)
+	for slot := range gpus {
+		at := strings.ToLower(strings.TrimPrefix(nvml.BusID(slot), "0000"))
+		device := n.path("sys/bus/pci/devices", at)
+		known := n.path("proc/driver/nvidia/gpus", at)
+		err := errors.Join(os.MkdirAll(device, 0o755), os.MkdirAll(known, 0o755),
+			os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o644),
+			os.WriteFile(filepath.Join(device, "device"), []byte("0x2330\n"), 0o644),
+			os.WriteFile(filepath.Join(device, "class"), []byte("0x030200\n"), 0o644),
+			os.Symlink("../../../../bus/pci/drivers/nvidia", filepath.Join(device, "driver")),
+			os.WriteFile(filepath.Join(known, "information"), []byte("GPU UUID: \t "+nvml.UUID(slot)+"\n"), 0o644))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.configureNVIDIA("", 1)
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, gpus, gpus)
+	n.update(func(s nvml.State) { s.GPU(2).Fail(nvml.All, "GPU_IS_LOST") })
+	n.wantCounts(nvidiaGPU, gpus, gpus-1)
+
+	before := n.backend("nvidia")
+	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the backend is back", func() bool { return n.backend("nvidia").Generation > before.Generation })
+	n.wantCounts(nvidiaGPU, gpus, gpus-1)
+	n.wantFault(nvml.UUID(2), "gpu-lost")
+
+	n.stopAgent()
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, gpus, gpus-1)
+	n.wantFault(nvml.UUID(2), "gpu-lost")
+	n.update(func(s nvml.State) { s.GPU(2).Mend(nvml.All) })
+	n.wantCounts(nvidiaGPU, gpus, gpus)
+}
+
+// Verifies for each class of XIDs what becomes of the GPU, where the driver itself says
+// nothing of it.
+func TestNVIDIAClassesOfXIDs(t *testing.T) {
+	n := newNVIDIANode(t, 5)
+	n.oldDriver(5)
+	n.configureNVIDIA("", 1)
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, 5, 5)
+	recoveries := []string{"", "", "reset", "reboot", "replacement"}
+	for slot, code := range []int{63, 31, 48, 79, 54} { // ignore, application, reset, reboot, replace
+		n.event(fmt.Sprintf("gpu %d xid %d", slot, code))
+	}
+	n.wantCounts(nvidiaGPU, 5, 2)
+	for slot, want := range recoveries {
+		faults := n.device(nvml.UUID(slot)).Faults
+		has := slices.ContainsFunc(faults, func(f status.Fault) bool { return strings.HasPrefix(f.Code, "xid-") && f.Recovery == want })
+		if has != (want != "") || want == "" && len(faults) > 0 {
+			t.Errorf("the faults of GPU %d are %+v, want one that needs %q", slot, faults, want)
+		}
 	}
 }
 
