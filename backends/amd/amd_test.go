@@ -122,10 +122,11 @@ func TestStrategies(t *testing.T) {
 }
 
 // A partition style is switched: the old partitions go and the new ones come in one
-// step, and no inventory has half of either, nor lacks another GPU.
+// step, and no inventory has half of either, nor lacks another GPU. KFD's generation
+// alone tells of it.
 func TestSwitchWhileRunning(t *testing.T) {
 	m := amdtree.NewMI300X("SPX", "NPS1")
-	r := start(t, m, quick)
+	r := start(t, m, strings.Replace(quick, `"rescan": "1s"`, `"rescan": "1h"`, 1))
 	r.inventory("all GPUs", healthy(8))
 	all := r.during(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
 	id := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address)

@@ -1,6 +1,8 @@
 package amd
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/amdtree"
 )
 
 // devfs has the nodes of a partition, as plain files.
@@ -88,4 +92,29 @@ func TestWrongNodes(t *testing.T) {
 	if given := settings.of(dev, p); given.err != nil || len(given.edits.GetDeviceNodes()) != 2 {
 		t.Errorf("%v, %v", given.edits, given.err)
 	}
+}
+
+// What a container gets follows new settings with the first inventory that counts as
+// theirs.
+func TestEditsFollowSettings(t *testing.T) {
+	r := newRig(t, amdtree.NewVega10())
+	_, renders := r.tree.Minors(0)
+	node := filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))
+	if err := errors.Join(os.Chmod(node, 0o660), os.Chown(node, -1, 44)); err != nil {
+		t.Skip("only root may give files to a group:", err)
+	}
+	gids := func(n int) func(*backendv1.Inventory) bool {
+		return func(inv *backendv1.Inventory) bool {
+			return inv.GetSettingsRevision() == r.revision && len(inv.GetDevices()[0].GetEdits().GetAdditionalGids()) == n
+		}
+	}
+	r.watch(quick)
+	r.inventory("the group", gids(1))
+	r.configure(strings.Replace(quick, `"poll"`, `"edits": {"groups": "none"}, "poll"`, 1))
+	r.inventory("none", func(inv *backendv1.Inventory) bool {
+		if inv.GetSettingsRevision() == r.revision && !gids(0)(inv) {
+			t.Errorf("the new settings' inventory has %v", inv.GetDevices()[0].GetEdits())
+		}
+		return gids(0)(inv)
+	})
 }

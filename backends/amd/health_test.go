@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
@@ -277,5 +278,68 @@ func TestResetWithoutEnd(t *testing.T) {
 	}
 	if h := k.health(cfg, now.Add(resetLimit)); h.GetCode() != "reset-failed" || h.GetRecovery() != backendv1.Recovery_RECOVERY_RESET {
 		t.Errorf("later %v", h)
+	}
+}
+
+// Events are listened to as settings say, and of a card that is away nobody asks
+// again and again.
+func TestListening(t *testing.T) {
+	m := amdtree.NewVega10()
+	r := start(t, m, quick)
+	r.inventory("the GPU", healthy(1))
+	id := r.kfdID(m.GPUs[0].Address)
+	r.eventually("it is listened to", func() bool { return r.events.tell(id, "2 20:5") })
+	r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "events": false`, 1))
+	r.eventually("nobody listens", func() bool { return !r.events.tell(id, "2 20:5") })
+
+	now := time.Now()
+	l := newLoop(r.backend, nil)
+	l.cfg = &config{health: healthSettings{Events: true}}
+	away := &record{absent: sdk.Fault("driver-away", sdk.RecoverySelf, ""), gpu: gpu.GPU{Partitions: []gpu.Partition{{KFDID: id}}}}
+	l.roster.cards["amdgpu-1"] = away
+	l.hearings["amdgpu-1"] = &hearing{number: id, retry: now.Add(-time.Second)}
+	if l.listen(now); len(l.hearings) != 0 {
+		t.Error("a card that is away is to be listened to at once")
+	}
+}
+
+// A reset is evidence for what was before it alone: not for a fault from after it that
+// passes by itself.
+func TestEvidenceEnds(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[3].Address
+	file := filepath.Join("sys/bus/pci/devices", at.String(), "ras/gpu_vram_bad_pages")
+	r := start(t, m, quick)
+	r.inventory("all GPUs", healthy(8))
+	id := r.kfdID(at)
+	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "4 1") })
+	r.inventory("evidence", recovered(8, at.String()))
+	r.do(r.tree.SetFile(file, "0x00000001 : 0x00001000 : P\n"))
+	r.inventory("pages that wait", onlyBad(8, at.String(), "bad-pages-pending"))
+	r.do(r.tree.SetFile(file, ""))
+	r.inventory("no evidence", recovered(8, ""))
+}
+
+// Errors of links that a reset has ended do not come again with other settings.
+func TestLinkErrorsEnd(t *testing.T) {
+	m := amdtree.NewMI210()
+	at := m.GPUs[3].Address
+	r := start(t, m, strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "fault"`, 1))
+	r.inventory("all GPUs", healthy(8))
+	file := filepath.Join("sys/bus/pci/devices", at.String(), "xgmi_error")
+	r.do(r.tree.RaiseCounter(3, "xgmi_error", 2))
+	r.inventory("the fault", onlyBad(8, at.String(), "xgmi-errors"))
+	r.do(r.tree.SetFile(file, "0\n")) // as the driver does when it is read
+	id := r.kfdID(at)
+	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "4 1") })
+	r.inventory("evidence", recovered(8, at.String()))
+	for _, setting := range []string{"report", "ignore", "fault"} {
+		r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "`+setting+`"`, 1))
+		r.inventory("the same by "+setting, func(inv *backendv1.Inventory) bool {
+			if !healthy(8)(inv) {
+				t.Errorf("%s: %v", setting, summary(inv))
+			}
+			return inv.GetSettingsRevision() == r.revision
+		})
 	}
 }

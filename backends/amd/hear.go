@@ -35,7 +35,13 @@ func (h *hearing) close() {
 func (l *loop) listen(now time.Time) {
 	for id, h := range l.hearings {
 		known := l.roster.cards[id]
-		if known == nil || !l.cfg.health.Events || known.absent == nil && known.gpu.Partitions[0].KFDID != h.number {
+		over := known == nil || !l.cfg.health.Events
+		if !over && known.absent == nil {
+			over = known.gpu.Partitions[0].KFDID != h.number
+		} else if !over {
+			over = !h.retry.IsZero() // it is opened when the card is back
+		}
+		if over {
 			h.close()
 			delete(l.hearings, id)
 		}

@@ -44,6 +44,8 @@ type rig struct {
 	stream  chan *backendv1.WatchResponse
 	last    *backendv1.Inventory // that was seen
 	ended   chan error
+	// revision is that of the settings.
+	revision uint64
 }
 
 // newRig is a backend on a machine, not yet configured. Tests change its seams.
@@ -98,9 +100,10 @@ func (r *rig) watch(settings string) {
 
 func (r *rig) configure(settings string) {
 	r.t.Helper()
+	r.revision++
 	res, err := r.Configure(r.t.Context(), &backendv1.ConfigureRequest{
-		SettingsJson: []byte(settings),
-		Paths:        &backendv1.HostPaths{Sysfs: r.tree.Sysfs(), Devfs: r.tree.Devfs(), Procfs: r.proc},
+		SettingsJson: []byte(settings), Revision: r.revision,
+		Paths: &backendv1.HostPaths{Sysfs: r.tree.Sysfs(), Devfs: r.tree.Devfs(), Procfs: r.proc},
 	})
 	if err != nil || len(res.GetErrors()) > 0 {
 		r.t.Fatalf("Configure(%s): %v, %v", settings, err, res.GetErrors())
