@@ -1,0 +1,354 @@
+package bitstream
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Whatever a writer of .gbs files says, the reader finds the same.
+func TestGBSRoundTrip(t *testing.T) {
+	id := rapid.Custom(func(t *rapid.T) UUID {
+		return UUID(rapid.SliceOfN(rapid.ByteRange(1, 254), 16, 16).Draw(t, "id"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		spell := func(id UUID) string {
+			text := rapid.SampledFrom([]string{id.String(), id.Hex()}).Draw(t, "dashes")
+			return rapid.SampledFrom([]string{text, strings.ToUpper(text), text + "\x00", text + " \n"}).Draw(t, "spelling")
+		}
+		name := rapid.StringMatching(`[a-zA-Z0-9_ .äß"\\-]{0,40}`)
+		want := File{
+			Kind: GBS, InterfaceID: id.Draw(t, "interface"),
+			Green: &Green{
+				Version: float64(rapid.IntRange(0, 1000).Draw(t, "version")), Platform: name.Draw(t, "platform"),
+				PowerW:       rapid.Float64Range(0, 500).Draw(t, "power"),
+				ClockHighMHz: rapid.Float64Range(0, 900).Draw(t, "high"), Signed: rapid.Bool().Draw(t, "signed"),
+			},
+		}
+		var clusters []string
+		for i, id := range rapid.SliceOfNDistinct(id, 1, 5, rapid.ID).Draw(t, "accelerators") {
+			a := Accelerator{ID: id, Name: name.Draw(t, "name"), Contexts: i}
+			want.Accelerators = append(want.Accelerators, a)
+			clusters = append(clusters, fmt.Sprintf(`{"x": [{}], "name": %s, "accelerator-type-uuid": %s, "total-contexts": %d}`,
+				quoted(a.Name), quoted(spell(id)), i))
+		}
+		low := rapid.SampledFrom([]string{`"auto-315"`, `"auto"`, "0"}).Draw(t, "low")
+		text := fmt.Sprintf(`{"platform-name": %s, "unknown": {"name": null, "list": [1, [2], {"a": true}]}, "afu-image": {"power": %v,
+			"interface-uuid": %s, "clock-frequency-high": %v, "clock-frequency-low": %s, "accelerator-clusters": [%s]}, "version": %v}%s`,
+			quoted(want.Green.Platform), want.Green.PowerW, quoted(spell(want.InterfaceID)), want.Green.ClockHighMHz, low,
+			strings.Join(clusters, ","), want.Green.Version, rapid.SampledFrom([]string{"", "\n", "\x00\x00"}).Draw(t, "end"))
+		payload := rapid.SliceOfN(rapid.Byte(), 1, 3000).Draw(t, "payload")
+		if want.Green.Signed {
+			payload = signature(2, 0, payload)
+		}
+		f, err := parsed("x.gbs", green(text, payload))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		got, err := io.ReadAll(f.Reader())
+		if err != nil || !bytes.Equal(got, payload) || f.Payload != (Span{int64(20 + len(text)), int64(len(payload))}) {
+			t.Fatalf("the payload is %+v, %v", f.Payload, err)
+		}
+		if f.Kind != want.Kind || f.InterfaceID != want.InterfaceID || *f.Green != *want.Green ||
+			!slices.Equal(f.Accelerators, want.Accelerators) || string(f.Metadata) != text || f.Container != nil {
+			t.Fatalf("%+v %+v\nwant %+v %+v", f, f.Green, want, want.Green)
+		}
+	})
+}
+
+// Whatever a writer of .xclbin files says, the reader finds the same.
+func TestXclbinRoundTrip(t *testing.T) {
+	id := rapid.Custom(func(t *rapid.T) [16]byte {
+		return [16]byte(rapid.SliceOfN(rapid.ByteRange(1, 255), 16, 16).Draw(t, "id"))
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		h := header()
+		h.TimeStamp = rapid.Uint64Range(0, 1<<33).Draw(t, "time")
+		h.ROMTimeStamp = rapid.Uint64().Draw(t, "ROM")
+		h.Patch, h.Major, h.Minor = rapid.Uint16().Draw(t, "patch"), rapid.Uint8().Draw(t, "major"), rapid.Uint8().Draw(t, "minor")
+		h.Mode, h.ActionMask = rapid.Uint16Range(0, 3).Draw(t, "mode"), rapid.Uint16().Draw(t, "mask")
+		h.Interface, h.UUID = id.Draw(t, "ID"), id.Draw(t, "UUID")
+		vbnv := rapid.StringMatching(`[a-z0-9_:.]{0,63}`).Draw(t, "VBNV")
+		h.VBNV = [64]byte{}
+		copy(h.VBNV[:], vbnv)
+		ids := rapid.SliceOfNDistinct(id, 0, 3, rapid.ID).Draw(t, "interfaces")
+		var texts []string
+		var want []UUID
+		for _, id := range ids {
+			texts, want = append(texts, UUID(id).Hex()), append(want, id)
+		}
+		parts := []part{{20, "", deviceTree(texts)}}
+		bitstream := rapid.SampledFrom([]uint32{0, 18, 19}).Draw(t, "bitstream")
+		content := rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(t, "content")
+		parts = append(parts, part{bitstream, rapid.StringMatching(`[a-z]{0,16}`).Draw(t, "name"), content}, part{2, "", []byte("<xml/>")})
+		for range rapid.IntRange(0, 4).Draw(t, "kernels") {
+			parts = append(parts, part{23, "kernel", rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "kernel")})
+		}
+		parts = rapid.Permutation(parts).Draw(t, "order")
+		whole := container(h, parts...)
+		f, err := parsed("x.xclbin", whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.Container
+		if f.Kind != Xclbin || f.UUID != h.UUID || f.VBNV != vbnv || f.Payload != (Span{0, int64(len(whole))}) || f.Green != nil {
+			t.Fatalf("%+v", f)
+		}
+		if c.HeaderID != h.Interface || c.Mode != h.Mode || c.ROMTime != h.ROMTimeStamp || !c.Created.Equal(time.Unix(int64(h.TimeStamp), 0)) ||
+			c.Version != fmt.Sprint(h.Major, ".", h.Minor, ".", h.Patch) || !slices.Equal(c.Interfaces, want) {
+			t.Fatalf("%+v, want %+v and %v", c, h, want)
+		}
+		if (len(want) == 1) == f.InterfaceID.IsZero() || len(want) == 1 && f.InterfaceID != want[0] {
+			t.Fatalf("the interface is %s of %v", f.InterfaceID, want)
+		}
+		if !bytes.Equal(whole[c.Bitstream.Offset:][:c.Bitstream.Size], content) {
+			t.Fatalf("the bitstream is %+v", c.Bitstream)
+		}
+		if len(c.Sections) != len(parts) {
+			t.Fatalf("%d sections, want %d", len(c.Sections), len(parts))
+		}
+		for i, s := range c.Sections {
+			if uint32(s.Kind) != parts[i].kind || s.Name != parts[i].name || !bytes.Equal(whole[s.Offset:][:s.Size], parts[i].data) {
+				t.Fatalf("section %d is %+v, want %+v", i, s, parts[i])
+			}
+		}
+		if xml, err := f.Section(EmbeddedMetadata, 6); err != nil || string(xml) != "<xml/>" {
+			t.Fatalf("the metadata is %q, %v", xml, err)
+		}
+	})
+}
+
+// A UUID has 32 digits, and its dashes in four places or nowhere.
+func TestParseUUID(t *testing.T) {
+	want := UUID{0x99, 0x26, 0xab, 0x6d, 0x6c, 0x92, 0x5a, 0x68, 0xaa, 0xbc, 0xa7, 0xd8, 0x4c, 0x54, 0x57, 0x38}
+	for _, text := range []string{interfaceText, strings.ToUpper(interfaceText), "9926ab6d6c925a68aabca7d84c545738", interfaceText + "\x00\x00 \n"} {
+		if id, err := ParseUUID(text); err != nil || id != want || id.String() != interfaceText || id.Hex() != strings.ReplaceAll(interfaceText, "-", "") {
+			t.Errorf("%q is %s, %v", text, id, err)
+		}
+	}
+	for _, dash := range []int{8, 13, 18, 23} {
+		if id, err := ParseUUID(interfaceText[:dash] + "0" + interfaceText[dash+1:]); err == nil {
+			t.Errorf("without the dash %d it is %s", dash, id)
+		}
+	}
+	for _, text := range []string{"", "\x00", interfaceText + "0", interfaceText[1:], " " + interfaceText, "{" + interfaceText + "}", strings.Repeat("-", 36), strings.Repeat("g", 32)} {
+		if id, err := ParseUUID(text); err == nil || !strings.Contains(err.Error(), "32 hexadecimal digits were expected") {
+			t.Errorf("%q is %s, %v", text, id, err)
+		}
+	}
+}
+
+// An .xclbin that needs no interface, and one that only describes what a shell has
+// already, are what they are.
+func TestPlainXclbin(t *testing.T) {
+	f, err := parsed("x", container(header(), part{8, "", nil}, part{0, "", nil}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := f.Container
+	if c.Interfaces != nil || !f.InterfaceID.IsZero() || c.Bitstream != (Span{}) || c.HeaderID.IsZero() || f.Payload.Size != f.Size {
+		t.Errorf("%+v %+v", f, c)
+	}
+	if b, err := f.Section(BuildMetadata, 0); b != nil || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	// What follows the length in the header is not for the driver.
+	whole := container(header(), usual()...)
+	if f, err := parsed("x", append(slices.Clone(whole), "more"...)); err != nil || f.Payload.Size != int64(len(whole)) || f.Size != int64(len(whole)+4) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if f, err := parsed("x", whole); err != nil || f.InterfaceID.String() != interfaceText {
+		t.Errorf("%+v, %v", f, err)
+	} else if _, err := f.Section(EmbeddedMetadata, 9); err == nil || !strings.Contains(err.Error(), "bitstream x: its section EMBEDDED_METADATA has 10 bytes, and 9 are the most") {
+		t.Error(err)
+	}
+	// The table need not have the order of the file, and what is not there is at 0.
+	for i := range 2 {
+		a, b := whole[456+40*i:][:40], whole[456+40*(4-i):][:40]
+		was := slices.Clone(a)
+		copy(a, b)
+		copy(b, was)
+	}
+	clear(whole[456+40*2+24:][:16])
+	if f, err := parsed("x", whole); err != nil || f.Container.Sections[2].Span != (Span{}) || f.Container.Sections[0].Kind != BuildMetadata {
+		t.Errorf("%+v, %v", f, err)
+	}
+	for kind, want := range map[fmt.Stringer]string{Raw: "raw", GBS: "gbs", Xclbin: "xclbin", Kind(9): "Kind(9)", PDI: "PDI", SectionKind(33): "of kind 33"} {
+		if kind.String() != want {
+			t.Errorf("%q, want %q", kind, want)
+		}
+	}
+}
+
+// A file that is cut off is refused wherever the cut is, unless its format cannot
+// tell: then it is what it was, and shorter.
+func TestTruncated(t *testing.T) {
+	text := metadata()
+	for name, whole := range map[string][]byte{
+		"x.gbs": green(text, make([]byte, 50)), "signed.gbs": green(text, signature(2, 0, make([]byte, 50))),
+		"x.xclbin": container(header(), usual()...), "noname": container(header(), usual()...),
+	} {
+		if _, err := parsed(name, whole); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for n := range whole {
+			f, err := parsed(name, whole[:n])
+			switch {
+			case err == nil && name == "x.gbs" && n > 20+len(text):
+				if f.Payload.Size != int64(n-20-len(text)) {
+					t.Errorf("%s with %d bytes has the payload %+v", name, n, f.Payload)
+				}
+			case err == nil && name == "signed.gbs" && n > 20+len(text) && n < 20+len(text)+4:
+				// Nobody can know that this is the beginning of a signature.
+			case err == nil:
+				t.Errorf("%s is a whole %s with %d bytes of %d", name, f.Kind, n, len(whole))
+			case len(err.Error()) < 20 || strings.Contains(err.Error(), "%!"):
+				t.Errorf("%s with %d bytes: %v", name, n, err)
+			}
+		}
+	}
+}
+
+// zeros is a file of any size, of which only the beginning is not zero; it counts
+// what is read.
+type zeros struct {
+	head []byte
+	read int64
+}
+
+func (z *zeros) ReadAt(b []byte, at int64) (int, error) {
+	clear(b)
+	if at < int64(len(z.head)) {
+		copy(b, z.head[at:])
+	}
+	z.read += int64(len(b))
+	return len(b), nil
+}
+
+// Lengths in headers cost nothing: neither memory nor reading, whatever the file's
+// size, which they may even fit.
+func TestAbsurdLengths(t *testing.T) {
+	section := func(kind uint32, size uint64) []byte {
+		h := header()
+		b := container(h, part{kind, "", nil}, part{0, "", nil})
+		copy(b[304:], []byte{0, 0, 0, 0x40, 0, 0, 0, 0}) // 1 GiB
+		for i := range 8 {
+			b[456+24+i], b[456+32+i] = byte(uint64(4096)>>(8*i)), byte(size>>(8*i))
+		}
+		return b
+	}
+	count := func(n ...byte) []byte {
+		b := section(20, 0)
+		copy(b[448:], n)
+		return b
+	}
+	length := func(n ...byte) []byte {
+		b := green(metadata(), []byte{1})
+		copy(b[16:], n)
+		return b
+	}
+	for name, c := range map[string]struct {
+		head []byte
+		want string
+	}{
+		"all metadata":           {length(0xff, 0xff, 0xff, 0xff), "4294967295 bytes, and 65536 are the most"},
+		"a byte too much":        {length(1, 0, 1, 0), "65537 bytes, and 65536 are the most"},
+		"all sections":           {count(0xff, 0xff, 0xff, 0xff), "4294967295 sections: 1 to 1024 were expected"},
+		"a section too many":     {count(1, 4), "1025 sections"},
+		"a huge device tree":     {section(20, 1<<29), "PARTITION_METADATA has 536870912 bytes, and 1048576 are the most"},
+		"a section that wraps":   {section(20, 1<<64-4096), "PARTITION_METADATA has 18446744073709547520 bytes from byte 4096 on"},
+		"a section beyond":       {section(7, 1<<30), "section of kind 7 has 1073741824 bytes from byte 4096 on, and the container has 1073741824"},
+		"a bitstream of the lot": {section(0, 1<<29), "2 sections BITSTREAM"},
+	} {
+		z := &zeros{head: c.head}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := parse("x", z, Limit)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 256<<10 || z.read > 128<<10 {
+			t.Errorf("%s: %d bytes of memory, %d bytes read", name, used, z.read)
+		}
+	}
+	// A raw file of the largest size is taken without being read.
+	z := &zeros{}
+	if f, err := parse("x.rbf", z, Limit); err != nil || f.Kind != Raw || f.Payload.Size != Limit || z.read > 100 {
+		t.Errorf("%+v, %v, %d bytes read", f, err, z.read)
+	}
+	if _, err := parse("x.rbf", z, Limit+1); err == nil || !strings.Contains(err.Error(), "1073741825 bytes, and a bitstream has 1073741824 at most") {
+		t.Error(err)
+	}
+}
+
+// Whatever the bytes are, the reader ends without a panic, and what it finds lies
+// within the file.
+func FuzzGBS(f *testing.F) {
+	f.Add(green(metadata(), []byte("payload")))
+	f.Add(green(metadata(), signature(2, 0, []byte("payload"))))
+	f.Add(green(metadata(), signature(1, 1, nil)))
+	f.Add(green(`{"a":{"a":[[[]]]}}`, []byte("p")))
+	f.Fuzz(func(t *testing.T, content []byte) { checkAny(t, content) })
+}
+
+// The same for containers.
+func FuzzXclbin(f *testing.F) {
+	f.Add(container(header(), usual()...))
+	f.Add(container(header(), part{20, "", deviceTree(nil)}))
+	f.Fuzz(func(t *testing.T, content []byte) { checkAny(t, content) })
+}
+
+// The same for a container's device tree, which the fuzzer would not get to.
+func FuzzDeviceTree(f *testing.F) {
+	f.Add(deviceTree([]string{strings.Repeat("1", 32), strings.Repeat("2", 32)}))
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		checkAny(t, container(header(), part{20, "", blob}, part{0, "", []byte("x")}))
+	})
+}
+
+func checkAny(t *testing.T, content []byte) {
+	file, err := parsed("x", content)
+	if err != nil {
+		if len(err.Error()) > 1000 {
+			t.Errorf("the error has %d bytes", len(err.Error()))
+		}
+		return
+	}
+	within := func(s Span) bool {
+		return s.Offset >= 0 && s.Size >= 0 && s.Offset <= int64(len(content)) && s.Size <= int64(len(content))-s.Offset
+	}
+	if !within(file.Payload) || file.Payload.Size == 0 {
+		t.Errorf("the payload is %+v of %d", file.Payload, len(content))
+	}
+	switch file.Kind {
+	case Raw:
+		if file.Payload != (Span{0, int64(len(content))}) || file.Green != nil || file.Container != nil {
+			t.Errorf("%+v", file)
+		}
+	case GBS:
+		if file.InterfaceID.IsZero() || len(file.Accelerators) == 0 || file.Accelerators[0].ID.IsZero() || file.Container != nil {
+			t.Errorf("%+v", file)
+		}
+	case Xclbin:
+		used := make([]bool, len(content))
+		for _, s := range file.Container.Sections {
+			if !within(s.Span) || s.Size > 0 && s.Offset < 456 {
+				t.Fatalf("%+v of %d", s, len(content))
+			}
+			for i := s.Offset; i < s.Offset+s.Size; i++ {
+				if used[i] {
+					t.Fatalf("byte %d is in two sections: %+v", i, file.Container.Sections)
+				}
+				used[i] = true
+			}
+		}
+	}
+}

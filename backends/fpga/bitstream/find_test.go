@@ -1,0 +1,238 @@
+package bitstream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A name finds a file of the directory, and what is linked within, as in a volume
+// of a ConfigMap; nothing else, however it is asked for.
+func TestFind(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "bitstreams")
+	content := green(metadata(), []byte("payload"))
+	write := func(path string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(to, name string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "x.gbs"))
+	write(filepath.Join(dir, "..2026", "mounted.gbs"))
+	write(filepath.Join(top, "secret.gbs"))
+	link("..2026", "..data")
+	link("..data/mounted.gbs", "mounted.gbs")
+	link("../secret.gbs", "up.gbs")
+	link(filepath.Join(top, "secret.gbs"), "absolute.gbs")
+	link("..", "parent")
+	link("round.gbs", "round.gbs")
+	link("nowhere.gbs", "dangling.gbs")
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe.gbs"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x.gbs", "mounted.gbs"} {
+		f, err := Find(dir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.InterfaceID != mustUUID(t, interfaceText) || f.Path != filepath.Join(dir, name) {
+			t.Errorf("%+v", f)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"": "the name is empty", ".": "that is a directory", "..": "that is a directory", "/": "it is a path",
+		"../secret.gbs": "it is a path", "/etc/passwd": "it is a path", "a/../x.gbs": "it is a path", "./x.gbs": "it is a path",
+		"..2026/mounted.gbs": "it is a path", `..\secret.gbs`: "it is a path", "x.gbs\x00": "cannot be printed", "x\n.gbs": "cannot be printed",
+		"x\xff.gbs": "cannot be printed", strings.Repeat("x", 256): "has 256 bytes, and a file's name has 255 at most",
+		"up.gbs": "leads out of the directory", "absolute.gbs": "leads out of the directory", "parent": "leads out of the directory",
+		"round.gbs": "round in circles", "dangling.gbs": "there is no such file", "y.gbs": "there is no such file",
+		"..data": "no regular file", "pipe.gbs": "no regular file",
+	} {
+		f, err := Find(dir, name)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) || !strings.HasPrefix(err.Error(), "bitstream ") {
+			t.Errorf("%q is %+v, %v, want %q", name, f, err, want)
+		}
+		if errors.Is(err, fs.ErrNotExist) != strings.Contains(want, "no such") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := Find(filepath.Join(top, "missing"), "x.gbs"); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "the directory of bitstreams, ") {
+		t.Error(err)
+	}
+}
+
+// A file is opened once: what was checked is what is mapped and streamed, also
+// when another has taken its name. One that is written to is told.
+func TestOpenFile(t *testing.T) {
+	payload := bytes.Repeat([]byte("0123456789abcdef"), 3000)
+	path := file(t, "x.gbs", green(metadata(), payload))
+	f := open(t, path)
+	other := file(t, "other", green(metadata(interfaceText, acceleratorText), []byte("other")))
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	mapped, unmap, err := f.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(mapped, payload) {
+		t.Errorf("%d bytes are mapped", len(mapped))
+	}
+	if err := unmap(); err != nil {
+		t.Error(err)
+	}
+	if got, err := io.ReadAll(f.Reader()); err != nil || !bytes.Equal(got, payload) {
+		t.Errorf("%d bytes are read, %v", len(got), err)
+	}
+	if err := f.Unchanged(); err != nil {
+		t.Error(err)
+	}
+
+	for what, change := range map[string]func(path string) error{
+		"its size": func(path string) error { return os.Truncate(path, 1000) },
+		"its time": func(path string) error { return os.Chtimes(path, time.Time{}, time.Unix(1, 0)) },
+	} {
+		f := open(t, file(t, "y.gbs", green(metadata(), payload)))
+		if err := f.Unchanged(); err != nil {
+			t.Error(err)
+		}
+		if err := change(f.Path); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Unchanged(); !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), f.Path) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Files that are none, or that another file system has.
+func TestOpenOther(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	big := file(t, "big.rbf", nil)
+	if err := os.Truncate(big, Limit+1); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir: "no regular file", pipe: "no regular file", "/dev/zero": "no regular file",
+		filepath.Join(dir, "missing"): "there is no such file", filepath.Join(pipe, "x"): "not a directory", big: "1073741825 bytes",
+	} {
+		if f, err := Open(path); err == nil || !strings.HasPrefix(err.Error(), "bitstream "+path+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is %+v, %v, want %q", path, f, err, want)
+		}
+	}
+	held := &fstest.MapFile{Data: green(metadata(), []byte("p"))}
+	memory, err := fstest.MapFS{"x.gbs": held}.Open("x.gbs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New("x.gbs", memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.Map(); err == nil || !strings.Contains(err.Error(), "no file of the operating system") {
+		t.Error(err)
+	}
+	if _, err := f.Section(EmbeddedMetadata, 1); err == nil || !strings.Contains(err.Error(), "it is gbs, and only an xclbin has sections") {
+		t.Error(err)
+	}
+	if err := f.Unchanged(); err != nil {
+		t.Error(err)
+	}
+	held.ModTime = time.Unix(1, 0)
+	if err := f.Unchanged(); !errors.Is(err, ErrChanged) {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// dying is a file whose bytes after the first cannot be read, or are gone.
+type dying struct {
+	fs.File
+	whole []byte
+	first int
+	err   error
+}
+
+func (d *dying) ReadAt(b []byte, at int64) (int, error) {
+	n := copy(b, d.whole[min(int(at), d.first):d.first])
+	if n < len(b) {
+		return n, d.err
+	}
+	return n, nil
+}
+
+func (d *dying) Close() error {
+	d.first = -1
+	return nil
+}
+
+// A file that gets shorter while it is read, or that cannot be read, is told,
+// wherever that is, and closed.
+func TestReadErrors(t *testing.T) {
+	broken := errors.New("a broken disk")
+	for name, whole := range map[string][]byte{
+		"signed.gbs": green(metadata(), signature(2, 0, make([]byte, 50))), "x.xclbin": container(header(), usual()...),
+		"image": signature(2, 0, make([]byte, 50)),
+	} {
+		real, err := os.Open(file(t, name, whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for first := range whole {
+			for err, want := range map[error]string{io.EOF: "became shorter while it was read", broken: "cannot be read: a broken disk"} {
+				d := &dying{File: real, whole: whole, first: first, err: err}
+				f, err := New(name, d)
+				switch {
+				case err == nil && first < 16:
+					t.Fatalf("%s with %d bytes is %+v", name, first, f)
+				case err == nil || name == "image" && first >= 16:
+				case !strings.Contains(err.Error(), want) || d.first != -1:
+					t.Fatalf("%s with %d bytes: %v, want %q", name, first, err, want)
+				}
+			}
+		}
+		_ = real.Close()
+	}
+	// A file system without random access cannot be used.
+	real, err := os.Open(file(t, "x", green(metadata(), []byte("p"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := New("x", struct{ fs.File }{real}); err == nil || !strings.Contains(err.Error(), "cannot read at an offset") {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := real.Close(); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("the file was left open: %v", err)
+	}
+	if _, err := New("x", real); err == nil || !strings.Contains(err.Error(), "bitstream x: it cannot be opened: ") {
+		t.Error(err)
+	}
+}

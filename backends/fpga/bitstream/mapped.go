@@ -1,0 +1,62 @@
+package bitstream
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Map maps the payload for reading, for a driver that wants it in one piece of
+// memory, and says how to undo it. It works for files of package os.
+//
+// The pages are those of the page cache. If somebody makes the file shorter
+// meanwhile, the kernel answers EFAULT to a driver that reads them; code of this
+// process that reads them gets SIGBUS, so give the memory to the kernel only.
+func (f *File) Map() (payload []byte, unmap func() error, err error) {
+	file, ok := f.closer.(*os.File)
+	if !ok {
+		return nil, nil, fmt.Errorf("bitstream %s: it cannot be mapped: it is no file of the operating system (%T)", f.Path, f.closer)
+	}
+	within := f.Payload.Offset % int64(os.Getpagesize())
+	all, err := unix.Mmap(int(file.Fd()), f.Payload.Offset-within, int(within+f.Payload.Size), unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		return nil, nil, fmt.Errorf("bitstream %s: it cannot be mapped: %w", f.Path, err)
+	}
+	return all[within:], func() error { return unix.Munmap(all) }, nil
+}
+
+// Unchanged says whether the file is still the one that was checked: an error if
+// it was written to since. A file that was replaced under its name is another
+// file, and does not matter to this one.
+func (f *File) Unchanged() error {
+	file, ok := f.closer.(fs.File)
+	if !ok {
+		return fmt.Errorf("bitstream %s: it is not open", f.Path)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("bitstream %s: whether it changed cannot be told: %w", f.Path, err)
+	}
+	if stampOf(info) != f.opened {
+		return fmt.Errorf("bitstream %s: %w since it was opened: write a new file and rename it over the old one", f.Path, ErrChanged)
+	}
+	return nil
+}
+
+// ErrChanged means that a file is written to while it is in use.
+var ErrChanged = errors.New("it was changed")
+
+// stamp tells versions of a file apart. The time of the inode's change is not of
+// use: it goes on, too, when the file loses its name to another.
+type stamp struct {
+	size     int64
+	modified time.Time
+}
+
+func stampOf(info fs.FileInfo) stamp {
+	return stamp{info.Size(), info.ModTime()}
+}
