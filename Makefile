@@ -97,6 +97,10 @@ bench: build ## Speed and memory as ratios to the floor of the same run
 bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend
 	$(GO) run ./test/bench/nvidia -bin $(BIN) $(ARGS)
 
+.PHONY: bench-amd
+bench-amd: build ## Inventory of 64 partitions, memory and CPU of the AMD backend
+	$(GO) run ./test/bench/amd -bin $(BIN) $(ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: ## What 1,000 agents cost a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)

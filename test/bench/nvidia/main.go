@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
@@ -46,12 +47,12 @@ func measure(bin string, starts, rounds int, idle time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d GPUs; %s\n\n", gpus, header)
+	fmt.Printf("%d GPUs; %s\n\n", gpus, rig.Header)
 	figures, err := firstInventory(bin, library, dir, starts)
 	if err != nil {
 		return fmt.Errorf("first inventory: %w", err)
 	}
-	show(figures)
+	rig.Show(figures)
 	// Replicas are the core's; the backend must not pay for them.
 	for _, replicas := range []int{1, 100} {
 		if err := measureNode(bin, library, replicas, rounds, idle); err != nil {
@@ -66,12 +67,12 @@ func measureNode(bin, library string, replicas, rounds int, idle time.Duration) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.stop()) }()
+	defer func() { err = errors.Join(err, n.Stop()) }()
 	figures, err := n.rest(idle)
 	if err != nil {
 		return err
 	}
-	show(figures)
+	rig.Show(figures)
 	if replicas > 1 || rounds == 0 {
 		return nil
 	}
@@ -79,9 +80,9 @@ func measureNode(bin, library string, replicas, rounds int, idle time.Duration) 
 		if figures, err = n.faults(way, rounds); err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		show(figures)
+		rig.Show(figures)
 	}
 	figures, err = n.memory("after the faults")
-	show(figures)
+	rig.Show(figures)
 	return err
 }

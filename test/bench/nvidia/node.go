@@ -5,28 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/bench/rig"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
 // Of the settings, "reset: never": the fault that asks for a reset would get it, and
 // a driver that is let go for a reset hears of no fault of the next GPU.
 const (
-	// patience bounds every wait.
-	patience = 30 * time.Second
 	// spacing lets each fault find the node at rest: the agent sends kubelet lists
 	// of one resource at least 50 ms apart.
 	spacing  = 100 * time.Millisecond
 	resource = "nvidia.com/gpu"
-	bootID   = "11111111-1111-4111-8111-111111111111\n"
 	config   = `
 apiVersion: accelmux.io/v1alpha1
 kind: NodeConfig
@@ -46,21 +39,11 @@ profiles:
 `
 )
 
-// node is an agent and its NVIDIA backend as processes, and a kubelet.
+// node is a rig's, with NVIDIA's driver.
 type node struct {
-	dir      string
+	*rig.Node
 	replicas int
 	driver   *nvml.Double
-	kubelet  *kubelettest.Kubelet
-	agent    *exec.Cmd
-	backend  int // process ID
-	// lists are when kubelet got a list, and how many units are healthy then.
-	lists chan list
-}
-
-type list struct {
-	at      time.Time
-	healthy int
 }
 
 func startNode(bin, library string, replicas int) (_ *node, err error) {
@@ -68,83 +51,24 @@ func startNode(bin, library string, replicas int) (_ *node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{dir: dir, replicas: replicas, lists: make(chan list, 1024)}
-	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: func(e kubelettest.Event) {
-		if e.Type == kubelettest.EventDevices && e.Resource == resource {
-			select {
-			case n.lists <- list{e.At, e.Allocatable}:
-			default: // nobody waits; the next wait misses it and says so
-			}
-		}
-	}})
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, n.stop())
-		}
-	}()
-	if n.driver, err = newDouble(library, dir); err != nil {
-		return nil, err
+	driver, err := newDouble(library, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	text := strings.NewReplacer("DIR", dir, "LIBRARY", library, "REPLICAS", fmt.Sprint(replicas)).Replace(config)
-	random := n.path("proc/sys/kernel/random")
-	if err := errors.Join(os.MkdirAll(random, 0o755), os.WriteFile(filepath.Join(random, "boot_id"), []byte(bootID), 0o600),
-		os.WriteFile(n.path("node.yaml"), []byte(text), 0o600), n.kubelet.Start()); err != nil {
-		return nil, err
-	}
-	//nolint:noctx // it is ended by stop, with a signal
-	n.agent = exec.Command(filepath.Join(bin, "accelmux"), "run", "--config", n.path("node.yaml"), "--kubelet-dir", n.path("kubelet"),
-		"--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"), "--run-dir", n.path("run"), "--backend-dir", bin,
-		"--sysfs", n.path("sys"), "--devfs", n.path("dev"), "--procfs", n.path("proc"), "--log-level", "error")
-	n.agent.Stderr = os.Stderr
-	if err := n.agent.Start(); err != nil {
-		return nil, err
-	}
-	if _, err := n.await(gpus * replicas); err != nil {
-		return nil, err
-	}
-	report, err := status.NewClient(n.path("run")).Report(context.Background())
+	started, err := rig.StartNode(bin, dir, text, resource, gpus*replicas)
 	if err != nil {
 		return nil, err
 	}
-	n.backend = report.Backends[0].PID
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	n := &node{Node: started, replicas: replicas, driver: driver}
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
-	return n, n.driver.Await(ctx, func(calls []nvml.Call) bool {
+	if err := n.driver.Await(ctx, func(calls []nvml.Call) bool {
 		return slices.ContainsFunc(calls, func(c nvml.Call) bool { return c.Function == "nvmlEventSetWait_v2" && c.Outcome == nvml.Waits })
-	})
-}
-
-func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
-
-// stop ends everything and removes the directory.
-func (n *node) stop() error {
-	var errs []error
-	if n.agent != nil && n.agent.Process != nil {
-		errs = append(errs, n.agent.Process.Signal(syscall.SIGTERM))
-		var exit *exec.ExitError
-		if err := n.agent.Wait(); err != nil && !errors.As(err, &exit) {
-			errs = append(errs, err)
-		}
+	}); err != nil {
+		return nil, errors.Join(err, n.Stop())
 	}
-	n.kubelet.Stop()
-	return errors.Join(append(errs, os.RemoveAll(n.dir))...)
-}
-
-// await waits until kubelet has a list with so many healthy units, and says since
-// when.
-func (n *node) await(healthy int) (time.Time, error) {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	for {
-		select {
-		case l := <-n.lists:
-			if l.healthy == healthy {
-				return l.at, nil
-			}
-		case <-limit.C:
-			return time.Time{}, fmt.Errorf("kubelet has not got %d healthy units of %s within %v", healthy, resource, patience)
-		}
-	}
+	return n, nil
 }
 
 // fault is a way to fail.
@@ -165,7 +89,7 @@ var (
 // faults lets all GPUs fail one after the other, and heal, in each round. What
 // counts is the time from NVML's answer to the wait for events until kubelet has the
 // list.
-func (n *node) faults(way fault, rounds int) (_ []figure, err error) {
+func (n *node) faults(way fault, rounds int) (_ []rig.Figure, err error) {
 	h, err := startHop()
 	if err != nil {
 		return nil, err
@@ -187,7 +111,7 @@ func (n *node) faults(way fault, rounds int) (_ []figure, err error) {
 			if _, err := n.driver.Event(fmt.Sprintf("gpu %d %s", slot, way.event)); err != nil {
 				return nil, err
 			}
-			at, err := n.await(gpus - slot - 1)
+			at, err := n.Await(gpus - slot - 1)
 			if err != nil {
 				return nil, err
 			}
@@ -201,13 +125,13 @@ func (n *node) faults(way fault, rounds int) (_ []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	note := fmt.Sprintf("%d faults, slowest %.1f ms", len(took), milliseconds(quantile(took, 1)))
+	note := fmt.Sprintf("%d faults, slowest %.1f ms", len(took), rig.Milliseconds(rig.Quantile(took, 1)))
 	const floor = "a byte to another process and back"
-	return []figure{
-		{what: way.name + ", median", value: milliseconds(median(took)), unit: "ms", floor: milliseconds(median(hops)), floorIs: floor},
+	return []rig.Figure{
+		{What: way.name + ", median", Value: rig.Milliseconds(rig.Median(took)), Unit: "ms", Floor: rig.Milliseconds(rig.Median(hops)), FloorIs: floor},
 		{
-			what: way.name + ", p99", value: milliseconds(quantile(took, 0.99)), limit: 10, unit: "ms",
-			floor: milliseconds(quantile(hops, 0.99)), floorIs: floor, note: note,
+			What: way.name + ", p99", Value: rig.Milliseconds(rig.Quantile(took, 0.99)), Limit: 10, Unit: "ms",
+			Floor: rig.Milliseconds(rig.Quantile(hops, 0.99)), FloorIs: floor, Note: note,
 		},
 	}, nil
 }
@@ -248,6 +172,6 @@ func (n *node) heal() error {
 			return err
 		}
 	}
-	_, err = n.await(gpus)
+	_, err = n.Await(gpus)
 	return err
 }

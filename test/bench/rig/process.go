@@ -1,0 +1,108 @@
+package rig
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is what is measured of a node, with the limits of its idle CPU in percent of
+// a core and of its memory in MB; 0 for none.
+type Process struct {
+	Name        string
+	PID         int
+	CPU, Memory float64
+}
+
+// Idle leaves processes alone, with the usual rescans and heartbeats, and says what
+// that costs; when is said of them.
+func Idle(processes []Process, idle time.Duration, when string) ([]Figure, error) {
+	var before []time.Duration
+	for _, p := range processes {
+		used, err := cpu(p.PID)
+		if err != nil {
+			return nil, err
+		}
+		before = append(before, used)
+	}
+	<-time.After(idle)
+	var figures []Figure
+	for i, p := range processes {
+		after, err := cpu(p.PID)
+		if err != nil {
+			return nil, err
+		}
+		figures = append(figures, Figure{
+			What: fmt.Sprintf("idle CPU of the %s, %s", p.Name, when), Unit: "%", Limit: p.CPU,
+			Value: 100 * (after - before[i]).Seconds() / idle.Seconds(), Note: "of a core, over " + idle.String(),
+		})
+	}
+	return figures, nil
+}
+
+// Memory says what the processes have of it, without what is mapped from a library if
+// one is named.
+func Memory(processes []Process, when, library string) ([]Figure, error) {
+	var figures []Figure
+	for _, p := range processes {
+		all, mapped, anonymous, err := resident(p.PID, library)
+		if err != nil {
+			return nil, err
+		}
+		note := fmt.Sprintf("of it anonymous %.1f MB", megabytes(anonymous))
+		if library != "" {
+			note += fmt.Sprintf("; besides %.1f MB of %s", megabytes(mapped), library)
+		}
+		figures = append(figures, Figure{
+			What: fmt.Sprintf("RSS of the %s, %s", p.Name, when), Unit: "MB", Limit: p.Memory, Value: megabytes(all - mapped), Note: note,
+		})
+	}
+	return figures, nil
+}
+
+func megabytes(kilobytes int) float64 { return float64(kilobytes) / 1024 }
+
+// cpu is what a process has used so far: its CPU clock, as in
+// clock_getcpuclockid(3).
+func cpu(pid int) (time.Duration, error) {
+	var used unix.Timespec
+	if err := unix.ClockGettime(^int32(pid)<<3|2, &used); err != nil {
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
+	}
+	return time.Duration(used.Nano()), nil
+}
+
+// resident is the resident memory of a process in KiB, from proc_pid_smaps(5): all
+// of it, what of it is mapped from a library, and what is anonymous.
+func resident(pid int, library string) (all, mapped, anonymous int, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	ofLibrary := false
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) >= 5 && strings.Contains(fields[0], "-"):
+			ofLibrary = library != "" && strings.HasSuffix(fields[len(fields)-1], library)
+		case len(fields) >= 2 && (fields[0] == "Rss:" || fields[0] == "Anonymous:"):
+			amount, err := strconv.Atoi(fields[1])
+			if err != nil {
+				return 0, 0, 0, fmt.Errorf("read /proc/%d/smaps: %w", pid, err)
+			}
+			switch {
+			case fields[0] == "Anonymous:":
+				anonymous += amount
+			case ofLibrary:
+				all, mapped = all+amount, mapped+amount
+			default:
+				all += amount
+			}
+		}
+	}
+	return all, mapped, anonymous, nil
+}
