@@ -404,3 +404,26 @@ func TestRestlessProblem(t *testing.T) {
 	r.watch(quick)
 	r.inventory("all GPUs", healthy(8))
 }
+
+// The machines whose KFD was captured are listed as they are.
+func TestCaptures(t *testing.T) {
+	for name, devices := range map[string]int{"topology-parsing": 2, "topo-mi210-xgmi-pcie": 8, "topo-mi300-cpx": 63} {
+		t.Run(name, func(t *testing.T) {
+			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
+			if err != nil {
+				t.Skip("the captures are not part of the project:", err)
+			}
+			m, err := amdtree.Capture(archive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := start(t, m, quick)
+			inv := r.inventory("all devices", healthy(devices))
+			for _, d := range inv.GetDevices() {
+				if d.GetCapacities()["memory"] == 0 || d.GetCapacities()["computeUnits"] == 0 || len(d.GetEdits().GetDeviceNodes()) != 3 {
+					t.Errorf("device %v", d)
+				}
+			}
+		})
+	}
+}

@@ -96,7 +96,7 @@ func (p prepareSettings) wanted() bool { return p.Check || p.Leftovers.Wanted() 
 const (
 	defaultRescan, minRescan, maxRescan       = 5 * time.Minute, time.Second, time.Hour
 	defaultPoll, minPoll, maxPoll             = 2 * time.Second, 100 * time.Millisecond, time.Minute
-	defaultInterval, minInterval, maxInterval = 10 * time.Second, time.Second, time.Hour
+	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
 	// maxSocket is what the kernel's address of a socket has room for.
 	maxSocket = 107
 )
