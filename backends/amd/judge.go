@@ -23,12 +23,10 @@ const (
 // health is what is said of the card, and so of all its partitions.
 func (k *record) health(cfg *config, now time.Time) *sdk.Health {
 	worst := k.wedged
+	// Of equal faults the first counts: a card that is being reset refuses to tell much,
+	// which is no fault of its own.
 	for _, found := range []*sdk.Health{k.reset(now), k.absent, k.errors(cfg), k.pages(cfg), k.links(cfg), k.heat(cfg, now), k.opinion()} {
 		worst = sdk.Graver(worst, found)
-	}
-	// A card that is being reset refuses to tell much: that is no fault of its own.
-	if now.Before(k.resetBy) && k.absent != nil && worst == k.absent {
-		worst = k.reset(now)
 	}
 	if worst != nil {
 		return worst
