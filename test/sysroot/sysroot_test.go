@@ -85,6 +85,7 @@ func TestWriter(t *testing.T) {
 	w.Link("sys/d", "c")
 	w.Node("sys/e", 1, 3)
 	w.Remove("sys/a")
+	w.Do(errors.New("another"))
 	if first == nil || !errors.Is(w.Err, first) {
 		t.Errorf("the error was %v and is %v", first, w.Err)
 	}

@@ -1,0 +1,124 @@
+package fpgatree
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// Tree is a tree on disk. Its methods can be called by one goroutine at a time, while
+// others read the files.
+type Tree struct {
+	// Root has the directories sys and dev.
+	Root string
+	// Halfway is called at each state in between that a kernel shows while something
+	// changes, with a word for it; see README.md. It may read the files, and calls no
+	// method of the tree.
+	Halfway func(state string)
+
+	mu      sync.Mutex
+	machine Machine
+	// loaded are the cards that have the driver, by index; unplugged those that are not
+	// there.
+	loaded    map[int]*loaded
+	unplugged map[int]bool
+	numbers   map[string]map[int]bool
+}
+
+// loaded is what the driver has of a card.
+type loaded struct {
+	Card
+	numbers []number
+	links   []string // of classes
+	nodes   []string // in dev
+	dirs    []string // what else goes with the driver
+}
+
+// number is one of those that the kernel gives: the lowest that is free.
+type number struct {
+	kind string
+	n    int
+}
+
+// errCaptured means that something can be done to a described machine only.
+var errCaptured = errors.New("a captured card cannot be unplugged or loaded anew; describe one")
+
+// Write makes the tree of a machine in a directory, with all cards plugged in and the
+// driver loaded. The directory must exist and have no tree.
+func Write(dir string, m Machine) (*Tree, error) {
+	m.Cards = slices.Clone(m.Cards)
+	for i := range m.Cards {
+		if err := m.Cards[i].complete(); err != nil {
+			return nil, err
+		}
+	}
+	t := newTree(dir)
+	t.machine = m
+	w := t.writer()
+	w.Dir("sys/class/fpga_region", "sys/class/fpga", "sys/class/hwmon", "sys/bus/pci/devices", "sys/bus/pci/drivers/dfl-pci",
+		"sys/bus/pci/drivers/intel-fpga-pci", "dev", sysroot.Staging)
+	if w.Err != nil {
+		return nil, w.Err
+	}
+	for i := range m.Cards {
+		if err := errors.Join(t.plug(i), t.load(i)); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func newTree(dir string) *Tree {
+	return &Tree{
+		Root: dir, Halfway: func(string) {},
+		loaded: map[int]*loaded{}, unplugged: map[int]bool{}, numbers: map[string]map[int]bool{},
+	}
+}
+
+// Sysfs is the root of sysfs.
+func (t *Tree) Sysfs() string { return filepath.Join(t.Root, "sys") }
+
+// Devfs is the root of the device nodes.
+func (t *Tree) Devfs() string { return filepath.Join(t.Root, "dev") }
+
+// Machine is what is described, whether or not it is plugged in.
+func (t *Tree) Machine() Machine {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Machine{Cards: slices.Clone(t.machine.Cards)}
+}
+
+type writer struct{ sysroot.Writer }
+
+func (t *Tree) writer() *writer { return &writer{sysroot.Writer{Root: t.Root}} }
+
+// take gives a card the lowest number of a kind that is free.
+func (t *Tree) take(l *loaded, kind string) int {
+	used := t.numbers[kind]
+	if used == nil {
+		used = map[int]bool{}
+		t.numbers[kind] = used
+	}
+	n := 0
+	for used[n] {
+		n++
+	}
+	used[n] = true
+	l.numbers = append(l.numbers, number{kind, n})
+	return n
+}
+
+// card is a described card, by index.
+func (t *Tree) card(i int) (Card, error) {
+	if t.machine.Cards == nil {
+		return Card{}, errCaptured
+	}
+	if i < 0 || i >= len(t.machine.Cards) {
+		return Card{}, fmt.Errorf("there is no card %d", i)
+	}
+	return t.machine.Cards[i], nil
+}
