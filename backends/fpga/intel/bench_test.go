@@ -1,0 +1,72 @@
+package intel
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/sysfs"
+	"github.com/accelmux/accelmux/test/fpgatree"
+)
+
+// cat reads files as cat does: each to its end, into one buffer.
+func cat(b *testing.B, names []string) {
+	b.Helper()
+	buffer := make([]byte, 128<<10)
+	for _, name := range names {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(fd, &stat); err != nil {
+			b.Fatal(err)
+		}
+		for n := 1; n > 0 && err == nil; {
+			n, err = unix.Read(fd, buffer)
+		}
+		_ = unix.Close(fd)
+	}
+}
+
+// BenchmarkRead finds eight N3000 with their registers and sensors; the floor is cat of
+// the same files.
+func BenchmarkRead(b *testing.B) {
+	tree := write(b, fpgatree.NewMany(8))
+	var files []string
+	record := func(path string, limit int) ([]byte, error) {
+		content, err := sysfs.Read(path, limit)
+		if err == nil {
+			files = append(files, path)
+		}
+		return content, err
+	}
+	if _, err := read(tree.Sysfs(), record, func() {}); err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"vendor", "device", "class", "numa_node"} { // what package pci reads
+		matches, err := filepath.Glob(filepath.Join(tree.Sysfs(), "bus/pci/devices/*:11:00.0", name))
+		if err != nil || len(matches) != 1 {
+			b.Fatal(matches, err)
+		}
+		for range 8 {
+			files = append(files, matches[0])
+		}
+	}
+	for _, name := range []string{"cards", "cat"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if name == "cat" {
+					cat(b, files)
+					continue
+				}
+				if got, err := Read(tree.Sysfs()); err != nil || len(got.Cards) != 8 || len(got.Problems) > 0 {
+					b.Fatal(err, told(got.Problems))
+				}
+			}
+			b.ReportMetric(float64(len(files)), "files")
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package intel
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// Domain is that of the names of resources.
+const Domain = "fpga.intel.com"
+
+// AFName is the name of the resource of an accelerator function behind an interface:
+// fpga.intel.com/af-<3 digits of each>.<…>.<base64url of both>, as users of Intel's
+// device plugin know it. Each name is one pair of IDs. It fails if an ID is not one,
+// is empty or, for the AFU, says that none is loaded.
+func AFName(interfaceID, afu string) (string, error) {
+	i, err := needed("interface ID", interfaceID)
+	if err != nil {
+		return "", err
+	}
+	a, err := needed("AFU ID", afu)
+	if err != nil {
+		return "", err
+	}
+	both, err := hex.DecodeString(i + a)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s/af-%s.%s.%s", Domain, i[:3], a[:3], base64.RawURLEncoding.EncodeToString(both)), nil
+}
+
+// RegionName is the name of the resource of regions with an interface, such as
+// fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d. It fails as [AFName] does.
+func RegionName(interfaceID string) (string, error) {
+	i, err := needed("interface ID", interfaceID)
+	if err != nil {
+		return "", err
+	}
+	return Domain + "/region-" + i, nil
+}
+
+// PlaceName is the name of the resource of a region that has no interface ID, such as
+// fpga.intel.com/region-0000-01-00-1: by where it is, for nothing else tells it from
+// others.
+func PlaceName(at pci.Address) string { return Domain + "/region-" + dashed(at) }
+
+func needed(what, text string) (string, error) {
+	id, err := ParseID(text)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", what, err)
+	case id == "":
+		return "", fmt.Errorf("there is no %s", what)
+	case allOnes(id):
+		return "", fmt.Errorf("%s is all f, which means that there is none", what)
+	}
+	return id, nil
+}
+
+// RegionName is that of the card's interface, or of its place if it has none.
+func (c Card) RegionName() string {
+	if name, err := RegionName(c.Interface); err == nil {
+		return name
+	}
+	return PlaceName(c.PCI.Address)
+}
+
+// AFName is the name of what is loaded in a port of the card; see [AFName].
+func (c Card) AFName(p Port) (string, error) { return AFName(c.Interface, p.AFU) }

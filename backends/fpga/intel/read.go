@@ -1,0 +1,185 @@
+package intel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sysfs"
+)
+
+// tries is how often a machine that changes while it is read is read in all.
+const tries = 4
+
+// Read finds the cards. root is that of sysfs, usually /sys. A machine that changes
+// meanwhile is read anew, a few times at most. It is fs.ErrNotExist if neither driver
+// is loaded. It can be called concurrently.
+func Read(root string) (Inventory, error) {
+	return read(root, sysfs.Read, func() {})
+}
+
+// read is Read; a test changes what files answer, and the tree between the parts of a
+// pass.
+func read(root string, file func(string, int) ([]byte, error), between func()) (Inventory, error) {
+	for try := 1; ; try++ {
+		r := reader{root: filepath.Clean(root), file: file}
+		before, err := r.look()
+		if err != nil {
+			return Inventory{}, err
+		}
+		between()
+		cards := r.cards(before)
+		between()
+		after, err := r.look()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return Inventory{}, err
+		}
+		torn := !slices.Equal(before, after)
+		if torn && try < tries {
+			continue
+		}
+		for _, p := range before {
+			if p.err != nil {
+				r.doubt(p.name, true, p.err)
+			}
+		}
+		slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Device, b.Device) })
+		return Inventory{Cards: cards, Problems: r.problems, Unsettled: torn}, nil
+	}
+}
+
+// classes are the kernel's classes that are read, and the beginning of the names in
+// them.
+var classes = []struct{ name, prefix string }{
+	{"fpga_region", "region"}, {"fpga", "intel-fpga-dev."}, {"hwmon", "hwmon"},
+}
+
+// member is a device of a class.
+type member struct {
+	class, name string
+	// dir is where it is, without links.
+	dir string
+	err error
+}
+
+// look lists the classes, in an order that does not change.
+func (r *reader) look() ([]member, error) {
+	var all []member
+	found := false
+	for _, class := range classes {
+		dir := filepath.Join(r.root, "class", class.name)
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", class.name, err)
+		}
+		found = found || class.name != "hwmon"
+		for _, e := range entries {
+			if _, ok := numbered(e.Name(), class.prefix); !ok {
+				continue
+			}
+			m := member{class: class.name, name: e.Name()}
+			link := filepath.Join(dir, e.Name())
+			// The kernel's links are one step to the place itself: no need to look at each
+			// directory above it.
+			to, err := os.Readlink(link)
+			switch m.dir = filepath.Join(dir, to); {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				m.err = errNoLink
+			case !strings.HasPrefix(m.dir, filepath.Join(r.root, "devices")+"/"):
+				m.err = errElsewhere
+			}
+			all = append(all, m)
+		}
+	}
+	if !found {
+		return nil, fmt.Errorf("there is no FPGA driver: neither %s nor %s: %w", filepath.Join(r.root, "class", classes[0].name),
+			filepath.Join(r.root, "class", classes[1].name), fs.ErrNotExist)
+	}
+	return all, nil
+}
+
+var (
+	errNoLink    = errors.New("it is no link in its class, as the kernel makes for each device")
+	errElsewhere = errors.New("its link in its class leads to no device")
+)
+
+// numbered is the number of a name such as region12.
+func numbered(name, prefix string) (int, bool) {
+	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok || rest == "" || len(rest) > 6 || strings.Trim(rest, "0123456789") != "" {
+		return 0, false
+	}
+	n := 0
+	for _, d := range rest {
+		n = 10*n + int(d-'0')
+	}
+	return n, true
+}
+
+// cards reads the regions of PCI functions, and pairs them.
+func (r *reader) cards(members []member) []Card {
+	at := map[pci.Address][]member{}
+	var chips []string
+	for _, m := range members {
+		switch {
+		case m.err != nil:
+		case m.class == "hwmon":
+			chips = append(chips, m.dir)
+		default:
+			// A region in an engine is for programming, and comes with its card; one of a
+			// device tree has no PCI address.
+			function, err := pci.ParseAddress(filepath.Base(filepath.Dir(filepath.Dir(m.dir))))
+			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class {
+				at[function] = append(at[function], m)
+			}
+		}
+	}
+	var cards []Card
+	lost := map[pci.Address]error{}
+	for function, regions := range at {
+		c, err := r.card(function, regions, chips)
+		if err != nil {
+			lost[function] = err
+			r.doubt(function.String(), true, err)
+			continue
+		}
+		cards = append(cards, c)
+	}
+	slices.SortFunc(cards, func(a, b Card) int { return a.PCI.Address.Compare(b.PCI.Address) })
+	return r.pair(cards, lost)
+}
+
+// pair gives virtual functions the interface of their physical one. One whose physical
+// function does not answer is left out: what it could be programmed with is not known,
+// and it would come under another name.
+func (r *reader) pair(cards []Card, lost map[pci.Address]error) []Card {
+	interfaces := map[pci.Address]string{}
+	for _, c := range cards {
+		interfaces[c.PCI.Address] = c.Interface
+	}
+	var paired []Card
+	for _, c := range cards {
+		if c.Physical != nil {
+			if err := lost[*c.Physical]; err != nil {
+				r.doubt(c.PCI.Address.String(), true, fmt.Errorf("its physical function %s is left out: %w", c.Physical, err))
+				continue
+			}
+			if c.Engine == nil {
+				c.Interface = interfaces[*c.Physical]
+			}
+		}
+		paired = append(paired, c)
+	}
+	return paired
+}

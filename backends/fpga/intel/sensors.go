@@ -1,0 +1,141 @@
+package intel
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// firmware are the files in which the board's controller has its versions.
+var firmware = []string{"bmc_version", "bmcfw_version", "nios_fw_version"}
+
+// sensors reads those of a card, and the versions of the controllers that have them.
+func (r *reader) sensors(device, region string, chips []string, engine *Engine) []Sensor {
+	var all []Sensor
+	for _, chip := range chips {
+		if !below(chip, region) {
+			continue
+		}
+		all = append(all, r.chip(device, chip)...)
+		if engine != nil {
+			r.firmware(device, chip, filepath.Join(region, engine.Node.Name), engine.Firmware)
+		}
+	}
+	if engine != nil {
+		all = append(all, r.thermal(device, filepath.Join(region, engine.Node.Name, "thermal_mgmt"))...)
+	}
+	slices.SortStableFunc(all, func(a, b Sensor) int { return cmp.Or(cmp.Compare(a.Chip, b.Chip), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// firmware reads the versions of the controller that a chip is of: the chip is
+// <controller>/<device>/hwmon/hwmonN, and the controller is somewhere in the engine.
+func (r *reader) firmware(device, chip, engine string, versions map[string]string) {
+	controller := filepath.Dir(filepath.Dir(filepath.Dir(chip)))
+	if !below(controller, engine) {
+		return
+	}
+	rest, _, _ := strings.Cut(strings.TrimPrefix(controller, engine+"/"), "/")
+	places := []string{controller}
+	if outer := filepath.Join(engine, rest); outer != controller {
+		places = append(places, outer)
+	}
+	for _, place := range places {
+		for _, name := range firmware {
+			if text := printable(r.optional(device, place, name)); text != "" && versions[name] == "" {
+				versions[name] = text
+			}
+		}
+	}
+}
+
+// chip reads the temperatures and powers of a hwmon device
+// (Documentation/hwmon/sysfs-interface.rst).
+func (r *reader) chip(device, dir string) []Sensor {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.doubt(device, false, err)
+		}
+		return nil
+	}
+	name := printable(r.optional(device, dir, "name"))
+	found := map[string]*Sensor{}
+	var order []string
+	for _, e := range entries {
+		key, what, _ := strings.Cut(e.Name(), "_")
+		quantity, unit, ok := measured(key)
+		if !ok {
+			continue
+		}
+		s := found[key]
+		if s == nil {
+			s = &Sensor{Chip: name, Name: key, Quantity: quantity}
+			found[key], order = s, append(order, key)
+		}
+		switch {
+		case what == "input":
+			s.Value, s.Known = r.measure(unit, dir, e.Name())
+		case what == "max":
+			s.Max, _ = r.measure(unit, dir, e.Name())
+		case what == "crit":
+			s.Critical, _ = r.measure(unit, dir, e.Name())
+		case what == "label":
+			s.Label = printable(r.optional(device, dir, e.Name()))
+		case strings.HasSuffix(what, "alarm"):
+			if r.number(device, 1, dir, e.Name()) == 1 {
+				s.Alarms = append(s.Alarms, e.Name())
+			}
+		}
+	}
+	var all []Sensor
+	for _, key := range order {
+		all = append(all, *found[key])
+	}
+	return all
+}
+
+// measured tells what is measured by a name such as temp1, and in which unit.
+func measured(key string) (Quantity, float64, bool) {
+	if _, ok := numbered(key, "temp"); ok {
+		return Temperature, 1000, true
+	}
+	if _, ok := numbered(key, "power"); ok {
+		return Power, 1e6, true
+	}
+	return "", 0, false
+}
+
+// measure is a value in units of which one has so many of the kernel's. A sensor that
+// has none is no problem: what it is in may not be plugged in.
+func (r *reader) measure(unit float64, parts ...string) (float64, bool) {
+	text, err := r.text(parts...)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	return float64(n) / unit, true
+}
+
+// thermal reads the temperature that the older driver has, in degrees.
+func (r *reader) thermal(device, dir string) []Sensor {
+	value, ok := r.measure(1, dir, "temperature")
+	if !ok {
+		return nil
+	}
+	s := Sensor{Chip: filepath.Base(dir), Name: "temp1", Quantity: Temperature, Value: value, Known: true}
+	for _, name := range []string{"threshold1_reached", "threshold2_reached"} {
+		if r.number(device, 1, dir, name) == 1 {
+			s.Alarms = append(s.Alarms, name)
+		}
+	}
+	return []Sensor{s}
+}

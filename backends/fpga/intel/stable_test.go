@@ -1,0 +1,195 @@
+package intel
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/backends/sysfs"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// place is a piece of hardware: a function or a port, with the AFU that is in it.
+type place struct {
+	address string
+	port    int
+	afu     string
+}
+
+// places are where the IDs of cards (port -1) and of ports are.
+func places(t interface {
+	Fatalf(string, ...any)
+}, inventory Inventory,
+) map[string]place {
+	all := map[string]place{}
+	add := func(id string, p place) {
+		if other, twice := all[id]; twice {
+			t.Fatalf("%s is %v and %v", id, other, p)
+		}
+		all[id] = p
+	}
+	for _, c := range inventory.Cards {
+		add(c.ID, place{c.PCI.Address.String(), -1, ""})
+		for _, p := range c.Ports {
+			add(p.ID, place{c.PCI.Address.String(), p.Number, p.AFU})
+		}
+	}
+	return all
+}
+
+// distinctAFUs gives each card of a machine an AFU of its own, so that a mix-up shows.
+func distinctAFUs(m fpgatree.Machine) fpgatree.Machine {
+	for i := range m.Cards {
+		if m.Cards[i].AFU != "" {
+			m.Cards[i].AFU = fmt.Sprintf("%032x", 0xabc0+i)
+		}
+	}
+	return m
+}
+
+// However cards are found, the driver is loaded and cards come and go: one ID is one
+// piece of hardware, and a piece that is there has its ID again.
+func TestStableIDs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := distinctAFUs(fpgatree.NewMixed())
+		// A card with four functions, one under the older driver, one with two ports of its
+		// own and one of a virtual function.
+		m.Cards[5].VFs = 1
+		m.Cards = rapid.Permutation([]fpgatree.Card{m.Cards[2], m.Cards[3], m.Cards[5]}).Draw(t, "order of discovery")
+		dir, err := sysroot.MakeTemp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		tree, err := fpgatree.Write(dir, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, hardware := map[string]place{}, map[place]string{}
+		look := func(cards int) {
+			got, err := Read(tree.Sysfs())
+			if err != nil || got.Unsettled || len(got.Problems) > 0 || len(got.Cards) != cards {
+				t.Fatalf("%d cards, want %d; %v, unsettled %t, problems %q", len(got.Cards), cards, err, got.Unsettled, told(got.Problems))
+			}
+			for id, at := range places(t, got) {
+				if known, ok := ids[id]; ok && known != at {
+					t.Fatalf("%s was %v and is %v", id, known, at)
+				}
+				if known, ok := hardware[at]; ok && known != id {
+					t.Fatalf("%v had the ID %s and has %s", at, known, id)
+				}
+				ids[id], hardware[at] = at, id
+			}
+		}
+		look(7)
+		for step := range rapid.IntRange(1, 3).Draw(t, "changes") {
+			if rapid.Bool().Draw(t, fmt.Sprintf("change %d is a reload", step)) {
+				err = tree.ReloadDriver(rapid.Permutation([]int{0, 1, 2}).Draw(t, "order")...)
+			} else {
+				at := rapid.IntRange(0, 2).Draw(t, "card")
+				err = errors.Join(tree.Unplug(at), tree.Plug(at))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(7)
+		}
+	})
+}
+
+// In each half state of a change, what is found is what it says it is.
+func TestHalfway(t *testing.T) {
+	m := distinctAFUs(fpgatree.NewMixed())
+	tree := write(t, m)
+	truth := places(t, find(t, tree))
+	states := map[string]bool{}
+	tree.Halfway = func(state string) {
+		states[state] = true
+		got, err := Read(tree.Sysfs())
+		if err != nil || got.Unsettled {
+			t.Errorf("%s: %v, unsettled %t", state, err, got.Unsettled)
+		}
+		for id, at := range places(t, got) {
+			if truth[id] != at {
+				t.Errorf("%s: %s is %v, want %v", state, id, at, truth[id])
+			}
+		}
+	}
+	if err := errors.Join(tree.Unplug(5), tree.Unplug(2), tree.Plug(5), tree.ReloadDriver(5, 4, 3, 1, 0), tree.Plug(2)); err != nil {
+		t.Fatal(err)
+	}
+	if len(states) != 7 {
+		t.Errorf("states were %v, want 7", states)
+	}
+}
+
+// A change in the middle of reading has everything read anew; one that never ends is
+// told.
+func TestChangeWhileReading(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes, passes int
+		unsettled       bool
+	}{"none": {0, 1, false}, "once": {1, 2, false}, "three times": {3, 4, false}, "always": {100, tries, true}} {
+		tree := write(t, fpgatree.NewMany(2))
+		orders, calls := [][]int{{0, 1}, {1, 0}}, 0
+		got, err := read(tree.Sysfs(), sysfs.Read, func() {
+			if calls++; calls%2 == 0 || calls/2 >= c.changes {
+				return // one change in each pass
+			}
+			if err := tree.ReloadDriver(orders[(calls/2+1)%2]...); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil || got.Unsettled != c.unsettled || calls/2 != c.passes {
+			t.Errorf("%s: unsettled %t after %d passes, want %d; %v", name, got.Unsettled, calls/2, c.passes, err)
+		}
+		if !c.unsettled && (len(got.Cards) != 2 || len(got.Problems) > 0) {
+			t.Errorf("%s: %q, problems %q", name, sketches(got), told(got.Problems))
+		}
+	}
+}
+
+// While another goroutine changes the machine all the time, each ID is always of the
+// same hardware.
+func TestReadWhileChanging(t *testing.T) {
+	m := distinctAFUs(fpgatree.NewMixed())
+	tree := write(t, m)
+	truth := places(t, find(t, tree))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 40 {
+			at := random.IntN(6)
+			if err := errors.Join(tree.ReloadDriver(random.Perm(6)...), tree.Unplug(at), tree.Plug(at)); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	reads := 0
+	for running := true; running; reads++ {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		got, err := Read(tree.Sysfs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, at := range places(t, got) {
+			if want := truth[id]; want.address != at.address || want.port != at.port || at.afu != "" && want.afu != at.afu {
+				t.Fatalf("%s is %v, want %v", id, at, want)
+			}
+		}
+	}
+	<-done
+	if got := find(t, tree); len(got.Cards) != 12 || len(got.Problems) > 0 || reads < 2 {
+		t.Errorf("%d cards in the end, after %d reads: %q", len(got.Cards), reads, told(got.Problems))
+	}
+}
