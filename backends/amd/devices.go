@@ -84,7 +84,8 @@ func (l *listing) device(known *record, p gpu.Partition) *sdk.Device {
 		d.Hooks = []backendv1.Hook{sdk.HookPrepare}
 	}
 	given := known.given[p.ID]
-	if d.Edits = given.edits; given.err != nil {
+	// A card that is away has no nodes either: that is not what is wrong.
+	if d.Edits = given.edits; given.err != nil && known.absent == nil {
 		d.Health = sdk.Graver(sdk.Fault("node-missing", sdk.RecoverySelf, given.err.Error()), known.said)
 	}
 	return d

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,5 +117,22 @@ func TestEditsFollowSettings(t *testing.T) {
 			t.Errorf("the new settings' inventory has %v", inv.GetDevices()[0].GetEdits())
 		}
 		return gids(0)(inv)
+	})
+}
+
+// A card that the driver lets go of has that fault, though its nodes went first and
+// were missed.
+func TestNodesGoBeforeTheCard(t *testing.T) {
+	m := amdtree.NewMI210()
+	r := start(t, m, quick)
+	r.inventory("all GPUs", healthy(8))
+	_, renders := r.tree.Minors(5)
+	r.do(r.tree.Spoil(fmt.Sprintf("dev/dri/renderD%d", renders[0]), amdtree.Damages["missing"]))
+	r.inventory("the missing node", onlyBad(8, m.GPUs[5].Address.String(), "node-missing"))
+	r.do(r.tree.ReloadDriver())
+	r.inventory("that the driver is away", func(inv *backendv1.Inventory) bool {
+		return len(inv.GetDevices()) == 8 && !slices.ContainsFunc(inv.GetDevices(), func(d *backendv1.Device) bool {
+			return d.GetHealth().GetCode() != "driver-unbound"
+		})
 	})
 }
