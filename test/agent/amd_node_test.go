@@ -30,7 +30,7 @@ profiles:
   - name: default
     backends:
       - name: amd
-        heartbeat: 100ms
+        heartbeat: 1s
         recovery: {delay: 0s, reset: RESET}
         telemetry: {interval: 1s}
         allow: {devices: [/dev/kfd, /dev/dri/*]}

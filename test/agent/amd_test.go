@@ -150,6 +150,32 @@ func TestAMDPrepare(t *testing.T) {
 	n.wantFault(n.id(2), "ecc-uncorrectable")
 }
 
+// Verifies that no container starts with a partition on which a process still has
+// memory, as KFD tells, that the process is named, and that it does when that is gone.
+func TestAMDLeftovers(t *testing.T) {
+	n := newAMDNode(t, amdtree.NewMI300X("DPX", "NPS1"))
+	namespaces := n.path("proc", "self", "ns") // those of the host, where all processes are seen
+	n.change(os.MkdirAll(namespaces, 0o755))
+	n.change(os.Symlink("pid:[4026531836]", filepath.Join(namespaces, "pid")))
+	n.configureAMD(mixed, "prepare: {leftovers: fail}")
+	n.startAMDAgent()
+	n.wantCounts("amd.com/dpx_nps1", 16, 16)
+	n.allocate("pod", "amd.com/dpx_nps1", 16)
+	number, err := os.ReadFile(filepath.Join(n.tree.Node(6, 1), "gpu_id"))
+	n.change(err)
+	process := filepath.Join(n.tree.Sysfs(), "class/kfd/kfd/proc/4711")
+	n.change(os.MkdirAll(process, 0o755))
+	n.change(os.WriteFile(filepath.Join(process, "vram_"+strings.TrimSpace(string(number))), []byte("4096\n"), 0o600))
+	_, err = n.kubelet.StartContainer(t.Context(), "pod", "main")
+	if id := n.id(6) + "-dpx-1"; err == nil || !strings.Contains(err.Error(), id) || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("a container starts on what a process uses: %v; want an error that names %s and 4711", err, id)
+	}
+	n.change(os.RemoveAll(process))
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+		t.Error(err)
+	}
+}
+
 // "The plugin must be restarted after a change of the partition mode."
 // Verifies that a style that is switched while everything runs makes the resource of
 // the new style, its definitions before it is advertised; that a container keeps the
@@ -210,10 +236,12 @@ func TestAMDUnplug(t *testing.T) {
 // "After the driver was loaded anew containers get another GPU's node."
 // Verifies that GPUs are unhealthy while their driver is away, and that a driver that
 // finds them in another order gives the same IDs, defined by their new nodes before
-// they are advertised.
+// they are advertised; and that a fault from before is over then.
 func TestAMDReload(t *testing.T) {
 	n := startAMD(t, amdtree.NewMI210(), single, quickCounters, amdGPU, 8)
 	pid := n.backend("amd").PID
+	n.raise(5, "umc.ue")
+	n.wantCounts(amdGPU, 8, 7)
 	n.change(n.tree.ReloadDriver())
 	n.wantCounts(amdGPU, 8, 0)
 	n.wantFault(n.id(0), "driver-unbound")
