@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
@@ -194,6 +195,42 @@ func TestReloadWhileRunning(t *testing.T) {
 	}
 	if got := after.GetDevices()[0].GetEdits().GetDeviceNodes()[1].GetPath(); got == first {
 		t.Errorf("the nodes are still those from before: %s", got)
+	}
+}
+
+// Cards that come while one of them is not yet listed have no links to it, which the
+// core would complain of; they have them when it is.
+func TestLinksOfListed(t *testing.T) {
+	m := amdtree.NewMI210()
+	s := stuck{free: make(chan struct{})}
+	r := newRig(t, m)
+	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
+		if strings.HasSuffix(dir, m.GPUs[7].Address.String()) {
+			return s
+		}
+		return ras.NewReader(dir, options...)
+	}
+	r.do(r.tree.ReloadDriver()) // leaves all cards without
+	r.watch(quick)
+	r.inventory("no devices", healthy(0))
+	r.do(r.tree.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7))
+	linked := func(n int) func(*backendv1.Inventory) bool {
+		return func(inv *backendv1.Inventory) bool {
+			for _, d := range inv.GetDevices() {
+				for _, l := range d.GetLinks() {
+					if device(inv, l.GetPeerId()) == nil {
+						t.Fatalf("%s has a link to %s, which is not listed", d.GetId(), l.GetPeerId())
+					}
+				}
+			}
+			return healthy(n)(inv)
+		}
+	}
+	r.inventory("the others", linked(7))
+	close(s.free)
+	inv := r.inventory("all GPUs", linked(8))
+	if n := len(inv.GetDevices()[0].GetLinks()); n != 7 {
+		t.Errorf("%d links", n)
 	}
 }
 

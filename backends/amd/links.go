@@ -16,10 +16,13 @@ type place struct {
 	at  pci.Device
 }
 
-// places are those of all partitions, by ID.
+// places are those of all partitions that are listed, by ID.
 func (r *roster) places() map[string]place {
 	all := map[string]place{}
 	for id, known := range r.cards {
+		if known.unread() {
+			continue
+		}
 		for _, p := range known.gpu.Partitions {
 			all[p.ID] = place{gpu: id, at: known.gpu.PCI}
 		}
