@@ -205,11 +205,35 @@ func (r *resets) reset(ctx context.Context, backend string, members []inventory.
 	for _, key := range members {
 		result := results[key.ID]
 		r.agent.health.ResetDone(key, result.GetRecovered(), result.GetMessage())
-		if !result.GetRecovered() {
-			err = errors.Join(err, fmt.Errorf("device %s did not recover: %s", key.ID, orNothing(result.GetMessage())))
-		}
 	}
-	return err
+	return unrecovered(members, results)
+}
+
+// unrecovered is an error unless all devices recovered: a sentence for each reason, of
+// which a reset that is refused has one for all its devices.
+func unrecovered(members []inventory.Key, results map[string]*backendv1.ResetResult) error {
+	var reasons []string
+	devices := map[string][]string{} // by reason
+	for _, key := range members {
+		result := results[key.ID]
+		if result.GetRecovered() {
+			continue
+		}
+		reason := orNothing(result.GetMessage())
+		if devices[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		devices[reason] = append(devices[reason], key.ID)
+	}
+	var errs []error
+	for _, reason := range reasons {
+		who := "device " + devices[reason][0]
+		if n := len(devices[reason]); n > 1 {
+			who = fmt.Sprintf("%d devices, the first %s,", n, devices[reason][0])
+		}
+		errs = append(errs, fmt.Errorf("%s did not recover: %s", who, reason))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {

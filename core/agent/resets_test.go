@@ -7,6 +7,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/usage"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Verifies when a group is reset again: after a reset that failed, when its pause
@@ -76,4 +77,30 @@ func holding(t *testing.T, key inventory.Key) *usage.Book {
 	}
 	book.Allocated("example.com/gpu", []usage.Claim{{Unit: key.ID, Key: key}})
 	return book
+}
+
+// Verifies that a reset that is refused for all devices of a group says why once.
+func TestUnrecovered(t *testing.T) {
+	one, two, three := inventory.Key{ID: "a"}, inventory.Key{ID: "b"}, inventory.Key{ID: "c"}
+	failed := func(why string) *backendv1.ResetResult { return &backendv1.ResetResult{Message: why} }
+	for name, c := range map[string]struct {
+		results map[string]*backendv1.ResetResult
+		want    string
+	}{
+		"all the same": {map[string]*backendv1.ResetResult{"a": failed("in use"), "b": failed("in use"), "c": failed("in use")},
+			"3 devices, the first a, did not recover: in use"},
+		"each its own": {map[string]*backendv1.ResetResult{"a": {Recovered: true}, "b": failed("hot"), "c": failed("dead")},
+			"device b did not recover: hot\ndevice c did not recover: dead"},
+		"no answer": {map[string]*backendv1.ResetResult{"a": {Recovered: true}, "b": {Recovered: true}},
+			"device c did not recover: " + orNothing("")},
+		"all well": {map[string]*backendv1.ResetResult{"a": {Recovered: true}, "b": {Recovered: true}, "c": {Recovered: true}}, ""},
+	} {
+		got := ""
+		if err := unrecovered([]inventory.Key{one, two, three}, c.results); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }
