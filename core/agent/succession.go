@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -136,15 +137,23 @@ func (a *Agent) warm() (waits string, failing []string) {
 
 // lostTo is the first backend that works here, and would be lost to a successor at
 // which these do not work; "" if none. One that only takes on its settings here
-// does work.
+// does work, and so does one that is down, as long as its devices are held over.
 func (a *Agent) lostTo(failing []string) string {
 	statuses := a.statuses()
 	for _, name := range failing {
-		if s, here := statuses[name]; here && (s.State == supervisor.Running || !s.Failed) {
+		if s, here := statuses[name]; here && (s.State == supervisor.Running || !s.Failed || a.holdsOver(name)) {
 			return name
 		}
 	}
 	return ""
+}
+
+// holdsOver reports whether kubelet still has the devices of a backend that stopped.
+func (a *Agent) holdsOver(name string) bool {
+	b := a.plans.backend(name)
+	return b != nil && slices.ContainsFunc(a.inventory.Snapshot().Backends, func(known *inventory.Backend) bool {
+		return known.Name == name && !known.LostAt.IsZero() && time.Since(known.LostAt) < time.Duration(b.Holdover)
+	})
 }
 
 // leave is the successor for an agent that was told to stop, or nil.

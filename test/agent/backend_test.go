@@ -205,7 +205,7 @@ kind: NodeConfig
 profiles:
   - name: default
     backends:
-      - {name: bare, heartbeat: 100ms}
+      - {name: bare, heartbeat: 300ms}
     resources:
       - {name: example.com/gpu}
 `)

@@ -9,7 +9,7 @@ profiles:
     backends:
       - name: mock
         settings: {count: 4, numaNodes: 2, scenarioFile: DIR/scenario.yaml}
-        heartbeat: 100ms
+        heartbeat: 300ms
         recovery: {delay: 0s}
     resources:
       - {name: example.com/gpu}
@@ -24,7 +24,7 @@ profiles:
     backends:
       - name: mock
         settings: {count: 4, scenarioFile: DIR/scenario.yaml}
-        heartbeat: 100ms
+        heartbeat: 300ms
         holdover: 500ms
         recovery: {delay: 0s}
       - name: other

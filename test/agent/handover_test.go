@@ -2,11 +2,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/status"
@@ -49,6 +52,20 @@ func (n *node) startTurn(name string, edit ...func(*agent.Options)) *turn {
 	}
 	n.Cleanup(end)
 	return &turn{node: n, client: status.NewClient(options.RunDir), end: end}
+}
+
+// state is what the agent says of a backend; nothing while it does not answer.
+func (t *turn) state(backend string) (state status.Backend) {
+	report, err := t.client.Report(t.Context())
+	if err != nil {
+		return status.Backend{}
+	}
+	for _, b := range report.Backends {
+		if b.Name == backend {
+			state = b
+		}
+	}
+	return state
 }
 
 // wantRole waits until the agent has a role, and is ready unless it is a successor.
@@ -145,18 +162,50 @@ func TestBrokenSuccessorStaysOut(t *testing.T) {
 	}
 	newer := n.startTurn("newer", func(o *agent.Options) { o.BackendDir = empty })
 	n.eventually("the older agent says why it stays", func() bool { return n.logged("this one stays") })
-	report, err := newer.client.Report(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if why := strings.Join(report.NotReady, "; "); report.Role != status.RoleSuccessor || !strings.Contains(why, "mock") {
-		t.Errorf("the successor is %s and waits for %q, want a successor that names backend mock", report.Role, why)
-	}
+	n.eventually("the newer agent says that backend mock holds it up", func() bool {
+		report, err := newer.client.Report(t.Context())
+		return err == nil && report.Role == status.RoleSuccessor && strings.Contains(strings.Join(report.NotReady, "; "), "mock")
+	})
 	older.wantRole(status.RoleActive)
 	newer.end()
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 	older.wantRole(status.RoleActive)
+}
+
+// Nor does such a successor take over while the backend of the active agent is down
+// and its devices are held over: one that works does.
+func TestBrokenSuccessorStaysOutOfAHoldover(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	own, empty := n.path("own-programs"), n.path("no-programs")
+	for _, dir := range []string{own, empty} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(own, "accelmux-backend-mock")
+	if err := os.Symlink(filepath.Join(programs, "accelmux-backend-mock"), program); err != nil {
+		t.Fatal(err)
+	}
+	older := n.startTurn("older", func(o *agent.Options) { o.BackendDir = own })
+	n.wantCounts(gpu, 4, 4)
+	n.mark(gpu)
+	older.wantRole(status.RoleActive)
+	if err := errors.Join(os.Remove(program), unix.Kill(older.state("mock").PID, unix.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the backend is down for good", func() bool { return older.state("mock").State == "unavailable" })
+
+	newer := n.startTurn("newer", func(o *agent.Options) { o.BackendDir = empty })
+	n.eventually("the older agent says why it stays", func() bool { return n.logged("this one stays") })
+	older.wantRole(status.RoleActive)
+	newer.end()
+	n.startTurn("good")
+	older.wantRole(status.RoleStandby)
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
 }
 
 // A successor whose backend works as little as that of the active agent takes

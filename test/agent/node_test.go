@@ -325,8 +325,11 @@ func (n *node) wantProblem(parts ...string) {
 	})
 }
 
-// problems are those of status, a line each.
+// problems are those of status, a line each; none without an agent of the node's own.
 func (n *node) problems() string {
+	if n.agent == nil {
+		return ""
+	}
 	var lines []string
 	for _, p := range n.agent.Report().Problems {
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s", p.Backend, p.Resource, p.Device, p.Message))

@@ -27,7 +27,7 @@ profiles:
   - name: default
     backends:
       - name: nvidia
-        heartbeat: 100ms
+        heartbeat: 300ms
         recovery: {delay: 0s}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls}
         allow:
