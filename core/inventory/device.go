@@ -108,7 +108,8 @@ type Attribute struct {
 	Version *string `json:"version,omitempty"`
 }
 
-// Link says how close a peer of the same backend is, in this direction.
+// Link says how close a peer of the same backend is, in this direction. A peer without
+// a link is farther than any that has one.
 type Link struct {
 	Peer string
 	// Kind is the wire name in lower case without its prefix: "nvlink",

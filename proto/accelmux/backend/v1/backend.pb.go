@@ -1081,7 +1081,8 @@ type Device struct {
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Amounts in base units (bytes, watts, units), such as memory. Same names.
 	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// How close other devices of this inventory are. At most 1,024.
+	// How close other devices of this inventory are. One that is missing counts as
+	// farther than any that is here. At most 1,024.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
 	// ID of the physical device that this one is a partition of, whether or not
 	// that is listed itself; empty for a whole device. A fault of the parent is a
