@@ -114,6 +114,10 @@ func TestStrategies(t *testing.T) {
 		gpus, partitions := kinds(inv)
 		return gpus > 0 && partitions > 0 && healthy(gpus+partitions)(inv)
 	})
+	nowhere := device(inv, gpu.ID(m.GPUs[3].UniqueID, m.GPUs[3].Address)) // its numa_node is -1
+	if nodes := nowhere.GetNumaNodes(); nowhere == nil || len(nodes) > 0 {
+		t.Errorf("a GPU that no NUMA node has is on %v", nodes)
+	}
 	n := len(inv.GetDevices())
 	r.configure(strings.Replace(quick, "mixed", "single", 1))
 	r.inventory("only GPUs", func(inv *backendv1.Inventory) bool {
