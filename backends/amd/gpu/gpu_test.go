@@ -158,6 +158,32 @@ func TestOldKernelDomains(t *testing.T) {
 	}
 }
 
+// Every mode of cards with eight dies and with six is found as it is, partitions and
+// memory; also the memory modes that come with no model of ours.
+func TestModes(t *testing.T) {
+	six := amdtree.MI300X // an MI300A
+	six.Device, six.XCCs, six.SIMDs, six.VRAM, six.Compute = 0x74a0, 6, 912, 128<<30, []string{"SPX", "TPX", "CPX"}
+	for _, model := range []amdtree.Model{amdtree.MI300X, six} {
+		model.Memory = memoryModes
+		for i, compute := range model.Compute {
+			for _, memory := range memoryModes {
+				m := amdtree.Machine{GPUs: []amdtree.GPU{
+					{Model: model, Address: drmAddress(t, "0000:05:00.0"), UniqueID: 1, Hive: 7, Compute: compute, Memory: memory},
+					{Model: model, Address: drmAddress(t, "0000:27:00.0"), UniqueID: 2, Hive: 7, Compute: model.Compute[(i+1)%len(model.Compute)], Memory: "NPS1"},
+				}}
+				tree := tree(t, m)
+				got := find(t, tree)
+				if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" || len(got.Problems) > 0 {
+					t.Errorf("%s with %s: problems %q, partitions (-want +got):\n%s", compute, memory, told(got.Problems), diff)
+				}
+				if g := got.GPUs[0]; g.Compute != compute || g.Memory != memory || !slices.Equal(g.MemoryModes, memoryModes) || !slices.Equal(g.ComputeModes, model.Compute) {
+					t.Errorf("%s with %s: %s with %s, can be %v with %v", compute, memory, g.Compute, g.Memory, g.ComputeModes, g.MemoryModes)
+				}
+			}
+		}
+	}
+}
+
 // A card says all that it knows of itself.
 func TestCard(t *testing.T) {
 	m := amdtree.NewMixed()
