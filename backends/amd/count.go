@@ -2,7 +2,6 @@ package amd
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/exporter"
@@ -70,9 +69,11 @@ func (l *loop) consult(ctx context.Context, now time.Time) {
 // opined takes the exporter's word. It calls all GPUs of a node unhealthy while it
 // cannot reach its own agent: of several GPUs, that is no word on any of them.
 func (l *loop) opined(gpus []exporter.GPU, err error) {
-	if err != nil && !errors.Is(err, exporter.ErrAbsent) {
-		l.backend.log.Debug("the device metrics exporter cannot be asked", "error", err)
+	mute := ""
+	if err != nil {
+		mute = err.Error()
 	}
+	l.mute, l.changed = mute, l.changed || mute != l.mute
 	bad, others := map[pci.Address]string{}, 0
 	for _, g := range gpus {
 		if g.State == exporter.Unhealthy && g.HasPCI {

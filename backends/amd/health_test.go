@@ -177,8 +177,13 @@ func TestExporter(t *testing.T) {
 	o := &opinions{err: exporter.ErrAbsent}
 	r := newRig(t, m)
 	r.backend.seams.exporter = func(string) lister { return o }
-	r.watch(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "exporter": "/run/exporter.sock"`, 1))
-	r.inventory("all GPUs", healthy(8))
+	r.watch(strings.NewReplacer(`"interval": "1s"`, `"interval": "1s", "exporter": "/run/exporter.sock"`, `"rescan": "1s"`, `"rescan": "1h"`).Replace(quick))
+	mute := func(why string) func(*backendv1.Inventory) bool {
+		return func(inv *backendv1.Inventory) bool {
+			return healthy(8)(inv) && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], why)
+		}
+	}
+	r.inventory("all GPUs, and nobody to ask", mute(exporter.ErrAbsent.Error()))
 	say := func(state exporter.State, at pci.Address) exporter.GPU {
 		return exporter.GPU{State: state, Text: state.String(), PCI: at, HasPCI: true}
 	}
@@ -186,11 +191,18 @@ func TestExporter(t *testing.T) {
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its word", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(nil, sick, say(exporter.Unhealthy, m.GPUs[0].Address))
-	r.inventory("no word on any", healthy(8))
+	inv := r.inventory("no word on any", healthy(8))
+	if len(inv.GetProblems()) > 0 {
+		t.Errorf("problems %q, though it answers", inv.GetProblems())
+	}
+	o.set(errors.New("it is slow"))
+	r.inventory("that alone", mute("it is slow"))
 	o.set(nil, sick, say(exporter.Healthy, m.GPUs[0].Address))
 	r.inventory("its word again", onlyBad(8, at.String(), "exporter-unhealthy"))
 	o.set(errors.New("it hangs"), sick, say(exporter.Healthy, m.GPUs[0].Address))
-	r.inventory("nothing known", healthy(8))
+	r.inventory("nothing known", mute("it hangs"))
+	r.configure(quick)
+	r.inventory("nobody asked", func(inv *backendv1.Inventory) bool { return healthy(8)(inv) && len(inv.GetProblems()) == 0 })
 }
 
 // stuck is a reader of counters that hangs until it is let go.

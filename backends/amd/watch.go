@@ -58,9 +58,11 @@ type loop struct {
 	deaf   bool
 	// hearings are the events of the cards, by ID.
 	hearings map[string]*hearing
-	// opinions is when the exporter is asked next, asking whether it is being asked.
+	// opinions is when the exporter is asked next, asking whether it is being asked, and
+	// mute is why it does not answer; empty if it does.
 	opinions time.Time
 	asking   bool
+	mute     string
 	// changed says that there is something to publish, published that something was.
 	changed, published bool
 	// waiters wait for what the next look finds.
@@ -313,6 +315,9 @@ func (l *loop) reconfigure() {
 			known.bad = ""
 		}
 	}
+	if cfg.health.Exporter == "" {
+		l.mute = ""
+	}
 }
 
 // publish tells the core what is known.
@@ -327,6 +332,9 @@ func (l *loop) publish() {
 		problems = append(problems, "the GPUs of this node change each time while they are looked at, so those that come or go are not listed yet")
 	case l.last.began.IsZero() || !l.published && l.roster.unread():
 		return // until the first look, and the first reading of all counters
+	}
+	if l.mute != "" {
+		problems = append(problems, "what AMD's device metrics exporter says of the GPUs is not known, all else is: "+l.mute)
 	}
 	l.changed, l.published = false, true
 	devices, more := l.listing().devices(l.roster)
