@@ -22,7 +22,7 @@ file, line and field. Backend settings are checked by the backend when it runs.`
 				return err
 			}
 			for _, profile := range loaded.Profiles {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s: %d backends, %d resources: good\n",
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is good (backends: %d, resources: %d)\n",
 					args[0], profile.Name, len(profile.Backends), len(profile.Resources))
 			}
 			return nil
