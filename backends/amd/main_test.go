@@ -51,10 +51,7 @@ type rig struct {
 // newRig is a backend on a machine, not yet configured. Tests change its seams.
 func newRig(t *testing.T, m amdtree.Machine) *rig {
 	t.Helper()
-	tree, err := amdtree.Write(amdtree.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	r := &rig{
 		t: t, tree: tree, kernel: &ueventtest.Kernel{}, events: &kfdEvents{files: map[uint32][]*io.PipeWriter{}},
 		proc: t.TempDir(), stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),

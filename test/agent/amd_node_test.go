@@ -63,10 +63,7 @@ type amdNode struct {
 // newAMDNode is a node with the machine; only kubelet runs.
 func newAMDNode(t *testing.T, m amdtree.Machine) *amdNode {
 	t.Helper()
-	tree, err := amdtree.Write(amdtree.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := amdtree.New(t, m)
 	n := &amdNode{node: newNode(t), tree: tree, machine: tree.Machine(), resets: "never"}
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: func(e kubelettest.Event) {
 		n.observe(e)

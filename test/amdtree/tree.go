@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
 
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -83,6 +84,16 @@ func Write(dir string, m Machine) (*Tree, error) {
 		}
 	}
 	return t, t.publish(false)
+}
+
+// New makes the tree of a machine in a directory that goes when the test ends.
+func New(tb testing.TB, m Machine) *Tree {
+	tb.Helper()
+	tree, err := Write(TempDir(tb), m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tree
 }
 
 func (g *GPU) complete(m Machine) error {

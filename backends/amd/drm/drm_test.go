@@ -16,15 +16,6 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-func tree(t *testing.T, m amdtree.Machine) *amdtree.Tree {
-	t.Helper()
-	tree, err := amdtree.Write(amdtree.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
 func must(t *testing.T, tree *amdtree.Tree) Class {
 	t.Helper()
 	c, err := Read(tree.Sysfs())
@@ -40,7 +31,7 @@ func TestDevices(t *testing.T) {
 	for _, dotted := range []bool{false, true} {
 		m := amdtree.NewMixed()
 		m.Dotted = dotted
-		tree := tree(t, m)
+		tree := amdtree.New(t, m)
 		var platform, onPCI []Device
 		for _, d := range must(t, tree).Devices {
 			switch {
@@ -78,7 +69,7 @@ func TestDevices(t *testing.T) {
 func TestOtherCards(t *testing.T) {
 	m := amdtree.NewVega10()
 	m.Cards, m.Renders = 2, []int{130}
-	got := must(t, tree(t, m)).Devices
+	got := must(t, amdtree.New(t, m)).Devices
 	at := func(device uint8, bus uint8) pci.Address { return pci.Address{Bus: bus, Device: device} }
 	want := []Device{
 		{Name: "0000:01:00.0", Address: at(0, 1), IsPCI: true, Card: 0, Render: None},
@@ -129,7 +120,7 @@ func TestDamage(t *testing.T) {
 		"dev is huge":    {"renderD131/dev", amdtree.HugeNumber, "want the minor 131"},
 		"dev is endless": {"renderD131/dev", amdtree.Endless, "renderD131/dev: longer than can be"},
 	} {
-		tree := tree(t, amdtree.NewMI210())
+		tree := amdtree.New(t, amdtree.NewMI210())
 		before := must(t, tree).Devices
 		if err := tree.Spoil("sys/class/drm/"+c.file, c.damage); err != nil {
 			t.Fatal(err)
@@ -151,7 +142,7 @@ func TestDamage(t *testing.T) {
 
 // A device with two render minors is not to be trusted with either.
 func TestTwoMinors(t *testing.T) {
-	tree := tree(t, amdtree.NewVega10())
+	tree := amdtree.New(t, amdtree.NewVega10())
 	dir := filepath.Join(tree.Device(0), "drm/renderD140")
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "dev"), []byte("226:140\n"), 0o600),
 		os.Symlink("../../devices/pci0000:18/0000:18:01.1/0000:19:00.0/drm/renderD140", filepath.Join(tree.Sysfs(), "class/drm/renderD140"))); err != nil {
@@ -164,7 +155,7 @@ func TestTwoMinors(t *testing.T) {
 }
 
 func TestTorn(t *testing.T) {
-	tree := tree(t, amdtree.NewMixed())
+	tree := amdtree.New(t, amdtree.NewMixed())
 	for name, change := range map[string]func() error{
 		"":        func() error { return nil },
 		"gone":    func() error { return tree.Unplug(3) },

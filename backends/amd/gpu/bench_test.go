@@ -4,9 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // files are those that Read reads.
@@ -37,39 +36,19 @@ func files(b *testing.B, sysfs string) []string {
 	return all
 }
 
-// cat reads files as cat does: each to its end, into one buffer.
-func cat(b *testing.B, names []string) {
-	b.Helper()
-	buffer := make([]byte, 128<<10)
-	for _, name := range names {
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var stat unix.Stat_t
-		if err := unix.Fstat(fd, &stat); err != nil {
-			b.Fatal(err)
-		}
-		for n := 1; n > 0 && err == nil; {
-			n, err = unix.Read(fd, buffer)
-		}
-		_ = unix.Close(fd)
-	}
-}
-
 // BenchmarkRead finds eight MI300X in CPX, 64 partitions; the floor is cat of the same
 // files.
 func BenchmarkRead(b *testing.B) {
 	m := amdtree.NewMI300X("CPX", "NPS4")
 	m.Cards = 0 // nobody takes the last partition's minor
-	tree := tree(b, m)
+	tree := amdtree.New(b, m)
 	all := files(b, tree.Sysfs())
 	for _, name := range []string{"partitions", "cat"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if name == "cat" {
-					cat(b, all)
+					sysroot.Cat(b, all)
 					continue
 				}
 				if got, err := Read(tree.Sysfs(), nil); err != nil || len(got.GPUs) != 8 || len(got.Problems) > 0 {

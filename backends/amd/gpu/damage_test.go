@@ -108,7 +108,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for name, c := range cases {
-		tree := tree(t, amdtree.NewMI210())
+		tree := amdtree.New(t, amdtree.NewMI210())
 		before := find(t, tree)
 		if err := tree.Spoil(c.file, c.damage); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(name, err)
@@ -133,7 +133,7 @@ func TestDamagedPartition(t *testing.T) {
 	for i := range 16 {
 		m, part := amdtree.NewMixed(), i%8
 		m.HighIndex = i >= 8
-		tree := tree(t, m)
+		tree := amdtree.New(t, m)
 		before := find(t, tree)
 		if err := amdtree.Binary(filepath.Join(tree.Node(0, part), "properties")); err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestDisagreement(t *testing.T) {
 			"only 2 of the 4 partitions of mode QPX are there", nil,
 		},
 	} {
-		tree := tree(t, amdtree.NewMixed())
+		tree := amdtree.New(t, amdtree.NewMixed())
 		before := find(t, tree)
 		if err := tree.Spoil(c.file, c.damage); err != nil {
 			t.Fatal(err)
@@ -228,7 +228,7 @@ func TestDisagreement(t *testing.T) {
 // Without anything that says which partition a node is, minors are counted; without
 // the first to count from, the card is left out.
 func TestPartitionsWithoutNumbers(t *testing.T) {
-	tree := tree(t, amdtree.NewMixed())
+	tree := amdtree.New(t, amdtree.NewMixed())
 	before := find(t, tree)
 	for part := range 8 {
 		if err := rewrite("location_id", "location_id 1280")(filepath.Join(tree.Node(0, part), "properties")); err != nil {

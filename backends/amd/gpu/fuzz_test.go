@@ -21,7 +21,7 @@ func FuzzCard(f *testing.F) {
 	f.Add("F00000000000000A", "SPX", "NPS1\x00", "\xff", "-1", "-1", "\x00")
 	m := amdtree.NewMI210()
 	m.GPUs = m.GPUs[:1]
-	tree, at := tree(f, m), m.GPUs[0].Address
+	tree, at := amdtree.New(f, m), m.GPUs[0].Address
 	dir := filepath.Join(tree.Sysfs(), "bus/pci/devices", at.String())
 	f.Fuzz(func(t *testing.T, uniqueID, compute, memory, available, revision, size, name string) {
 		for file, text := range map[string]string{

@@ -17,15 +17,6 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-func tree(t testing.TB, m amdtree.Machine) *amdtree.Tree {
-	t.Helper()
-	tree, err := amdtree.Write(amdtree.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
 // find reads a machine that does not change.
 func find(t testing.TB, tree *amdtree.Tree) Inventory {
 	t.Helper()
@@ -122,7 +113,7 @@ func TestMachines(t *testing.T) {
 		"mixed, nameless": {change(amdtree.NewMixed(), func(m *amdtree.Machine) { m.NoUniqueID = true }), 17, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tree := tree(t, c.m)
+			tree := amdtree.New(t, c.m)
 			got := find(t, tree)
 			if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" {
 				t.Errorf("partitions differ (-want +got):\n%s", diff)
@@ -145,7 +136,7 @@ func TestOldKernelDomains(t *testing.T) {
 	other := m.GPUs[0]
 	other.Address.Domain = 1
 	m.GPUs = append(m.GPUs, other)
-	tree := tree(t, m)
+	tree := amdtree.New(t, m)
 	got := find(t, tree)
 	if len(got.GPUs) != 2 || len(got.Problems) > 0 {
 		t.Fatalf("%d GPUs; problems %q", len(got.GPUs), told(got.Problems))
@@ -171,7 +162,7 @@ func TestModes(t *testing.T) {
 					{Model: model, Address: drmAddress(t, "0000:05:00.0"), UniqueID: 1, Hive: 7, Compute: compute, Memory: memory},
 					{Model: model, Address: drmAddress(t, "0000:27:00.0"), UniqueID: 2, Hive: 7, Compute: model.Compute[(i+1)%len(model.Compute)], Memory: "NPS1"},
 				}}
-				tree := tree(t, m)
+				tree := amdtree.New(t, m)
 				got := find(t, tree)
 				if diff := cmp.Diff(wanted(t, tree), found(got)); diff != "" || len(got.Problems) > 0 {
 					t.Errorf("%s with %s: problems %q, partitions (-want +got):\n%s", compute, memory, told(got.Problems), diff)
@@ -188,7 +179,7 @@ func TestModes(t *testing.T) {
 func TestCard(t *testing.T) {
 	m := amdtree.NewMixed()
 	m.GPUs[0].ProductName = "AMD Instinct MI300X OAM"
-	got := find(t, tree(t, m))
+	got := find(t, amdtree.New(t, m))
 	g := got.GPUs[0]
 	g.Partitions, g.PCI.Parents = nil, nil
 	want := GPU{
@@ -214,7 +205,7 @@ func TestCard(t *testing.T) {
 
 // Links lead to partitions by their IDs, with the kernel's weights.
 func TestLinks(t *testing.T) {
-	got := find(t, tree(t, amdtree.NewMixed()))
+	got := find(t, amdtree.New(t, amdtree.NewMixed()))
 	part := got.GPUs[0].Partitions[5]
 	if part.ID != "amdgpu-f000000000000001-cpx-5" || part.Index != 5 {
 		t.Fatalf("the partition is %s", part.ID)
@@ -234,7 +225,7 @@ func TestLinks(t *testing.T) {
 // A way that the kernel does not have, of either kind, is missing, and not a short
 // one; those to the others stay.
 func TestMissingLink(t *testing.T) {
-	tree := tree(t, amdtree.NewMI210())
+	tree := amdtree.New(t, amdtree.NewMI210())
 	before := find(t, tree).GPUs
 	from, to := before[0].Partitions[0], before[3].Partitions[0]
 	files, err := filepath.Glob(filepath.Join(tree.Sysfs(), fmt.Sprintf("class/kfd/kfd/topology/nodes/%d/*_links/*/properties", from.Node)))
@@ -279,7 +270,7 @@ func TestCaptures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree := tree(t, m)
+			tree := amdtree.New(t, m)
 			got := find(t, tree)
 			parts, ids := 0, []string{}
 			for i, g := range got.GPUs {
@@ -315,7 +306,7 @@ func TestNoDriver(t *testing.T) {
 	if _, err := Read(t.TempDir(), nil); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "driver amdgpu") {
 		t.Errorf("without a driver: %v", err)
 	}
-	tree := tree(t, amdtree.NewMI210())
+	tree := amdtree.New(t, amdtree.NewMI210())
 	if err := tree.ReloadDriver(); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +317,7 @@ func TestNoDriver(t *testing.T) {
 
 // A machine without the compute driver has GPUs that nobody can compute on.
 func TestNoKFD(t *testing.T) {
-	tree := tree(t, amdtree.NewVega10())
+	tree := amdtree.New(t, amdtree.NewVega10())
 	if err := tree.Spoil("sys/devices/virtual/kfd", amdtree.Damages["missing"]); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +345,7 @@ func TestIDs(t *testing.T) {
 
 // None is what a partition without a card node says.
 func TestNoCardNode(t *testing.T) {
-	tree := tree(t, amdtree.NewVega10())
+	tree := amdtree.New(t, amdtree.NewVega10())
 	for _, file := range []string{"sys/class/drm/card0", "dev/dri/card0"} {
 		if err := tree.Spoil(file, amdtree.Damages["missing"]); err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func TestProduct(t *testing.T) {
 		m := amdtree.NewMI210()
 		m.GPUs = m.GPUs[:1]
 		m.GPUs[0].ProductName, m.GPUs[0].Model.Device = c.own, c.device
-		got, err := Read(tree(t, m).Sysfs(), c.names)
+		got, err := Read(amdtree.New(t, m).Sysfs(), c.names)
 		if err != nil || len(got.GPUs) != 1 || got.GPUs[0].Product != c.want {
 			t.Errorf("%s: %+v, %v; want %q", name, got.GPUs, err, c.want)
 		}

@@ -135,7 +135,7 @@ func truth(t *testing.T, sysfs string) map[int]string {
 // In each half state of a change, what is found is what it says it is, and a card that
 // is half there is left out.
 func TestHalfway(t *testing.T) {
-	tree := tree(t, amdtree.NewMixed())
+	tree := amdtree.New(t, amdtree.NewMixed())
 	states := map[string]bool{}
 	tree.Halfway = func(state string) {
 		states[state] = true
@@ -168,7 +168,7 @@ func TestChangeWhileReading(t *testing.T) {
 		changes   int
 		unsettled bool
 	}{"once": {1, false}, "three times": {3, false}, "always": {1000, true}} {
-		tree := tree(t, amdtree.NewMixed())
+		tree := amdtree.New(t, amdtree.NewMixed())
 		want := find(t, tree)
 		calls, modes := 0, []string{"SPX", "CPX"}
 		got, err := read(tree.Sysfs(), nil, func() {
@@ -195,7 +195,7 @@ func TestChangeWhileReading(t *testing.T) {
 // same card.
 func TestReadWhileChanging(t *testing.T) {
 	m := amdtree.NewMixed()
-	tree := tree(t, m)
+	tree := amdtree.New(t, m)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

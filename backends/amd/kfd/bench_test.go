@@ -25,7 +25,7 @@ func files(b *testing.B, sysfs string) []string {
 // BenchmarkRead reads 63 partitions with their links; the floor is to read the same
 // files and do nothing with them.
 func BenchmarkRead(b *testing.B) {
-	tree := tree(b, amdtree.NewMI300X("CPX", "NPS4"))
+	tree := amdtree.New(b, amdtree.NewMI300X("CPX", "NPS4"))
 	all := files(b, tree.Sysfs())
 	b.Run("topology", func(b *testing.B) {
 		b.ReportAllocs()

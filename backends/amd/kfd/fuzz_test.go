@@ -9,7 +9,7 @@ import (
 
 // seeds are all files of a kind of a small machine.
 func seeds(f *testing.F, parts ...string) {
-	tree := tree(f, amdtree.NewVega10())
+	tree := amdtree.New(f, amdtree.NewVega10())
 	for _, part := range parts {
 		b, err := sysfs.Read(tree.Node(0, 0)+part, sysfs.Limit)
 		if err != nil {

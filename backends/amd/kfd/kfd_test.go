@@ -15,15 +15,6 @@ import (
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
-func tree(t testing.TB, m amdtree.Machine) *amdtree.Tree {
-	t.Helper()
-	tree, err := amdtree.Write(amdtree.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
-}
-
 // must reads a topology that is whole.
 func must(t testing.TB, tree *amdtree.Tree) Topology {
 	t.Helper()
@@ -42,7 +33,7 @@ func gpus(topology Topology) []Node {
 
 // A partition of an MI300X says what it is, and how far the others are.
 func TestPartition(t *testing.T) {
-	topology := must(t, tree(t, amdtree.NewMI300X("CPX", "NPS4")))
+	topology := must(t, amdtree.New(t, amdtree.NewMI300X("CPX", "NPS4")))
 	all := gpus(topology)
 	if len(all) != 63 || len(topology.Nodes) != 65 {
 		t.Fatalf("%d GPUs of %d nodes, want 63 of 65", len(all), len(topology.Nodes))
@@ -81,7 +72,7 @@ func TestIdentities(t *testing.T) {
 	m := amdtree.NewMI300X("CPX", "NPS4")
 	seen := map[uint32]bool{}
 	large := 0
-	for _, n := range gpus(must(t, tree(t, m))) {
+	for _, n := range gpus(must(t, amdtree.New(t, m))) {
 		if n.ID == 0 || seen[n.ID] {
 			t.Errorf("node %d has the ID %d, as another or none", n.Number, n.ID)
 		}
@@ -102,7 +93,7 @@ func TestIdentities(t *testing.T) {
 func TestOldKernel(t *testing.T) {
 	m := amdtree.NewVega10()
 	m.NoUniqueID = true
-	n := gpus(must(t, tree(t, m)))[0]
+	n := gpus(must(t, amdtree.New(t, m)))[0]
 	n.Links, n.ID = nil, 0
 	want := Node{Number: 1, SIMDs: 256, SIMDsPerCU: 4, Vendor: 0x1002, Device: 0x6860, Location: 0x1900, RenderMinor: 128, VRAM: 17163091968}
 	if diff := cmp.Diff(want, n); diff != "" || n.GFX() != "" || n.ComputeUnits() != 64 {
@@ -139,7 +130,7 @@ func TestCaptures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree := tree(t, m)
+			tree := amdtree.New(t, m)
 			topology, err := Read(tree.Sysfs())
 			if err != nil || topology.Torn {
 				t.Fatal(topology.Torn, err)
@@ -180,7 +171,7 @@ func TestDamage(t *testing.T) {
 				{file: "io_links/1/properties", link: true},
 				{file: "io_links", link: true, harmless: []string{"missing", "dangling", "directory", "truncated", "binary", "huge number", "endless", "empty"}},
 			} {
-				tree := tree(t, amdtree.NewMI210())
+				tree := amdtree.New(t, amdtree.NewMI210())
 				before := must(t, tree)
 				path := filepath.Join(tree.Node(2, 0), c.file)
 				if err := damage(path); err != nil && !slices.Contains(c.harmless, name) {
@@ -230,7 +221,7 @@ func TestAbsurdNumbers(t *testing.T) {
 		"":                                    "want a name and a number",
 		"location_id_of_something_else 1e999": "", // unknown names are nobody's business
 	} {
-		tree := tree(t, amdtree.NewMI210())
+		tree := amdtree.New(t, amdtree.NewMI210())
 		path := filepath.Join(tree.Node(0, 0), "properties")
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -265,7 +256,7 @@ func TestAbsurdNumbers(t *testing.T) {
 
 // However a file is cut off, it is not taken for a whole one.
 func TestTruncated(t *testing.T) {
-	tree := tree(t, amdtree.NewMI300X("SPX", "NPS1"))
+	tree := amdtree.New(t, amdtree.NewMI300X("SPX", "NPS1"))
 	node, err := os.ReadFile(filepath.Join(tree.Node(0, 0), "properties"))
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +293,7 @@ func TestTorn(t *testing.T) {
 		},
 		"": func(*amdtree.Tree) error { return nil },
 	} {
-		tree := tree(t, amdtree.NewMI300X("SPX", "NPS1"))
+		tree := amdtree.New(t, amdtree.NewMI300X("SPX", "NPS1"))
 		got, err := read(tree.Sysfs(), func() {
 			if err := change(tree); err != nil {
 				t.Error(err)
@@ -316,7 +307,7 @@ func TestTorn(t *testing.T) {
 
 // Half states of a change are read without a problem: what is there is there.
 func TestHalfway(t *testing.T) {
-	tree := tree(t, amdtree.NewMixed())
+	tree := amdtree.New(t, amdtree.NewMixed())
 	want := map[string]bool{}
 	tree.Halfway = func(state string) {
 		topology, err := Read(tree.Sysfs())
@@ -340,7 +331,7 @@ func TestNoDriver(t *testing.T) {
 	if _, err := Generation(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Generation without a driver: %v", err)
 	}
-	tree := tree(t, amdtree.NewVega10())
+	tree := amdtree.New(t, amdtree.NewVega10())
 	if n, err := Generation(tree.Sysfs()); n != 2 || err != nil {
 		t.Errorf("the generation is %d, %v", n, err)
 	}

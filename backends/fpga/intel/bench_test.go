@@ -4,31 +4,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
-
-// cat reads files as cat does: each to its end, into one buffer.
-func cat(b *testing.B, names []string) {
-	b.Helper()
-	buffer := make([]byte, 128<<10)
-	for _, name := range names {
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var stat unix.Stat_t
-		if err := unix.Fstat(fd, &stat); err != nil {
-			b.Fatal(err)
-		}
-		for n := 1; n > 0 && err == nil; {
-			n, err = unix.Read(fd, buffer)
-		}
-		_ = unix.Close(fd)
-	}
-}
 
 // BenchmarkRead finds eight N3000 with their registers and sensors; the floor is cat of
 // the same files.
@@ -59,7 +38,7 @@ func BenchmarkRead(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if name == "cat" {
-					cat(b, files)
+					sysroot.Cat(b, files)
 					continue
 				}
 				if got, err := Read(tree.Sysfs()); err != nil || len(got.Cards) != 8 || len(got.Problems) > 0 {
