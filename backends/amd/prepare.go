@@ -16,7 +16,7 @@ func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (m
 	defer cancel()
 	t, err := b.find(ctx, ids)
 	if err == nil {
-		err = t.missing()
+		err = t.Missing()
 	}
 	if err == nil {
 		err = b.leftovers(ctx, t, resource)

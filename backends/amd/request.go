@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/drm"
@@ -20,16 +19,12 @@ import (
 
 // targets are what a call is for.
 type targets struct {
+	sdk.Reach
 	cfg *config
 	// devices are those asked for.
 	devices []target
 	// group are all GPUs that a reset of one of them takes along.
 	group []gpu.GPU
-	// others are listed devices that such a reset takes along though they were not asked
-	// for.
-	others []string
-	// unknown are those asked for that there are none of.
-	unknown []string
 }
 
 // target is a device: a partition and its GPU.
@@ -61,29 +56,12 @@ func (l *loop) find(ids []string) *targets {
 		t.group = append(t.group, known.gpu)
 		for _, p := range known.gpu.Partitions {
 			if !seen[p.ID] {
-				t.others = append(t.others, p.ID)
+				t.Others = append(t.Others, p.ID)
 			}
 		}
 	}
-	t.unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return seen[id] })
+	t.Unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return seen[id] })
 	return t
-}
-
-// missing is an error if there are not all devices.
-func (t *targets) missing() error {
-	if len(t.unknown) == 0 {
-		return nil
-	}
-	return fmt.Errorf("there is no device %s (any more)", strings.Join(t.unknown, ", "))
-}
-
-// alone is an error if a reset would reach devices that were not asked for, which
-// somebody may hold.
-func (t *targets) alone() error {
-	if len(t.others) == 0 {
-		return nil
-	}
-	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(t.others, ", "))
 }
 
 // ids are those of the group's GPUs.

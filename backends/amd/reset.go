@@ -16,28 +16,19 @@ const answerLimit = 30 * time.Second
 func (b *Backend) Reset(ctx context.Context, ids []string) ([]*sdk.ResetResult, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	refuse := func(err error) ([]*sdk.ResetResult, error) {
-		b.log.Warn("no reset", "devices", ids, "error", err)
-		return sdk.ResetResults(ids, func(string) (bool, string) { return false, err.Error() }), nil
-	}
 	t, err := b.find(ctx, ids)
 	if err == nil {
-		err = errors.Join(t.missing(), t.alone())
+		err = errors.Join(t.Missing(), t.Alone())
 	}
-	if err != nil {
-		return refuse(err)
+	var done string
+	var seen found
+	if err == nil {
+		done, seen, err = b.reset(ctx, t)
 	}
-	done, seen, err := b.reset(ctx, t)
-	if err != nil {
-		return refuse(err)
+	if err == nil {
+		b.log.Info("GPUs were reset", "devices", ids, "how", done)
 	}
-	b.log.Info("GPUs were reset", "devices", ids, "how", done)
-	return sdk.ResetResults(ids, func(id string) (bool, string) {
-		if err := seen.sound(id, true); err != nil {
-			return false, fmt.Sprintf("the reset was done, but %v (%s)", err, done)
-		}
-		return true, done
-	}), nil
+	return sdk.ResetResults(b.log, ids, done, func(id string) error { return seen.sound(id, true) }, err), nil
 }
 
 // reset resets all GPUs of the targets' group, and says what was done and what the

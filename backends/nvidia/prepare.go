@@ -49,7 +49,7 @@ func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (m
 	if err != nil {
 		return nil, err
 	}
-	if err := t.missing(); err != nil {
+	if err := t.Missing(); err != nil {
 		return nil, err
 	}
 	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: resource}
@@ -113,7 +113,7 @@ func (p *preparation) reset(ctx context.Context) error {
 	if !p.settings.Reset {
 		return nil
 	}
-	why := p.alone()
+	why := p.Alone()
 	for _, device := range p.devices {
 		if device.instance != nil {
 			why = errors.New("a reset ends MIG devices")

@@ -3,9 +3,7 @@ package nvidia
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
@@ -15,17 +13,13 @@ import (
 
 // targets are what a call is for.
 type targets struct {
+	sdk.Reach
 	cfg    *config
 	driver *driver.Driver
 	// devices are those asked for, of which GPUs; more than one may be of one GPU.
 	devices []target
 	// group are all GPUs that a reset of one of them takes along.
 	group []driver.GPU
-	// others are listed devices that such a reset takes along though they were not
-	// asked for.
-	others []string
-	// unknown are those asked for that there are none of.
-	unknown []string
 	// lent is a reset that is on its way, or nil.
 	lent *hold
 }
@@ -50,7 +44,7 @@ func (l *loop) find(ids []string) *targets {
 	for _, id := range ids {
 		found := l.roster.device(id)
 		if found == nil {
-			t.unknown = append(t.unknown, id)
+			t.Unknown = append(t.Unknown, id)
 			continue
 		}
 		t.devices = append(t.devices, *found)
@@ -64,7 +58,7 @@ func (l *loop) find(ids []string) *targets {
 	listed, _ := l.listing().devices(l.roster)
 	for _, d := range listed {
 		if groups[d.GetResetGroup()] && !slices.Contains(ids, d.GetId()) {
-			t.others = append(t.others, d.GetId())
+			t.Others = append(t.Others, d.GetId())
 		}
 	}
 	return t
@@ -83,23 +77,6 @@ func (r *roster) device(id string) *target {
 		}
 	}
 	return nil
-}
-
-// missing is an error if there are not all devices.
-func (t *targets) missing() error {
-	if len(t.unknown) == 0 {
-		return nil
-	}
-	return fmt.Errorf("there is no device %s (any more)", strings.Join(t.unknown, ", "))
-}
-
-// alone is an error if a reset would reach devices that were not asked for, which
-// somebody may hold.
-func (t *targets) alone() error {
-	if len(t.others) == 0 {
-		return nil
-	}
-	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(t.others, ", "))
 }
 
 // uuids are those of the group.

@@ -55,8 +55,8 @@ func TestResetsReach(t *testing.T) {
 		if !slices.Equal(got.uuids(), group) {
 			t.Fatalf("asked for %v: reset of %v, want %v", asked, got.uuids(), group)
 		}
-		if refused := got.alone() != nil; refused != (len(group) > len(asked)) {
-			t.Fatalf("asked for %v of %v: %v", asked, group, got.alone())
+		if refused := got.Alone() != nil; refused != (len(group) > len(asked)) {
+			t.Fatalf("asked for %v of %v: %v", asked, group, got.Alone())
 		}
 	})
 }

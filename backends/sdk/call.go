@@ -39,16 +39,6 @@ func InTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline.Add(-min(answerTime, time.Until(deadline)/2)))
 }
 
-// ResetResults are one for each device.
-func ResetResults(devices []string, result func(id string) (recovered bool, message string)) []*ResetResult {
-	var all []*ResetResult
-	for _, id := range devices {
-		recovered, message := result(id)
-		all = append(all, &ResetResult{DeviceId: id, Recovered: recovered, Message: message})
-	}
-	return all
-}
-
 var numbers = regexp.MustCompile(`^(\d+)(?:\.(\d+))?(?:\.(\d+))?`)
 
 // Semantic makes a semantic version, for [Version], of one that a driver writes:
