@@ -3,62 +3,26 @@ package amd
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 )
 
 // The schema has the same fields as the Go types, at every depth, and refuses
 // others.
 func TestSchemaIsComplete(t *testing.T) {
-	var doc any
-	if err := json.Unmarshal([]byte(settingsSchema), &doc); err != nil {
-		t.Fatal(err)
-	}
-	sameFields(t, "settings", reflect.TypeFor[settings](), doc)
-}
-
-func sameFields(t *testing.T, at string, typ reflect.Type, schema any) {
-	t.Helper()
-	object, _ := schema.(map[string]any)
-	have, _ := object["properties"].(map[string]any)
-	var want []string
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		name := f.Tag.Get("json")
-		want = append(want, name)
-		if f.Type.Kind() == reflect.Struct {
-			sameFields(t, at+"."+name, f.Type, have[name])
-		}
-	}
-	slices.Sort(want)
-	if d := cmp.Diff(want, slices.Sorted(maps.Keys(have))); d != "" {
-		t.Errorf("%s (-Go +schema):\n%s", at, d)
-	}
-	if object["additionalProperties"] != false {
-		t.Errorf("%s: other fields are allowed", at)
-	}
+	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
 }
 
 // What the backend accepts, the schema does, since the core checks that before; what
 // a schema can express, both refuse, the backend with the field's path.
 func TestSettingsAndSchemaAgree(t *testing.T) {
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(settingsSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("settings.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema := compiler.MustCompile("settings.json")
+	schema := sdktest.Schema(t, settingsSchema)
 	own := map[string]bool{"rescan ": true, "prepare.leftovers ": true, "health.interval ": true} // the schema cannot know
 	for text, field := range map[string]string{
 		`{}`: "",

@@ -1,0 +1,64 @@
+package sdktest
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schema compiles the schema of a backend's settings.
+func Schema(tb testing.TB, schema string) *jsonschema.Schema {
+	tb.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("settings.json", doc); err != nil {
+		tb.Fatal(err)
+	}
+	return compiler.MustCompile("settings.json")
+}
+
+// SameFields verifies that a schema has the same fields as the Go type of the
+// settings, at every depth, and refuses others.
+func SameFields(tb testing.TB, schema string, settings reflect.Type) {
+	tb.Helper()
+	var doc any
+	if err := json.Unmarshal([]byte(schema), &doc); err != nil {
+		tb.Fatal(err)
+	}
+	sameFields(tb, "settings", settings, doc)
+}
+
+func sameFields(tb testing.TB, at string, typ reflect.Type, schema any) {
+	tb.Helper()
+	object, _ := schema.(map[string]any)
+	have, _ := object["properties"].(map[string]any)
+	var want []string
+	for i := range typ.NumField() {
+		f := typ.Field(i)
+		name := f.Tag.Get("json")
+		want = append(want, name)
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if _, ok := reflect.New(inner).Interface().(json.Unmarshaler); !ok && inner.Kind() == reflect.Struct {
+			sameFields(tb, at+"."+name, inner, have[name])
+		}
+	}
+	slices.Sort(want)
+	if d := cmp.Diff(want, slices.Sorted(maps.Keys(have))); d != "" {
+		tb.Errorf("%s (-Go +schema):\n%s", at, d)
+	}
+	if object["additionalProperties"] != false {
+		tb.Errorf("%s: other fields are allowed", at)
+	}
+}
