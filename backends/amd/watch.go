@@ -53,9 +53,8 @@ type loop struct {
 	doubts int
 	// incomplete are looks, one after another, that found something missing.
 	incomplete int
-	// kernel tells of changes; nil where it does not, and deaf says that this was told.
-	kernel *uevent.Listener
-	deaf   bool
+	// kernel tells of changes.
+	kernel *uevent.Ear
 	// hearings are the events of the cards, by ID.
 	hearings map[string]*hearing
 	// opinions is when the exporter is asked next, asking whether it is being asked, and
@@ -72,7 +71,7 @@ type loop struct {
 func newLoop(b *Backend, out *sdk.Reporter) *loop {
 	return &loop{
 		backend: b, out: out, roster: newRoster(), results: make(chan func()), ended: make(chan struct{}),
-		hearings: map[string]*hearing{},
+		hearings: map[string]*hearing{}, kernel: uevent.NewEar(b.log, b.seams.uevents, concerns),
 	}
 }
 
@@ -98,7 +97,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.reconfigure()
 		case result := <-l.results:
 			result()
-		case event, ok := <-l.uevents():
+		case event, ok := <-l.kernel.Events():
 			l.told(event, ok)
 		case ask := <-l.backend.asks:
 			ask(l)
@@ -176,7 +175,7 @@ func (l *loop) look(now time.Time) {
 	quick := now.Before(l.full())
 	if !quick {
 		l.wanted, l.due = time.Time{}, now.Add(l.cfg.rescan)
-		l.attend()
+		l.kernel.Attend(l.cfg.poll)
 	}
 	cfg, last := l.cfg, l.last
 	var known []pci.Address
@@ -344,9 +343,7 @@ func (l *loop) publish() {
 // close ends what was started. What hangs ends by itself.
 func (l *loop) close() {
 	close(l.ended)
-	if l.kernel != nil {
-		l.kernel.Close()
-	}
+	l.kernel.Close()
 	for _, h := range l.hearings {
 		h.close()
 	}

@@ -43,39 +43,9 @@ func concerns(e uevent.Event) bool {
 	return false
 }
 
-// attend begins to listen to the kernel, if nobody does. Where that cannot be had,
-// it is said once.
-func (l *loop) attend() {
-	if l.kernel != nil {
-		return
-	}
-	kernel, err := l.backend.uevents(concerns)
-	if err != nil {
-		if !l.deaf {
-			l.backend.log.Info("the kernel does not tell of GPUs and drivers that come and go, they are looked for now and then",
-				"every", l.cfg.rescan, "error", err)
-		}
-		l.deaf = true
-		return
-	}
-	l.kernel, l.deaf = kernel, false
-}
-
-func (l *loop) uevents() <-chan uevent.Event {
-	if l.kernel == nil {
-		return nil
-	}
-	return l.kernel.Events()
-}
-
 // told takes what the kernel tells.
 func (l *loop) told(e uevent.Event, ok bool) {
-	if !ok {
-		l.backend.log.Warn("the kernel's uevents ended", "error", l.kernel.Err())
-		l.kernel = nil // the next look tries again
-	} else {
-		l.backend.log.Debug("uevent", "action", string(e.Action), "path", e.DevPath)
-	}
+	l.kernel.Hear(e, ok)
 	l.change()
 }
 

@@ -66,10 +66,8 @@ type loop struct {
 	// failures are looks, one after another, that found no driver; incomplete those
 	// that found something missing that containers need.
 	failures, incomplete int
-	// kernel tells of changes; nil where it does not, and deaf says that this was
-	// told.
-	kernel *uevent.Listener
-	deaf   bool
+	// kernel tells of changes.
+	kernel *uevent.Ear
 	// renew says that the driver must be opened anew to see which GPUs there are;
 	// astray are those of which it and the kernel disagreed when that was done last.
 	renew  bool
@@ -88,7 +86,8 @@ type loop struct {
 func newLoop(b *Backend, out *sdk.Reporter) *loop {
 	return &loop{
 		backend: b, out: out, roster: newRoster(), looks: make(chan look, 1),
-		mps: mps.NewSupervisor(b.log, mps.DefaultTiming()),
+		mps:    mps.NewSupervisor(b.log, mps.DefaultTiming()),
+		kernel: uevent.NewEar(b.log, b.uevents, concerns),
 	}
 }
 
@@ -113,7 +112,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.take(found)
 		case event, ok := <-l.events():
 			l.hear(event, ok)
-		case event, ok := <-l.uevents():
+		case event, ok := <-l.kernel.Events():
 			l.told(event, ok)
 		case ask := <-l.backend.asks:
 			ask(l)
@@ -190,7 +189,7 @@ func (l *loop) look(ctx context.Context) {
 		found.only = l.suspects()
 	} else {
 		l.wanted, l.last = time.Time{}, found.began
-		l.attend()
+		l.kernel.Attend(cfg.rescan)
 	}
 	go func() {
 		if renew {
@@ -373,9 +372,7 @@ func (l *loop) absence() []string {
 // lasts for seconds, and the end of the process lets go of it anyway.
 func (l *loop) close() {
 	l.mps.Close()
-	if l.kernel != nil {
-		l.kernel.Close()
-	}
+	l.kernel.Close()
 	if l.looking {
 		<-l.looks // bounded, and cut short by the loop's context
 	}
