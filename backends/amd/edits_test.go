@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/devnode"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
 )
@@ -42,10 +43,10 @@ func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		mode   os.FileMode
 		gid    int
-		groups groups
+		groups devnode.Groups
 		want   int
 	}{
-		{0o660, 44, groupsAuto, 1}, {0o660, 44, groupsNone, 0}, {0o666, 44, groupsAuto, 0}, {0o600, 44, groupsAuto, 0}, {0o660, 0, groupsAuto, 0},
+		{0o660, 44, devnode.Auto, 1}, {0o660, 44, devnode.None, 0}, {0o666, 44, devnode.Auto, 0}, {0o600, 44, devnode.Auto, 0}, {0o660, 0, devnode.Auto, 0},
 	} {
 		dev := devfs(t, c.mode, "kfd", "dri/renderD130", "dri/card2")
 		for _, name := range []string{"dri/renderD130", "dri/card2", "kfd"} {
@@ -53,7 +54,7 @@ func TestGroups(t *testing.T) {
 				t.Skip("only root may give files to a group:", err)
 			}
 		}
-		given := editSettings{c.groups}.of(dev, p)
+		given := giving(devnode.Settings{Groups: c.groups}, dev, p)
 		if given.err != nil || len(given.edits.GetAdditionalGids()) != c.want || len(given.edits.GetDeviceNodes()) != 3 {
 			t.Errorf("%v: %v, %v", c, given.edits, given.err)
 		}
@@ -64,10 +65,10 @@ func TestGroups(t *testing.T) {
 // nobody.
 func TestWrongNodes(t *testing.T) {
 	p := gpu.Partition{Render: 130, Card: drm.None}
-	settings := editSettings{groupsAuto}
+	settings := devnode.Settings{Groups: devnode.Auto}
 	refused := func(dev, want string) {
 		t.Helper()
-		if given := settings.of(dev, p); given.edits != nil || given.err == nil || !strings.Contains(given.err.Error(), want) {
+		if given := giving(settings, dev, p); given.edits != nil || given.err == nil || !strings.Contains(given.err.Error(), want) {
 			t.Errorf("%v, %v, want an error with %q", given.edits, given.err, want)
 		}
 	}
@@ -90,7 +91,7 @@ func TestWrongNodes(t *testing.T) {
 	if err := os.Rename(node, filepath.Join(dev, "dri/renderD131")); err != nil {
 		t.Fatal(err)
 	}
-	if given := settings.of(dev, p); given.err != nil || len(given.edits.GetDeviceNodes()) != 2 {
+	if given := giving(settings, dev, p); given.err != nil || len(given.edits.GetDeviceNodes()) != 2 {
 		t.Errorf("%v, %v", given.edits, given.err)
 	}
 }

@@ -62,7 +62,7 @@ func (b *Backend) gather(cfg *config, known []pci.Address) look {
 	}
 	for _, g := range found.inventory.GPUs {
 		for _, p := range g.Partitions {
-			found.given[p.ID] = cfg.edits.of(cfg.host.Devfs, p)
+			found.given[p.ID] = giving(cfg.edits, cfg.host.Devfs, p)
 		}
 	}
 	return found

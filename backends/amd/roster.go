@@ -207,7 +207,7 @@ func (r *roster) unread() bool {
 func (k *record) give(cfg *config) {
 	k.given = map[string]given{}
 	for _, p := range k.gpu.Partitions {
-		k.given[p.ID] = cfg.edits.of(cfg.host.Devfs, p)
+		k.given[p.ID] = giving(cfg.edits, cfg.host.Devfs, p)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/reset"
+	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
@@ -18,7 +19,7 @@ var settingsSchema string
 type settings struct {
 	Partitions partitionSettings `json:"partitions"`
 	Health     healthSettings    `json:"health"`
-	Edits      editSettings      `json:"edits"`
+	Edits      devnode.Settings  `json:"edits"`
 	// Prepare is what is done before a container starts.
 	Prepare prepareSettings `json:"prepare"`
 	// Reset is how GPUs are reset.
@@ -105,7 +106,7 @@ const (
 type config struct {
 	strategy     strategy
 	health       healthSettings
-	edits        editSettings
+	edits        devnode.Settings
 	prepare      prepareSettings
 	reset        reset.Settings
 	host         sdk.HostPaths
@@ -118,7 +119,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	s := settings{
 		Partitions: partitionSettings{Strategy: single},
 		Health:     healthSettings{Interval: sdk.Duration(defaultInterval), XGMI: ignore, Thermal: report, Events: true},
-		Edits:      editSettings{Groups: groupsAuto},
+		Edits:      devnode.Settings{Groups: devnode.Auto},
 		Rescan:     sdk.Duration(defaultRescan), Poll: sdk.Duration(defaultPoll),
 	}
 	if err := sdk.DecodeSettings(data, &s); err != nil {
@@ -145,7 +146,7 @@ func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
 	if p := s.Health.Exporter; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p || len(p) > maxSocket) {
 		errs.Add("health.exporter", "%q must be an absolute path without . or .., of at most %d bytes", p, maxSocket)
 	}
-	s.Edits.check("edits", &errs)
+	s.Edits.Check("edits", &errs)
 	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, &errs)
 	s.Reset.Check("reset", &errs)
 	return cfg, errs.Err()
