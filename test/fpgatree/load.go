@@ -115,11 +115,14 @@ func (t *Tree) engine(w *writer, l *loaded, region string) string {
 			"thermal_mgmt/temperature": "38",
 		})
 		w.File(dir+"/pr/interface_id", l.id(l.Interface))
-		w.files(l.Card, fmt.Sprintf("%s/fpga_manager/fpga%d", dir, manager), map[string]string{"name": "Intel FPGA Manager", "state": "unknown"})
+		place := fmt.Sprintf("%s/fpga_manager/fpga%d", dir, manager)
+		w.files(l.Card, place, map[string]string{"name": "Intel FPGA Manager", "state": "unknown"})
+		t.classLink(w, l, "fpga_manager", place)
 	} else {
 		w.files(l.Card, dir, map[string]string{"errors/fme_errors": "0x0", "errors/first_error": "0x0", "errors/next_error": "0x0"})
-		w.files(l.Card, fmt.Sprintf("%s/dfl-fme-mgr.%d/fpga_manager/fpga%d", dir, n, manager),
-			map[string]string{"name": "DFL FME FPGA Manager", "state": "unknown", "status": ""})
+		place := fmt.Sprintf("%s/dfl-fme-mgr.%d/fpga_manager/fpga%d", dir, n, manager)
+		w.files(l.Card, place, map[string]string{"name": "DFL FME FPGA Manager", "state": "unknown", "status": ""})
+		t.classLink(w, l, "fpga_manager", place)
 		for range l.Ports {
 			pr := t.take(l, "region")
 			nested := fmt.Sprintf("%s/dfl-fme-region.%d/fpga_region/region%d", dir, t.take(l, "dfl-fme-region"), pr)

@@ -10,6 +10,8 @@ import (
 // Machine is what a tree is made of.
 type Machine struct {
 	Cards []Card
+	// Plain are FPGAs under Linux's FPGA subsystem alone.
+	Plain []Plain
 }
 
 // Card is one board.

@@ -27,6 +27,8 @@ type Tree struct {
 	loaded    map[int]*loaded
 	unplugged map[int]bool
 	numbers   map[string]map[int]bool
+	// plain are those of Machine.Plain that have their drivers, by index.
+	plain map[int]*plain
 }
 
 // loaded is what the driver has of a card.
@@ -50,7 +52,7 @@ var errCaptured = errors.New("a captured card cannot be unplugged or loaded anew
 // Write makes the tree of a machine in a directory, with all cards plugged in and the
 // driver loaded. The directory must exist and have no tree.
 func Write(dir string, m Machine) (*Tree, error) {
-	m.Cards = slices.Clone(m.Cards)
+	m.Cards, m.Plain = slices.Clone(m.Cards), slices.Clone(m.Plain)
 	for i := range m.Cards {
 		if err := m.Cards[i].complete(); err != nil {
 			return nil, err
@@ -69,13 +71,18 @@ func Write(dir string, m Machine) (*Tree, error) {
 			return nil, err
 		}
 	}
+	for i := range m.Plain {
+		if err := errors.Join(t.plugPlain(i), t.loadPlain(i)); err != nil {
+			return nil, err
+		}
+	}
 	return t, nil
 }
 
 func newTree(dir string) *Tree {
 	return &Tree{
 		Root: dir, Halfway: func(string) {},
-		loaded: map[int]*loaded{}, unplugged: map[int]bool{}, numbers: map[string]map[int]bool{},
+		loaded: map[int]*loaded{}, plain: map[int]*plain{}, unplugged: map[int]bool{}, numbers: map[string]map[int]bool{},
 	}
 }
 
@@ -89,7 +96,7 @@ func (t *Tree) Devfs() string { return filepath.Join(t.Root, "dev") }
 func (t *Tree) Machine() Machine {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Machine{Cards: slices.Clone(t.machine.Cards)}
+	return Machine{Cards: slices.Clone(t.machine.Cards), Plain: slices.Clone(t.machine.Plain)}
 }
 
 type writer struct{ sysroot.Writer }
