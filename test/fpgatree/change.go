@@ -28,9 +28,7 @@ func (t *Tree) Unplug(i int) error {
 	}
 	w := t.writer()
 	for _, at := range c.functions() {
-		w.Remove("sys/bus/pci/devices/" + at.String())
-		w.Remove(directory(at))
-		t.Halfway("function gone")
+		t.gone(w, at)
 	}
 	t.unplugged[i] = true
 	return w.Err
@@ -92,6 +90,12 @@ func (t *Tree) unload(i int) error {
 	if l == nil {
 		return nil
 	}
+	delete(t.loaded, i)
+	return t.drop(l)
+}
+
+// drop removes what the driver has of a card.
+func (t *Tree) drop(l *loaded) error {
 	w := t.writer()
 	for _, node := range l.nodes {
 		w.Remove(node)
@@ -107,7 +111,6 @@ func (t *Tree) unload(i int) error {
 	for _, n := range l.numbers {
 		delete(t.numbers[n.kind], n.n)
 	}
-	delete(t.loaded, i)
 	t.Halfway("no driver of the card")
 	return w.Err
 }

@@ -1,6 +1,6 @@
-// Package fpgatree makes what a kernel with FPGAs shows, Intel's cards and those of any
-// vendor under Linux's FPGA subsystem: the trees /sys and /dev, in a directory, for
-// tests on machines without such hardware.
+// Package fpgatree makes what a kernel with FPGAs shows, Intel's cards, AMD's Alveo
+// cards under XRT and those of any vendor under Linux's FPGA subsystem: the trees /sys
+// and /dev, in a directory, for tests on machines without such hardware.
 //
 // A [Machine] says what is plugged in, and [Write] makes the tree; [Unpack] makes it
 // of a capture of a real card. Methods change it while others read it: another AFU,

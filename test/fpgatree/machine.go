@@ -9,7 +9,9 @@ import (
 
 // Machine is what a tree is made of.
 type Machine struct {
-	Cards []Card
+	// Cards are Intel's, Alveos AMD's under XRT.
+	Cards  []Card
+	Alveos []Alveo
 	// Plain are FPGAs under Linux's FPGA subsystem alone.
 	Plain []Plain
 }

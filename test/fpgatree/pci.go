@@ -23,11 +23,7 @@ func directory(at pci.Address) string {
 // plug makes the PCI side of a card: what is there whether or not it has a driver.
 func (t *Tree) plug(i int) error {
 	w, c := t.writer(), t.machine.Cards[i]
-	bridge := path.Dir(directory(c.Address))
-	if _, err := os.Stat(w.Path(bridge)); err != nil {
-		port := pci.Address{Domain: c.Address.Domain, Bus: c.Address.Bus - 1, Device: 1, Function: 1}
-		w.function(bridge, port, 0x6f08, 0, 0x060400, c.NUMA)
-	}
+	t.bridge(w, c.Address, c.NUMA)
 	for _, f := range c.Model.Functions {
 		w.function(directory(c.at(f)), c.at(f), c.Model.Device, c.Model.Subsystem, accelerator, c.NUMA)
 	}
@@ -45,6 +41,15 @@ func (t *Tree) plug(i int) error {
 		w.Relative(fmt.Sprintf("%s/virtfn%d", pf, v), vf)
 	}
 	return w.Err
+}
+
+// bridge makes the root port above a function, if it is not there.
+func (t *Tree) bridge(w *writer, at pci.Address, numa int) {
+	dir := path.Dir(directory(at))
+	if _, err := os.Stat(w.Path(dir)); err != nil {
+		port := pci.Address{Domain: at.Domain, Bus: at.Bus - 1, Device: 1, Function: 1}
+		w.function(dir, port, 0x6f08, 0, 0x060400, numa)
+	}
 }
 
 func (w *writer) function(dir string, at pci.Address, device, subsystem uint16, class uint32, numa int) {

@@ -29,6 +29,9 @@ type Tree struct {
 	numbers   map[string]map[int]bool
 	// plain are those of Machine.Plain that have their drivers, by index.
 	plain map[int]*plain
+	// alveos and unpluggedAlveos are the same of Machine.Alveos.
+	alveos          map[int]*loaded
+	unpluggedAlveos map[int]bool
 }
 
 // loaded is what the driver has of a card.
@@ -58,13 +61,27 @@ func Write(dir string, m Machine) (*Tree, error) {
 			return nil, err
 		}
 	}
+	m.Alveos = slices.Clone(m.Alveos)
+	for _, c := range m.Alveos {
+		if err := c.complete(); err != nil {
+			return nil, err
+		}
+	}
 	t := newTree(dir)
 	t.machine = m
 	w := t.writer()
 	w.Dir("sys/class/fpga_region", "sys/class/fpga", "sys/class/hwmon", "sys/bus/pci/devices", "sys/bus/pci/drivers/dfl-pci",
 		"sys/bus/pci/drivers/intel-fpga-pci", "dev", sysroot.Staging)
+	if len(m.Alveos) > 0 {
+		w.Dir("sys/class/drm", "sys/bus/pci/drivers/xocl", "sys/bus/pci/drivers/xclmgmt", "dev/dri")
+	}
 	if w.Err != nil {
 		return nil, w.Err
+	}
+	for i := range m.Alveos {
+		if err := errors.Join(t.plugAlveo(i), t.loadAlveo(i)); err != nil {
+			return nil, err
+		}
 	}
 	for i := range m.Cards {
 		if err := errors.Join(t.plug(i), t.load(i)); err != nil {
@@ -83,6 +100,7 @@ func newTree(dir string) *Tree {
 	return &Tree{
 		Root: dir, Halfway: func(string) {},
 		loaded: map[int]*loaded{}, plain: map[int]*plain{}, unplugged: map[int]bool{}, numbers: map[string]map[int]bool{},
+		alveos: map[int]*loaded{}, unpluggedAlveos: map[int]bool{},
 	}
 }
 
@@ -96,7 +114,9 @@ func (t *Tree) Devfs() string { return filepath.Join(t.Root, "dev") }
 func (t *Tree) Machine() Machine {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Machine{Cards: slices.Clone(t.machine.Cards), Plain: slices.Clone(t.machine.Plain)}
+	return Machine{
+		Cards: slices.Clone(t.machine.Cards), Alveos: slices.Clone(t.machine.Alveos), Plain: slices.Clone(t.machine.Plain),
+	}
 }
 
 type writer struct{ sysroot.Writer }

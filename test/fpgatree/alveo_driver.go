@@ -1,0 +1,44 @@
+package fpgatree
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// WriteShutdown does what xocl does when text is written to the file shutdown of a card's
+// user function, all of it before it returns: "1" resets the card and leaves it shut
+// down; "0" brings it back. In a virtual machine it comes back by itself, and only stays
+// marked. The file is any path of it in the tree.
+func (t *Tree) WriteShutdown(file, text string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := filepath.Base(filepath.Dir(file))
+	for i, c := range t.machine.Alveos {
+		at, ok := c.user()
+		if !ok || at.String() != name || t.alveos[i] == nil {
+			continue
+		}
+		shutdown := path.Join(directory(at), "shutdown")
+		switch strings.TrimSpace(text) {
+		case "1":
+			if err := t.beginReset(i); err != nil {
+				return err
+			}
+			t.Halfway("reset")
+			if _, ok := c.management(); ok {
+				if err := t.setAlveo(i, Management, "dev_offline", "0\n"); err != nil {
+					return err
+				}
+			} else if err := t.endReset(i); err != nil {
+				return err
+			}
+			return t.replace(shutdown, "1\n")
+		case "0":
+			return t.endReset(i)
+		}
+		return fmt.Errorf("%q was written to %s: xocl knows 0 and 1 of what may be written", text, file)
+	}
+	return fmt.Errorf("%s is not of a user function of this tree", file)
+}
