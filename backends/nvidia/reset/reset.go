@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/accelmux/accelmux/backends/reset"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/tool"
 )
 
 // Method says how GPUs are reset.
@@ -70,8 +70,8 @@ func NewMeans(at string, s Settings, root string, host sdk.HostPaths) (*Means, e
 	default:
 		errs.Add(at+".method", "%q is none of the methods: auto, tool, pci or never", s.Method)
 	}
-	if s.Tool != "" && (!filepath.IsAbs(s.Tool) || filepath.Clean(s.Tool) != s.Tool) {
-		errs.Add(at+".tool", "%q must be an absolute path without . or .., in the driver's root", s.Tool)
+	if err := tool.CheckPath(s.Tool); err != nil {
+		errs.Add(at+".tool", "%v", err)
 	}
 	return &Means{settings: s, root: cmp.Or(root, "/"), host: host}, errs.Err()
 }
@@ -99,7 +99,7 @@ func (m *Means) choose(gpus []GPU) (func(context.Context) (string, error), error
 	case PCI:
 		return byPCI, nil
 	}
-	path, err := m.find()
+	path, err := m.smi().Find()
 	switch {
 	case err == nil:
 		return byTool(path), nil

@@ -90,28 +90,17 @@ func TestToolFails(t *testing.T) {
 	}
 }
 
-// A tool in a driver's root runs with that as its own root.
+// The tool is looked for in the driver's root, and run with that as its own.
 func TestToolInDriverRoot(t *testing.T) {
 	n := newNode(t)
 	n.file("driver/usr/bin/nvidia-smi", "", 0o700)
-	m := n.means(Settings{}, n.path("driver"))
-	path, err := m.find()
-	if err != nil || path != "/usr/bin/nvidia-smi" {
-		t.Fatalf("nvidia-smi is at %q, %v", path, err)
+	smi := n.means(Settings{}, n.path("driver")).smi()
+	if path, err := smi.Find(); err != nil || path != "/usr/bin/nvidia-smi" || smi.Root != n.path("driver") {
+		t.Fatalf("nvidia-smi is at %q in %s, %v", path, smi.Root, err)
 	}
-	command := m.command(t.Context(), path, pair)
-	if command.Path != path || command.SysProcAttr == nil || command.SysProcAttr.Chroot != n.path("driver") || command.Dir != "/" {
-		t.Errorf("it is run as %v with %v in %s", command.Path, command.SysProcAttr, command.Dir)
-	}
-	if command := n.means(Settings{}, "/").command(t.Context(), path, pair); command.SysProcAttr != nil {
-		t.Errorf("the host's own root is changed to %v", command.SysProcAttr)
-	}
-	n.file("driver/usr/bin/nvidia-smi", "", 0o600)
-	if err := os.Chmod(n.path("driver/usr/bin/nvidia-smi"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.find(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file that is no program: %v", err)
+	smi = n.means(Settings{Tool: "/opt/smi"}, n.path("driver")).smi()
+	if path, err := smi.Find(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nvidia-smi is at %q, %v, though settings have it elsewhere", path, err)
 	}
 }
 
