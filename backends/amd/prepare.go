@@ -11,15 +11,15 @@ import (
 )
 
 // Prepare implements [sdk.Preparer].
-func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (map[string]*sdk.Edits, error) {
+func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.find(ctx, ids)
+	t, err := b.find(ctx, p.Devices)
 	if err == nil {
 		err = t.Missing()
 	}
 	if err == nil {
-		err = b.leftovers(ctx, t, resource)
+		err = b.leftovers(ctx, t, p.Resource)
 	}
 	if err != nil || !t.cfg.prepare.Check {
 		return nil, err

@@ -27,10 +27,10 @@ func (b *Backend) count(id string, add func(*counts)) {
 
 // Prepare implements [sdk.Preparer]. Every call for a known device counts, also
 // one that fails.
-func (b *Backend) Prepare(ctx context.Context, _ string, devices []string) (map[string]*sdk.Edits, error) {
+func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	v := b.now()
 	more := map[string]*sdk.Edits{}
-	for _, id := range devices {
+	for _, id := range p.Devices {
 		s := v.find(id)
 		if s == nil {
 			return nil, fmt.Errorf("prepare: there is no device %s", id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -42,17 +43,17 @@ func (p prepareSettings) wanted() bool {
 
 // Prepare implements [sdk.Preparer]. A reset of other GPUs, during which the driver
 // is closed, is waited for.
-func (b *Backend) Prepare(ctx context.Context, resource string, ids []string) (map[string]*sdk.Edits, error) {
+func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.findFree(ctx, ids)
+	t, err := b.findFree(ctx, wanted.Devices)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.Missing(); err != nil {
 		return nil, err
 	}
-	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: resource}
+	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: wanted.Resource, shared: wanted.Shared}
 	for _, step := range []func(context.Context) error{p.leftovers, p.reset, p.check, p.memory} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -82,6 +83,7 @@ type preparation struct {
 	b        *Backend
 	settings prepareSettings
 	resource string
+	shared   []string
 	seen     *found // by a look after a reset
 }
 
@@ -118,6 +120,9 @@ func (p *preparation) reset(ctx context.Context) error {
 		if device.instance != nil {
 			why = errors.New("a reset ends MIG devices")
 		}
+	}
+	if len(p.shared) > 0 {
+		why = fmt.Errorf("another container holds %s too", strings.Join(p.shared, ", "))
 	}
 	if why == nil {
 		why = p.free(ctx, false)

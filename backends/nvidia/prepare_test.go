@@ -111,6 +111,11 @@ func TestPrepareResets(t *testing.T) {
 		}
 		tool.idle()
 	}
+	// A replica of one of them runs elsewhere, though no process of it does yet.
+	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: all[:2], SharedDeviceIds: all[1:2]}); err != nil {
+		t.Errorf("shared: %v", err)
+	}
+	tool.idle()
 	done := r.prepare(t.Context(), all[:2]...)
 	if got := tool.call(); !strings.HasSuffix(got, strings.Join(all[:2], ",")) {
 		t.Errorf("nvidia-smi was called with %q", got)

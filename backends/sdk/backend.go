@@ -41,7 +41,22 @@ type Preparer interface {
 	// the pod reads its text. The core's deadline is 25 s; then ctx ends, and
 	// the call must be abandoned at once: the next one for its devices may come
 	// 5 s later. Calls for different devices may run in parallel.
-	Prepare(ctx context.Context, resource string, devices []string) (map[string]*Edits, error)
+	Prepare(ctx context.Context, p Preparation) (map[string]*Edits, error)
+}
+
+// Preparation is what a container that is about to start needs.
+type Preparation struct {
+	// Resource is what it asked for, such as nvidia.com/gpu.
+	Resource string
+	// Devices are the IDs of those that it was given.
+	Devices []string
+	// Parameters are what it asks of the devices, by name: only such as
+	// [Description.Parameters] lists, others are refused before. Values are not
+	// empty, and the pod's author may have written them. Nil if there are none.
+	Parameters map[string]string
+	// Shared are those of Devices that another container holds now too, or may
+	// hold: nothing may be done to them that disturbs it.
+	Shared []string
 }
 
 // Releaser is a backend whose devices may list HOOK_RELEASE.
@@ -80,6 +95,17 @@ type Description struct {
 	Classes []string
 	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, or "".
 	SettingsSchema string
+	// Parameters are those that Prepare knows; at most 32, only of a [Preparer].
+	Parameters []Parameter
+}
+
+// Parameter is something that a container may ask of Prepare.
+type Parameter struct {
+	// Name is a C identifier of at most 32 characters, such as "bitstream".
+	Name string
+	// Description says what it is and which values it takes, in a sentence of at
+	// most 512 bytes.
+	Description string
 }
 
 // response derives the abilities from what b implements.
@@ -90,6 +116,9 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	res := &backendv1.DescribeResponse{
 		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
 		Classes: d.Classes, SettingsSchema: d.SettingsSchema,
+	}
+	for _, p := range d.Parameters {
+		res.Parameters = append(res.Parameters, &backendv1.Parameter{Name: p.Name, Description: p.Description})
 	}
 	if _, ok := b.(Preparer); ok {
 		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_PREPARE)

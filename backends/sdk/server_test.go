@@ -46,13 +46,25 @@ type able struct {
 	plain
 	configure func(json.RawMessage, HostPaths) error
 	prepare   func() (map[string]*Edits, error)
+	// prepared is what Prepare was asked for last.
+	prepared Preparation
+}
+
+// knowing is one that knows parameters.
+type knowing struct{ able }
+
+func (k *knowing) Describe() Description {
+	d := k.able.Describe()
+	d.Parameters = []Parameter{{"program", "What is loaded."}, {"mode", "How it runs."}}
+	return d
 }
 
 func (a *able) Configure(_ context.Context, s json.RawMessage, h HostPaths) error {
 	return a.configure(s, h)
 }
 
-func (a *able) Prepare(context.Context, string, []string) (map[string]*Edits, error) {
+func (a *able) Prepare(_ context.Context, p Preparation) (map[string]*Edits, error) {
+	a.prepared = p
 	return a.prepare()
 }
 func (a *able) Release(context.Context, []string) error { return nil }
@@ -191,6 +203,58 @@ func TestConfigureRelativePath(t *testing.T) {
 	_, err := client.Configure(t.Context(), &backendv1.ConfigureRequest{Paths: &backendv1.HostPaths{Sysfs: "sys"}})
 	if status.Code(err) != codes.InvalidArgument {
 		t.Errorf("%v, want InvalidArgument", err)
+	}
+}
+
+// Verifies that what the core asks of Prepare arrives, that the description names the
+// parameters, and that one which it does not name never gets to the backend.
+func TestPrepareParameters(t *testing.T) {
+	prepare := func() (map[string]*Edits, error) { return nil, nil }
+	none := &able{prepare: prepare}
+	some := &knowing{able{prepare: prepare}}
+	for name, tc := range map[string]struct {
+		backend    Backend
+		parameters map[string]string
+		want       string
+	}{
+		"nothing is asked": {none, nil, ""},
+		"known":            {some, map[string]string{"program": "a"}, ""},
+		"all of them":      {some, map[string]string{"program": "a", "mode": "b"}, ""},
+		"one is unknown":   {some, map[string]string{"program": "a", "moed": "b"}, "backend plain does not know the parameter moed; it knows program, mode: correct the parameters of the resource"},
+		"knows none":       {none, map[string]string{"b": "1", "a": "2"}, "does not know the parameter a, b; it knows none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, _ := dial(t, tc.backend)
+			_, err := client.Prepare(t.Context(), &backendv1.PrepareRequest{
+				Resource: "example.com/gpu", DeviceIds: []string{"d", "e"}, Parameters: tc.parameters, SharedDeviceIds: []string{"e"},
+			})
+			if tc.want != "" {
+				if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%v, want %q", err, tc.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Preparation{Resource: "example.com/gpu", Devices: []string{"d", "e"}, Parameters: tc.parameters, Shared: []string{"e"}}
+			a, ok := tc.backend.(*able)
+			if !ok {
+				a = &tc.backend.(*knowing).able
+			}
+			if d := cmp.Diff(want, a.prepared); d != "" {
+				t.Errorf("the backend was asked for (-want +got):\n%s", d)
+			}
+		})
+	}
+	client, _ := dial(t, some)
+	d, err := client.Describe(t.Context(), &backendv1.DescribeRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*backendv1.Parameter{{Name: "program", Description: "What is loaded."}, {Name: "mode", Description: "How it runs."}}
+	if d := cmp.Diff(want, d.GetParameters(), protocmp.Transform()); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -99,7 +99,7 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units, others []res
 	for _, backend := range slices.Sorted(maps.Keys(ids)) {
 		// Two replicas of one device are prepared once.
 		devices := slices.Compact(slices.Sorted(slices.Values(ids[backend])))
-		response, err := l.agent.supervisor.Prepare(ctx, backend, devices, name)
+		response, err := l.agent.supervisor.Prepare(ctx, backend, &backendv1.PrepareRequest{DeviceIds: devices, Resource: name})
 		if err != nil {
 			err = prepareError(backend, devices, name, err)
 			l.agent.log.Warn("a container does not start: its devices could not be prepared",

@@ -178,6 +178,15 @@ type Description struct {
 	Prepare, Release, Reset, Sample bool
 	// SettingsSchema is a JSON schema, or "".
 	SettingsSchema string
+	// Parameters are those that Prepare knows, sorted by name.
+	Parameters []Parameter
+}
+
+// Parameter is something that a container may ask of Prepare.
+type Parameter struct {
+	Name string
+	// Description is for people.
+	Description string
 }
 
 // Statement is what a backend said of a device's health and no longer says.

@@ -304,5 +304,5 @@ func byID(devices []*Device) map[string]*Device {
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
-		a.SettingsSchema == b.SettingsSchema
+		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters)
 }

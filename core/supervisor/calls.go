@@ -34,16 +34,16 @@ func (e *CallError) Error() string {
 // Unwrap returns the gRPC error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Prepare readies devices for a container. It waits while another call has one
-// of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
+// Prepare readies the devices of the request for a container. It waits while another
+// call has one of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
 // *CallError, the context's. A call that overruns its deadline is cancelled; the
 // process goes on, and the devices' next call waits for Timing.Abandon.
-func (s *Supervisor) Prepare(ctx context.Context, backend string, ids []string, resource string) (*backendv1.PrepareResponse, error) {
+func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
-		name: "Prepare", backend: backend, ids: ids, deadline: s.timing.Prepare,
+		name: "Prepare", backend: backend, ids: request.GetDeviceIds(), deadline: s.timing.Prepare,
 		can: func(d inventory.Description) bool { return d.Prepare },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
-			return service.Prepare(ctx, &backendv1.PrepareRequest{DeviceIds: ids, Resource: resource})
+			return service.Prepare(ctx, request)
 		},
 	})
 }

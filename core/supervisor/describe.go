@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -15,11 +17,17 @@ const (
 	maxVersion = 64
 	maxClasses = 32
 	maxSchema  = 256 << 10
+	// maxParameters bounds their number, and maxDescription the bytes of what is
+	// said of one.
+	maxParameters  = 32
+	maxDescription = 512
 )
 
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	class    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	// identifier is the syntax of parameters' names, which is that of attributes.
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+	class      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	// semantic is the grammar of semver.org, version 2.0.0.
 	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
@@ -55,5 +63,32 @@ func description(wire *backendv1.DescribeResponse) (inventory.Description, error
 			return d, fmt.Errorf("it describes the device class %s twice", name)
 		}
 	}
-	return d, nil
+	var err error
+	d.Parameters, err = parameters(wire)
+	return d, err
+}
+
+// parameters are those of Prepare, checked and sorted.
+func parameters(wire *backendv1.DescribeResponse) ([]inventory.Parameter, error) {
+	switch n := len(wire.GetParameters()); {
+	case n > maxParameters:
+		return nil, fmt.Errorf("it describes %d parameters; at most %d are possible", n, maxParameters)
+	case n > 0 && !slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_PREPARE):
+		return nil, errors.New("it describes parameters of Prepare, but does not implement Prepare")
+	}
+	var all []inventory.Parameter
+	for _, p := range wire.GetParameters() {
+		name, text := p.GetName(), p.GetDescription()
+		switch {
+		case !identifier.MatchString(name):
+			return nil, fmt.Errorf("it describes the parameter %q, which is not a C identifier of at most 32 characters", printable(name, 64))
+		case slices.ContainsFunc(all, func(p inventory.Parameter) bool { return p.Name == name }):
+			return nil, fmt.Errorf("it describes the parameter %s twice", name)
+		case text == "" || len(text) > maxDescription || text != printable(text, maxDescription):
+			return nil, fmt.Errorf("it describes the parameter %s as %q, which is not 1 to %d printable bytes", name, printable(text, 64), maxDescription)
+		}
+		all = append(all, inventory.Parameter{Name: name, Description: text})
+	}
+	slices.SortFunc(all, func(a, b inventory.Parameter) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -134,10 +136,15 @@ func TestMessageRate(t *testing.T) {
 
 func TestDescription(t *testing.T) {
 	good := func() *backendv1.DescribeResponse {
-		return &backendv1.DescribeResponse{Name: "test", Vendor: "Test AG", Version: "1.0.0-rc.1+b2", Classes: []string{"gpu", "x-1"}}
+		return &backendv1.DescribeResponse{
+			Name: "test", Vendor: "Test AG", Version: "1.0.0-rc.1+b2", Classes: []string{"gpu", "x-1"},
+			Abilities:  []backendv1.Ability{backendv1.Ability_ABILITY_PREPARE},
+			Parameters: []*backendv1.Parameter{{Name: "b_1", Description: "one"}, {Name: "A", Description: "another"}},
+		}
 	}
-	if _, err := description(good()); err != nil {
-		t.Errorf("a good one: %v", err)
+	d, err := description(good())
+	if want := []inventory.Parameter{{Name: "A", Description: "another"}, {Name: "b_1", Description: "one"}}; err != nil || !slices.Equal(d.Parameters, want) {
+		t.Errorf("a good one: %v, %v", d.Parameters, err)
 	}
 	tests := map[string]struct {
 		spoil func(*backendv1.DescribeResponse)
@@ -151,6 +158,27 @@ func TestDescription(t *testing.T) {
 		"class":     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"9"} }, "device class"},
 		"twice":     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"a", "a"} }, "twice"},
 		"schema":    {func(d *backendv1.DescribeResponse) { d.SettingsSchema = strings.Repeat(" ", maxSchema+1) }, "bytes long"},
+		"parameters without Prepare": {func(d *backendv1.DescribeResponse) {
+			d.Abilities, d.Parameters = nil, []*backendv1.Parameter{{Name: "a", Description: "a"}}
+		}, "does not implement Prepare"},
+		"many parameters": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = make([]*backendv1.Parameter, maxParameters+1)
+		}, "33 parameters"},
+		"parameter's name": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = []*backendv1.Parameter{{Name: "a-b", Description: "a"}}
+		}, "C identifier"},
+		"parameter twice": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = []*backendv1.Parameter{{Name: "a", Description: "a"}, {Name: "a", Description: "b"}}
+		}, "parameter a twice"},
+		"parameter's words": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = []*backendv1.Parameter{{Name: "a", Description: "a\x1b[31m"}}
+		}, "printable"},
+		"no word of a parameter": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = []*backendv1.Parameter{{Name: "a"}}
+		}, "1 to 512"},
+		"long word of a parameter": {func(d *backendv1.DescribeResponse) {
+			d.Parameters = []*backendv1.Parameter{{Name: "a", Description: strings.Repeat("a", maxDescription+1)}}
+		}, "1 to 512"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -510,8 +510,10 @@ type DescribeResponse struct {
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
 	// JSON schema (draft 2020-12) of the settings; empty if it has none.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The parameters that Prepare knows; at most 32. Only with ABILITY_PREPARE.
+	Parameters    []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -586,6 +588,69 @@ func (x *DescribeResponse) GetSettingsSchema() string {
 	return ""
 }
 
+func (x *DescribeResponse) GetParameters() []*Parameter {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+// Parameter is something that a container may ask of Prepare.
+type Parameter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A C identifier of at most 32 characters, such as "bitstream", unique.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is and which values it takes, for people, in a sentence; at most 512
+	// bytes.
+	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parameter) Reset() {
+	*x = Parameter{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parameter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parameter) ProtoMessage() {}
+
+func (x *Parameter) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parameter.ProtoReflect.Descriptor instead.
+func (*Parameter) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Parameter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Parameter) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The backend's settings as one JSON object; "{}" if there are none.
@@ -600,7 +665,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -612,7 +677,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -625,7 +690,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -666,7 +731,7 @@ type HostPaths struct {
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +743,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +756,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -725,7 +790,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +802,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +815,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
@@ -773,7 +838,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +850,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +863,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FieldError) GetField() string {
@@ -826,7 +891,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +903,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +916,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -874,7 +939,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +951,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +964,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -954,7 +1019,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1031,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1044,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 // Inventory is everything the backend knows, never a difference.
@@ -1003,7 +1068,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1080,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1093,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1107,7 +1172,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1184,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1197,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Device) GetId() string {
@@ -1250,7 +1315,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1327,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1340,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Health) GetState() HealthState {
@@ -1329,7 +1394,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1406,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1419,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -1447,7 +1512,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1524,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1537,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Link) GetPeerId() string {
@@ -1533,7 +1598,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1610,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1623,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -1617,7 +1682,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1694,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1707,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -1682,7 +1747,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1759,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +1772,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -1754,7 +1819,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +1831,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +1844,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -1815,14 +1880,26 @@ type PrepareRequest struct {
 	// The devices that the container was given, those with HOOK_PREPARE.
 	DeviceIds []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
 	// The Kubernetes resource they were asked for as, such as nvidia.com/gpu.
-	Resource      string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
+	// What the container asks for, by the names of DescribeResponse.parameters, such
+	// as which program is to be on the device: the node's configuration of the
+	// resource says where a value comes from, the pod perhaps. At most 32. Values are
+	// 1 to 253 bytes of UTF-8 without control characters, and otherwise not to be
+	// trusted: a pod's author may have written them. One that nobody gave is missing.
+	// A name that the backend does not know must be refused, by an error that says
+	// which it knows.
+	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Those of device_ids that another container holds now too, or may hold: replicas
+	// of a shared device. Nothing that disturbs that container may be done to them,
+	// such as a reset or loading something else.
+	SharedDeviceIds []string `protobuf:"bytes,4,rep,name=shared_device_ids,json=sharedDeviceIds,proto3" json:"shared_device_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1834,7 +1911,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1847,7 +1924,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PrepareRequest) GetDeviceIds() []string {
@@ -1864,6 +1941,20 @@ func (x *PrepareRequest) GetResource() string {
 	return ""
 }
 
+func (x *PrepareRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetSharedDeviceIds() []string {
+	if x != nil {
+		return x.SharedDeviceIds
+	}
+	return nil
+}
+
 type PrepareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Edits that are known only now (the node of a function that was just
@@ -1878,7 +1969,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1981,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1994,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -1922,7 +2013,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2025,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2038,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseRequest) GetDeviceIds() []string {
@@ -1965,7 +2056,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2068,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2081,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 type ResetRequest struct {
@@ -2003,7 +2094,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2106,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2119,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -2048,7 +2139,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2151,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2164,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -2097,7 +2188,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2200,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2213,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -2156,7 +2247,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2168,7 +2259,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2181,7 +2272,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -2203,7 +2294,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2306,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2319,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -2272,7 +2363,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2284,7 +2375,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2297,7 +2388,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -2340,14 +2431,20 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xd7\x01\n" +
+	"\x0fDescribeRequest\"\x97\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
 	"\aclasses\x18\x04 \x03(\tR\aclasses\x12:\n" +
 	"\tabilities\x18\x05 \x03(\x0e2\x1c.accelmux.backend.v1.AbilityR\tabilities\x12'\n" +
-	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\"\x89\x01\n" +
+	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12>\n" +
+	"\n" +
+	"parameters\x18\a \x03(\v2\x1e.accelmux.backend.v1.ParameterR\n" +
+	"parameters\"A\n" +
+	"\tParameter\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
 	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
@@ -2449,11 +2546,18 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\thook_name\x18\x01 \x01(\tR\bhookName\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
 	"\x04args\x18\x03 \x03(\tR\x04args\x12\x10\n" +
-	"\x03env\x18\x04 \x03(\tR\x03env\"K\n" +
+	"\x03env\x18\x04 \x03(\tR\x03env\"\x8b\x02\n" +
 	"\x0ePrepareRequest\x12\x1d\n" +
 	"\n" +
 	"device_ids\x18\x01 \x03(\tR\tdeviceIds\x12\x1a\n" +
-	"\bresource\x18\x02 \x01(\tR\bresource\"\xb7\x01\n" +
+	"\bresource\x18\x02 \x01(\tR\bresource\x12S\n" +
+	"\n" +
+	"parameters\x18\x03 \x03(\v23.accelmux.backend.v1.PrepareRequest.ParametersEntryR\n" +
+	"parameters\x12*\n" +
+	"\x11shared_device_ids\x18\x04 \x03(\tR\x0fsharedDeviceIds\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x01\n" +
 	"\x0fPrepareResponse\x12E\n" +
 	"\x05edits\x18\x01 \x03(\v2/.accelmux.backend.v1.PrepareResponse.EditsEntryR\x05edits\x1a]\n" +
 	"\n" +
@@ -2549,7 +2653,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -2559,91 +2663,95 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(MetricKind)(0),               // 5: accelmux.backend.v1.MetricKind
 	(*DescribeRequest)(nil),       // 6: accelmux.backend.v1.DescribeRequest
 	(*DescribeResponse)(nil),      // 7: accelmux.backend.v1.DescribeResponse
-	(*ConfigureRequest)(nil),      // 8: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 9: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 10: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 11: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 12: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 13: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 14: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 15: accelmux.backend.v1.Inventory
-	(*Device)(nil),                // 16: accelmux.backend.v1.Device
-	(*Health)(nil),                // 17: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 18: accelmux.backend.v1.Attribute
-	(*Link)(nil),                  // 19: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 20: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 21: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 22: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 23: accelmux.backend.v1.OciHook
-	(*PrepareRequest)(nil),        // 24: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 25: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 26: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 27: accelmux.backend.v1.ReleaseResponse
-	(*ResetRequest)(nil),          // 28: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 29: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 30: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 31: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 32: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 33: accelmux.backend.v1.Metric
-	nil,                           // 34: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 35: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 36: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 37: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 38: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 39: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*Parameter)(nil),             // 8: accelmux.backend.v1.Parameter
+	(*ConfigureRequest)(nil),      // 9: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 10: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 11: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 12: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 13: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 14: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 15: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 16: accelmux.backend.v1.Inventory
+	(*Device)(nil),                // 17: accelmux.backend.v1.Device
+	(*Health)(nil),                // 18: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 19: accelmux.backend.v1.Attribute
+	(*Link)(nil),                  // 20: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 21: accelmux.backend.v1.ContainerEdits
+	(*DeviceNode)(nil),            // 22: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 23: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 24: accelmux.backend.v1.OciHook
+	(*PrepareRequest)(nil),        // 25: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 26: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 27: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 28: accelmux.backend.v1.ReleaseResponse
+	(*ResetRequest)(nil),          // 29: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 30: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 31: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 32: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 33: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 34: accelmux.backend.v1.Metric
+	nil,                           // 35: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 36: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 37: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 38: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 39: accelmux.backend.v1.PrepareRequest.ParametersEntry
+	nil,                           // 40: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 41: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 43: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	9,  // 1: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	11, // 2: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	40, // 3: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	15, // 4: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	14, // 5: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	16, // 6: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	17, // 7: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	34, // 8: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	35, // 9: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	19, // 10: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	20, // 11: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 12: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	2,  // 13: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	3,  // 14: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	4,  // 15: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	36, // 16: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	21, // 17: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	22, // 18: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	23, // 19: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	37, // 20: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	38, // 21: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	30, // 22: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	40, // 23: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	41, // 24: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	33, // 25: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	5,  // 26: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	39, // 27: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	18, // 28: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	20, // 29: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	6,  // 30: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	8,  // 31: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	12, // 32: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	24, // 33: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	26, // 34: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	28, // 35: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	31, // 36: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	7,  // 37: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	10, // 38: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	13, // 39: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	25, // 40: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	27, // 41: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	29, // 42: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	32, // 43: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	37, // [37:44] is the sub-list for method output_type
-	30, // [30:37] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	8,  // 1: accelmux.backend.v1.DescribeResponse.parameters:type_name -> accelmux.backend.v1.Parameter
+	10, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	12, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	42, // 4: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	16, // 5: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	15, // 6: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	17, // 7: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	18, // 8: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	35, // 9: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	36, // 10: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	20, // 11: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	21, // 12: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	1,  // 13: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	2,  // 14: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	3,  // 15: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	4,  // 16: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	37, // 17: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	22, // 18: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	23, // 19: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	24, // 20: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	38, // 21: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	39, // 22: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
+	40, // 23: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	31, // 24: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	42, // 25: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	43, // 26: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	34, // 27: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	5,  // 28: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	41, // 29: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	19, // 30: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	21, // 31: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	6,  // 32: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	9,  // 33: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	13, // 34: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	25, // 35: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	27, // 36: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	29, // 37: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	32, // 38: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	7,  // 39: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	11, // 40: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	14, // 41: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	26, // 42: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	28, // 43: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	30, // 44: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	33, // 45: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	39, // [39:46] is the sub-list for method output_type
+	32, // [32:39] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -2651,11 +2759,11 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[7].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[12].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[13].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -2667,7 +2775,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
