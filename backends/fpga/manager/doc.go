@@ -1,0 +1,21 @@
+// Package manager is FPGAs of any vendor under Linux's FPGA subsystem
+// (Documentation/driver-api/fpga in Linux): those of SoCs, behind SPI, and cards on PCI
+// whose driver has no interface of its own.
+//
+//	/sys/class/fpga_manager/fpgaN   how it is, and in some kernels programming: a card
+//	/sys/class/fpga_region/regionN  what is programmed: a region of the card
+//
+// Which manager a region has, only the device tree says (fpga-mgr), or that both are in
+// one PCI function. A manager without regions is one region as a whole. A region with
+// others in it is their static part: those within are listed, it is not.
+//
+// Intel's cards under DFL or OPAE, and AMD's under XRT, have managers and regions too;
+// they are left to the packages that know more of them.
+//
+// What the kernel does not say: what is loaded. A region is never in the state Loaded,
+// and a bitstream that is asked for is programmed each time. There is no reset either.
+//
+// Linux itself lets no program load a bitstream: overlays of the device tree do. The
+// kernel of AMD for its SoCs does, by the name of a file among its firmware, and not
+// through a region: see [Driver.Program].
+package manager

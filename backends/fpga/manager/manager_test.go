@@ -1,0 +1,283 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/intel"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+func plug(t testing.TB, m fpgatree.Machine) *fpgatree.Tree {
+	t.Helper()
+	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func at(tree *fpgatree.Tree, s Settings) *Driver {
+	return New(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs()}, s)
+}
+
+func find(t testing.TB, tree *fpgatree.Tree) driver.Reading {
+	t.Helper()
+	got := at(tree, Defaults()).Read()
+	if got.Absent || got.Unsettled {
+		t.Fatalf("%+v", got)
+	}
+	check(t, got)
+	return got
+}
+
+var (
+	anID   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+	aName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	aField = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,31}$`)
+)
+
+// check makes sure of what all readings promise.
+func check(t testing.TB, got driver.Reading) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, c := range got.Cards {
+		if len(c.ID) > 48 || !anID.MatchString(c.ID) || seen[c.ID] || c.Board == "" || c.Model == "" || c.Dir == "" {
+			t.Errorf("card %+v", c)
+		}
+		seen[c.ID] = true
+		for _, r := range c.Regions {
+			if len(r.ID) > 63 || !anID.MatchString(r.ID) || seen[r.ID] || r.Kind != driver.Plain || r.Env["FPGA_MANAGER"] == "" {
+				t.Errorf("region %+v", r)
+			}
+			seen[r.ID] = true
+			if len(r.Name) > 63 || !aName.MatchString(r.Name) || r.Loaded != "" || r.Function != "" || r.State == driver.Loaded {
+				t.Errorf("region %+v", r)
+			}
+			for name := range r.Attributes {
+				if !aField.MatchString(name) {
+					t.Errorf("attribute %q", name)
+				}
+			}
+			for _, node := range r.Nodes {
+				if slices.Contains(c.Management, node) {
+					t.Errorf("%s is both for containers and for management", node)
+				}
+			}
+		}
+		for _, f := range c.Faults {
+			if !anID.MatchString(f.Code) || len(f.Code) > 63 || len(f.Text) < 20 || len(f.Text) > 1024 || f.Cause == "" || f.Recovery == 0 {
+				t.Errorf("fault %+v", f)
+			}
+		}
+	}
+}
+
+func told(problems []driver.Problem) []string {
+	var all []string
+	for _, p := range problems {
+		all = append(all, fmt.Sprintf("%s %t %v", p.Device, p.Lost, p.Err))
+	}
+	return all
+}
+
+// sketch is what of a reading does not change with numbers.
+func sketch(got driver.Reading) []string {
+	var all []string
+	for _, c := range got.Cards {
+		all = append(all, fmt.Sprintf("%s|%s|%s", c.ID, c.Board, c.Model))
+		for _, r := range c.Regions {
+			all = append(all, fmt.Sprintf("  %s|%s|%s|%s|%d nodes|%t", r.ID, r.Name, r.State, r.Interface, len(r.Nodes), r.Programmable))
+		}
+	}
+	return all
+}
+
+// What the machines have is found, under names and IDs by where it is.
+func TestRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine fpgatree.Machine
+		want    []string
+	}{
+		"ZynqMP": {fpgatree.NewZynqMP(), []string{
+			"fpga-pcap-698c2f54|fpga-pcap-698c2f54|Xilinx ZynqMP FPGA Manager",
+			"  fpga-pcap-698c2f54-region|region-xilinx-zynqmp-fpga-manager|untold||2 nodes|true",
+		}},
+		"Zynq": {fpgatree.NewZynq(), []string{
+			"fpga-devcfg-f8007000-84e5ca5d|fpga-devcfg-f8007000-84e5ca5d|Xilinx Zynq FPGA Manager",
+			"  fpga-devcfg-f8007000-84e5ca5d-region|region-xilinx-zynq-fpga-manager|untold||0 nodes|false",
+		}},
+		"SoC": {fpgatree.NewArria10SoC(), []string{
+			"fpga-fpga-mgr-ffd03000-7a42a8b0|fpga-fpga-mgr-ffd03000-7a42a8b0|SoCFPGA Arria10 FPGA Manager",
+			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-92e2777e|region-socfpga-arria10-fpga-manager-pr0|untold||1 nodes|false",
+			"  fpga-fpga-mgr-ffd03000-7a42a8b0-region-e38be388|region-socfpga-arria10-fpga-manager-pr1|untold||1 nodes|false",
+		}},
+		"SPI": {fpgatree.NewSPI(), []string{
+			"fpga-fpga-0-53a33bb0|fpga-fpga-0-53a33bb0|Lattice iCE40 FPGA Manager",
+			"  fpga-fpga-0-53a33bb0-region|region-lattice-ice40-fpga-manager|untold||0 nodes|false",
+			"fpga-fpga-mgr-1-7f24ea8d|fpga-fpga-mgr-1-7f24ea8d|Microchip Polarfire SPI FPGA Manager",
+			"  fpga-fpga-mgr-1-7f24ea8d-region|region-microchip-polarfire-spi-fpga-manager|untold||0 nodes|false",
+		}},
+		"PCI": {fpgatree.NewPlainPCI(), []string{
+			"fpga-0000-21-00-0|fpga-0000-21-00-0|Example CvP FPGA Manager",
+			"  fpga-0000-21-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|untold|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
+		}},
+	} {
+		got := find(t, plug(t, c.machine))
+		if len(got.Problems) > 0 || !slices.Equal(sketch(got), c.want) {
+			t.Errorf("%s: found\n%s\nproblems %q", name, strings.Join(sketch(got), "\n"), told(got.Problems))
+		}
+	}
+}
+
+// All of what is known of one card.
+func TestCard(t *testing.T) {
+	got := find(t, plug(t, fpgatree.NewZynqMP()))
+	want := driver.Card{
+		ID: "fpga-pcap-698c2f54", Board: "fpga-pcap-698c2f54", Model: "Xilinx ZynqMP FPGA Manager", Management: []string{"/dev/fpga0"},
+		Attributes: map[string]*sdk.Attribute{
+			"managerState": sdk.String("operating"), "programmed": sdk.Bool(true), "deviceTreeNode": sdk.String("/firmware/zynqmp-firmware/pcap"),
+		},
+		Regions: []driver.Region{{
+			ID: "fpga-pcap-698c2f54-region", State: driver.Untold, Kind: driver.Plain, Name: "region-xilinx-zynqmp-fpga-manager",
+			Nodes: []string{"/dev/uio0", "/dev/uio1"}, Env: map[string]string{"FPGA_MANAGER": "fpga0", "FPGA_REGION": "region0"},
+			Programmable: true, Dir: "devices/platform/fpga-full/fpga_region/region0",
+		}},
+		Dir: "devices/platform/firmware:zynqmp-firmware/firmware:zynqmp-firmware:pcap/fpga_manager/fpga0",
+	}
+	if diff := cmp.Diff([]driver.Card{want}, got.Cards, protocmp.Transform(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Without the subsystem there is nothing, and that is no problem.
+func TestAbsent(t *testing.T) {
+	tree := plug(t, fpgatree.Machine{})
+	if got := at(tree, Defaults()).Read(); !got.Absent || len(got.Cards)+len(got.Problems) > 0 {
+		t.Errorf("%+v", got)
+	}
+	if err := os.MkdirAll(filepath.Join(tree.Sysfs(), "class/fpga_manager"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(tree, Defaults()).Read(); got.Absent || len(got.Cards)+len(got.Problems) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Intel's cards and others on one machine are each found by one package.
+func TestNeverTwice(t *testing.T) {
+	tree := plug(t, fpgatree.NewPlainMixed())
+	want := 0
+	for _, m := range []fpgatree.Machine{fpgatree.NewZynqMP(), fpgatree.NewZynq(), fpgatree.NewArria10SoC(), fpgatree.NewSPI(), fpgatree.NewPlainPCI()} {
+		want += len(m.Plain)
+	}
+	got := find(t, tree)
+	if len(got.Cards) != want || len(got.Problems) > 0 {
+		t.Errorf("found\n%s\nproblems %q", strings.Join(sketch(got), "\n"), told(got.Problems))
+	}
+	cards, err := intel.Read(tree.Sysfs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cards.Cards {
+		if slices.ContainsFunc(got.Cards, func(o driver.Card) bool { return o.ID == c.ID || o.PCI != nil && o.PCI.Address == c.PCI.Address }) {
+			t.Errorf("%s is found twice", c.ID)
+		}
+	}
+	// In no state between is a card of Intel's, or half of one, taken for another.
+	tree.Halfway = func(state string) {
+		got := at(tree, Defaults()).Read()
+		if len(got.Cards) != want || len(got.Problems) > 0 {
+			t.Errorf("%s: found\n%s\nproblems %q", state, strings.Join(sketch(got), "\n"), told(got.Problems))
+		}
+	}
+	for i := range tree.Machine().Cards {
+		if err := tree.Unplug(i); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Plug(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tree.ReloadDriver(5, 3, 1, 0, 2, 4); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AMD's cards under XRT are another package's, by their driver or by their place.
+func TestXRT(t *testing.T) {
+	for _, name := range []string{"xocl", "xclmgmt"} {
+		m := fpgatree.NewPlainPCI()
+		m.Plain[0].Driver, m.Plain[0].Vendor = name, 0x10ee
+		if got := find(t, plug(t, m)); len(got.Cards)+len(got.Problems) > 0 {
+			t.Errorf("%s: found %q", name, sketch(got))
+		}
+	}
+	m := fpgatree.NewPlainPCI()
+	m.Plain[0].Driver, m.Plain[0].Device, m.Plain[0].Regions = "", "fmgr.u.8192", nil
+	if got := find(t, plug(t, m)); len(got.Cards)+len(got.Problems) > 0 {
+		t.Errorf("found %q", sketch(got))
+	}
+}
+
+// IDs and names stay whatever the order in which drivers are loaded.
+func TestStable(t *testing.T) {
+	tree := plug(t, fpgatree.NewPlainMixed())
+	before := find(t, tree)
+	numbers := before.Cards[0].Regions[0].Env["FPGA_MANAGER"]
+	other := false
+	for _, order := range [][]int{{5, 4, 3, 2, 1, 0}, {2, 0, 5, 1, 3, 4}, {0, 1, 2, 3, 4, 5}} {
+		if err := tree.ReloadPlain(order...); err != nil {
+			t.Fatal(err)
+		}
+		after := find(t, tree)
+		if !slices.Equal(sketch(before), sketch(after)) {
+			t.Errorf("in the order %v\n%s\nwas\n%s", order, strings.Join(sketch(after), "\n"), strings.Join(sketch(before), "\n"))
+		}
+		other = other || after.Cards[0].Regions[0].Env["FPGA_MANAGER"] != numbers
+	}
+	if !other {
+		t.Error("the numbers were the same in each order")
+	}
+}
+
+// A manager whose regions are not there yet has the ID that its only region has then.
+func TestRegionsComeAndGo(t *testing.T) {
+	tree := plug(t, fpgatree.NewZynqMP())
+	with := find(t, tree).Cards[0].Regions
+	regions := tree.Machine().Plain[0].Regions
+	if err := tree.SetPlainRegions(0); err != nil {
+		t.Fatal(err)
+	}
+	without := find(t, tree).Cards[0].Regions
+	if len(with) != 1 || len(without) != 1 || with[0].ID != without[0].ID || with[0].Name != without[0].Name || len(without[0].Nodes) > 0 || !without[0].Programmable {
+		t.Errorf("%+v, and without the region %+v", with, without)
+	}
+	regions = append(regions, fpgatree.PlainRegion{Device: "platform/fpga-other", Node: "fpga-other", Compat: "D8424DC4-A4A3-C413-F89E-433683F9040B"})
+	if err := tree.SetPlainRegions(0, regions...); err != nil {
+		t.Fatal(err)
+	}
+	got := find(t, tree).Cards[0].Regions
+	if len(got) != 2 || got[0].Programmable || got[1].Programmable || got[1].Interface != "d8424dc4a4a3c413f89e433683f9040b" || got[0].ID == with[0].ID ||
+		got[1].Name != "region-d8424dc4a4a3c413f89e433683f9040b" || got[0].Name != "region-xilinx-zynqmp-fpga-manager-fpga-full" {
+		t.Errorf("%+v", got)
+	}
+	// For partial bitstreams it does not matter how many there are.
+	for _, r := range at(tree, Settings{Flags: 1}).Read().Cards[0].Regions {
+		if !r.Programmable {
+			t.Errorf("%s cannot be programmed", r.ID)
+		}
+	}
+}

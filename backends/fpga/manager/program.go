@@ -1,0 +1,235 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sysfs"
+)
+
+// zynq is the manager that takes nothing but a byte-swapped .bin (zynq-fpga.c): it looks
+// for the word of synchronization in that order. Its successors' firmware takes both.
+const zynq = "Xilinx Zynq FPGA Manager"
+
+// bitHeader is what the files .bit of AMD's tools begin with, before any name.
+var bitHeader = []byte{0x00, 0x09, 0x0f, 0xf0, 0x0f, 0xf0, 0x0f, 0xf0, 0x0f, 0xf0, 0x00, 0x00, 0x01}
+
+// Fits takes raw files, for a region that can be programmed from here. Raw files do not
+// say what they are for: the kernel and the FPGA are the judges.
+func (d *Driver) Fits(c driver.Card, r driver.Region, f *bitstream.File) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("bitstream %s is not for region %s: %w", f.Path, r.ID, fmt.Errorf(format, args...))
+	}
+	if err := d.programmable(c, r); err != nil {
+		return err
+	}
+	if f.Kind != bitstream.Raw {
+		return wrong("it is a .%s, and the manager %q is given raw files, whose bytes go to the FPGA as they are", f.Kind, c.Model)
+	}
+	if c.Model == zynq && d.settings.Flags&partial == 0 {
+		head := make([]byte, len(bitHeader))
+		if _, err := io.ReadFull(f.Reader(), head); err == nil && string(head) == string(bitHeader) {
+			return wrong("it is a .bit, and the kernel's driver of a Zynq takes a byte-swapped .bin: make one with bootgen -process_bitstream bin")
+		}
+	}
+	return nil
+}
+
+// programmable says why a region cannot be programmed from here.
+func (d *Driver) programmable(c driver.Card, r driver.Region) error {
+	if r.Programmable {
+		return nil
+	}
+	file := filepath.Join(d.sysfs, c.Dir, "firmware")
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("region %s cannot be programmed from here: the kernel has no file %s, which AMD's kernels for SoCs have; "+
+			"program it when the node starts, or by an overlay of the device tree, and ask for it without a bitstream", r.ID, file)
+	}
+	return fmt.Errorf("region %s cannot be programmed alone: its manager has several regions, and what is in a full bitstream is for all of them; "+
+		"for partial bitstreams have 1 in the flags of the settings", r.ID)
+}
+
+// Program puts a raw file into the FPGA. The kernel reads it from its directory of
+// firmware, by name: it is copied there, and removed when the kernel is done. There is
+// one such file for each card at most, whatever ends this process.
+//
+// The kernel's way by files is past regions: it does not close their bridges, and
+// devices in them keep their drivers. Who has a bitstream programmed sees to it that
+// nobody uses the FPGA, as the core does for containers.
+//
+// The write that has it programmed cannot be left: ctx counts until then.
+func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
+	if err := d.Fits(c, r, f); err != nil {
+		return err
+	}
+	d.programming.Lock()
+	defer d.programming.Unlock()
+	dir := filepath.Join(d.sysfs, c.Dir)
+	release, err := claim(filepath.Join(dir, "firmware"))
+	if err != nil {
+		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+	}
+	defer release()
+	name := "accelmux-" + c.ID + ".bin"
+	if err := d.bring(ctx, name, f); err != nil {
+		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+	}
+	defer func() { _ = os.Remove(filepath.Join(d.settings.Firmware, name)) }()
+	if err := d.flags(dir); err != nil {
+		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("program %s: there was no time left before the kernel was asked: %w; it has what it had", c.ID, err)
+	}
+	err = d.settings.Write(filepath.Join(dir, "firmware"), name)
+	return d.outcome(c, dir, f, err)
+}
+
+// claim keeps other processes of this project from programming the card at a time.
+func claim(file string) (release func(), err error) {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is gone: its driver was unloaded or loaded anew", file)
+	}
+	if err != nil {
+		return nil, unwritable(err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("another process programs it (%s is locked): %w", file, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// unwritable is why a file of sysfs could not be written.
+func unwritable(err error) error {
+	if errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: programming needs root, and /sys mounted for writing", err)
+	}
+	return err
+}
+
+// bring copies a bitstream to where the kernel looks for firmware, under a name.
+func (d *Driver) bring(ctx context.Context, name string, f *bitstream.File) (err error) {
+	file := filepath.Join(d.settings.Firmware, name)
+	// Not to follow a link that somebody made, and nothing half is under the name.
+	staged := filepath.Join(d.settings.Firmware, "."+name)
+	if err := os.Remove(staged); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return d.unplaced(err)
+	}
+	to, err := os.OpenFile(staged, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return d.unplaced(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(staged)
+		}
+	}()
+	_, err = io.Copy(to, &until{ctx: ctx, from: f.Reader()})
+	if err := errors.Join(err, to.Close()); err != nil {
+		return d.unplaced(err)
+	}
+	if err := f.Unchanged(); err != nil {
+		return err
+	}
+	if err := os.Rename(staged, file); err != nil {
+		return d.unplaced(err)
+	}
+	return nil
+}
+
+// unplaced is why the kernel cannot be given a file.
+func (d *Driver) unplaced(err error) error {
+	what := fmt.Errorf("the bitstream cannot be put into the kernel's directory of firmware, %s: %w", d.settings.Firmware, err)
+	switch {
+	case errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: mount it for writing, or have the kernel look elsewhere, too (firmware_class.path), and name that directory in the settings", what)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: make it, or name in the settings where this process has the host's", what)
+	}
+	return what
+}
+
+// until reads as long as there is time.
+type until struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (u *until) Read(b []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.from.Read(b)
+}
+
+// flags has the kernel program as the settings say. Its file of that name is in
+// hexadecimal. It is written each time, for it keeps what others have written there.
+func (d *Driver) flags(dir string) error {
+	file := filepath.Join(dir, "flags")
+	err := d.settings.Write(file, fmt.Sprintf("%x\n", d.settings.Flags))
+	if errors.Is(err, fs.ErrNotExist) {
+		if d.settings.Flags == 0 {
+			return nil
+		}
+		return fmt.Errorf("the kernel has no file %s, and the settings have the flags %#x", file, d.settings.Flags)
+	}
+	if err != nil {
+		return fmt.Errorf("the flags %#x cannot be set: %w", d.settings.Flags, unwritable(err))
+	}
+	return nil
+}
+
+// outcome says what became of a card that the kernel was asked to program; asked is
+// what it answered.
+func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked error) error {
+	r := reader{file: sysfs.Read}
+	state, err := r.line(dir, "state")
+	if err != nil {
+		err = fmt.Errorf("bitstream %s was given to %s, and its state is not known: %w", f.Path, c.ID, err)
+		return errors.Join(err, asked)
+	}
+	status, err := r.text(page, dir, "status")
+	if err != nil {
+		status = ""
+	}
+	faults, _ := judgeStatus(status, state, true)
+	said := fmt.Sprintf("state %q", state)
+	if len(faults) > 0 {
+		said += fmt.Sprintf(", status %s", sysfs.Quote(strings.ReplaceAll(strings.TrimSpace(status), "\n", "; ")))
+	}
+	switch {
+	case asked == nil && state == operating && len(faults) == 0:
+		return nil
+	case asked == nil:
+		return fmt.Errorf("bitstream %s was given to %s, and it does not say that it works (%s): what is in it is not known; %s", f.Path, c.ID, said, again)
+	case state == "firmware request error":
+		return fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
+			f.Path, c.ID, said, asked, d.elsewhere())
+	case untouched[state] || errors.Is(asked, fs.ErrPermission) || errors.Is(asked, unix.EROFS):
+		return fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))
+	default:
+		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, said, asked, again)
+	}
+}
+
+// elsewhere is where the kernel looks for firmware, as far as it says.
+func (d *Driver) elsewhere() string {
+	where := "in /lib/firmware"
+	text, err := (&reader{file: sysfs.Read}).text(page, d.sysfs, "module", "firmware_class", "parameters", "path")
+	if err == nil && text != "" {
+		where = fmt.Sprintf("in %s, then in /lib/firmware", sysfs.Quote(text))
+	}
+	return fmt.Sprintf("it looks %s of the host, and this process has put it into %s: see the setting firmware", where, d.settings.Firmware)
+}
