@@ -9,8 +9,8 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// BenchmarkRead finds eight N3000 with their registers and sensors; the floor is cat of
-// the same files.
+// BenchmarkRead finds eight N3000 with their registers; the floor is cat of the same
+// files.
 func BenchmarkRead(b *testing.B) {
 	tree := write(b, fpgatree.NewMany(8))
 	var files []string
@@ -21,7 +21,7 @@ func BenchmarkRead(b *testing.B) {
 		}
 		return content, err
 	}
-	if _, err := read(tree.Sysfs(), record, func() {}); err != nil {
+	if _, err := read(reader{root: tree.Sysfs(), file: record}, func() {}); err != nil {
 		b.Fatal(err)
 	}
 	for _, name := range []string{"vendor", "device", "class", "numa_node"} { // what package pci reads

@@ -17,7 +17,7 @@ import (
 
 // layout is where a driver has its things.
 type layout struct {
-	driver       Driver
+	family       Family
 	engine, port string
 	fme          []string // error registers of the engine
 }
@@ -52,7 +52,11 @@ func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, e
 	}
 	region := regions[0]
 	lay := layouts[region.class]
-	c := Card{ID: CardID(at), PCI: device, Driver: lay.driver, Region: region.name, Board: at}
+	c := Card{ID: CardID(at), PCI: device, Family: lay.family, Region: region.name, Board: at}
+	if c.Dir, err = filepath.Rel(r.root, region.dir); err != nil {
+		return Card{}, err
+	}
+	c.Subsystem = r.subsystem(device)
 	if c.Physical, err = r.physical(at); err != nil {
 		return Card{}, err
 	}
@@ -88,8 +92,19 @@ func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, e
 		c.Ports = append(c.Ports, p)
 	}
 	c.Ports = r.distinct(at, c.Ports)
-	c.Sensors = r.sensors(at.String(), region.dir, chips, c.Engine)
+	if c.Engine != nil {
+		c.Engine.Firmware = r.versions(at.String(), region.dir, chips, c.Engine.Node.Name)
+	}
 	return c, nil
+}
+
+// subsystem is the ID of a function's subsystem, where nothing else tells cards apart.
+func (r *reader) subsystem(device pci.Device) uint16 {
+	if device.Vendor != vendorIntel || device.ID != deviceDFL && device.ID != deviceDFLVF {
+		return 0
+	}
+	at := device.Address.String()
+	return uint16(r.number(at, math.MaxUint16, r.root, "bus", "pci", "devices", at, "subsystem_device"))
 }
 
 // physical is the physical function of a virtual one; nil for another.
@@ -115,7 +130,7 @@ func (r *reader) engine(device, dir string, lay layout) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Node: node, Firmware: map[string]string{}}
+	e := &Engine{Node: node}
 	if e.BitstreamID = r.number(device, math.MaxUint64, dir, "bitstream_id"); e.BitstreamID == silent {
 		return nil, fmt.Errorf("the card does not answer: %s is all f; it may need a reset of the PCI device or a power cycle",
 			filepath.Join(dir, "bitstream_id"))
@@ -147,7 +162,7 @@ func (r *reader) manager(device, dir string) string {
 // say the same.
 func (r *reader) interfaceID(dir string, lay layout) (string, error) {
 	var files []string
-	if lay.driver == OPAE {
+	if lay.family == OPAE {
 		files = []string{filepath.Join(dir, "pr", "interface_id")}
 	} else {
 		parents, err := dirs(dir, "dfl-fme-region.")
@@ -182,8 +197,7 @@ func (r *reader) interfaceID(dir string, lay layout) (string, error) {
 }
 
 // port reads a port; it fails if the port does not say who it is. A port in reset keeps
-// its place: the driver answers EBUSY instead of the AFU ID (afu_id_show in Linux's
-// drivers/fpga/dfl-afu-main.c).
+// its place.
 func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	node, err := r.node(dir)
 	if err != nil {
@@ -199,22 +213,34 @@ func (r *reader) port(at pci.Address, dir string) (Port, error) {
 	}
 	device := at.String() + " " + filepath.Base(dir)
 	p := Port{ID: PortID(at, int(number)), Number: int(number), Node: node}
-	id, err := r.id(dir, "afu_id")
-	switch {
-	case errors.Is(err, unix.EBUSY):
-		p.State = Busy
-	case err != nil:
+	if p.State, p.AFU, err = r.afu(dir); err != nil {
 		return Port{}, err
-	case id == "":
-		p.State = Untold
-	case allOnes(id):
-		p.State = Unloaded
-	default:
-		p.State, p.AFU = Loaded, id
 	}
 	p.PowerState = uint8(r.number(device, math.MaxUint8, dir, "power_state"))
 	p.Registers = r.registers(device, filepath.Join(dir, "errors"), portRegisters)
+	// All f is also what a bus gives for a card that is not there.
+	if i := slices.IndexFunc(p.Registers, func(r Register) bool { return r.Low == silent }); i >= 0 && p.State == Unloaded {
+		return Port{}, fmt.Errorf("the port does not answer: %s and %s are all f; the card may need a reset of the PCI device or a power cycle",
+			filepath.Join(dir, "afu_id"), filepath.Join(r.root, p.Registers[i].File))
+	}
 	return p, nil
+}
+
+// afu reads what is loaded in a port. One in reset has the driver answer EBUSY
+// (afu_id_show in Linux's drivers/fpga/dfl-afu-main.c).
+func (r *reader) afu(dir string) (State, string, error) {
+	id, err := r.id(dir, "afu_id")
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return Busy, "", nil
+	case err != nil:
+		return "", "", err
+	case id == "":
+		return Untold, "", nil
+	case allOnes(id):
+		return Unloaded, "", nil
+	}
+	return Loaded, id, nil
 }
 
 // distinct are the ports by number, without those that have one number.

@@ -16,5 +16,9 @@
 // No link is followed but those of the classes and of PCI: in captures of real cards
 // regions have links to themselves, and links that lead nowhere.
 //
-// The package opens no device, and keeps nothing from one call to the next.
+// [Read] and [Sensors] only read. [Driver] is what the backend uses: it says what is
+// wrong with a card, and programs and resets ports by the requests of package ioctl.
+//
+//	Fits ─► Program: engine's node ◄─ payload, mapped ─► port says afu_id
+//	        Reset:   port's node; registers ◄─ their own value
 package intel

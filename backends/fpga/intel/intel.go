@@ -15,16 +15,19 @@ type Inventory struct {
 
 // EngineOf is the engine that programs the ports of a card: its own, or that of its
 // physical function; nil if there is none, as in a virtual machine.
-func (i Inventory) EngineOf(c Card) *Engine {
-	if c.Engine != nil || c.Physical == nil {
-		return c.Engine
-	}
-	for _, other := range i.Cards {
-		if other.PCI.Address == *c.Physical {
-			return other.Engine
+func (i Inventory) EngineOf(c Card) *Engine { return i.managerOf(c).Engine }
+
+// managerOf is the card that has the engine of a card: itself, or its physical function
+// if that is there.
+func (i Inventory) managerOf(c Card) Card {
+	if c.Engine == nil && c.Physical != nil {
+		for _, other := range i.Cards {
+			if other.PCI.Address == *c.Physical {
+				return other
+			}
 		}
 	}
-	return nil
+	return c
 }
 
 // Problem is something amiss with a device.
@@ -38,14 +41,14 @@ type Problem struct {
 	Err error
 }
 
-// Driver is the kernel driver that a card is under.
-type Driver string
+// Family is the kernel's driver that a card is under.
+type Family string
 
 const (
 	// DFL is the driver in Linux.
-	DFL Driver = "dfl"
+	DFL Family = "dfl"
 	// OPAE is the older one, intel-fpga.
-	OPAE Driver = "opae"
+	OPAE Family = "opae"
 )
 
 // Card is a PCI function with a region. A board has one or more of them.
@@ -54,10 +57,13 @@ type Card struct {
 	ID string
 	// PCI is what the bus says: address, IDs, NUMA node, bridges above.
 	PCI    pci.Device
-	Driver Driver
-	// Region is the driver's name, such as region0 or intel-fpga-dev.0. It changes over
-	// a reload of the driver.
-	Region string
+	Family Family
+	// Subsystem is the PCI ID of the subsystem, for the devices that only it tells
+	// apart (see [Card.Model]); else 0.
+	Subsystem uint16
+	// Region is the driver's name, such as region0 or intel-fpga-dev.0, and Dir where it
+	// is, below the root of sysfs. They change over a reload of the driver.
+	Region, Dir string
 	// Board is function 0 of the board's slot: cards with the same Board share fate.
 	Board pci.Address
 	// Physical is the function that a virtual function is of; nil for another.
@@ -70,8 +76,6 @@ type Card struct {
 	Engine *Engine
 	// Ports are by number; there may be none.
 	Ports []Port
-	// Sensors are by chip and name.
-	Sensors []Sensor
 }
 
 // Engine is the FPGA management engine (FME), through which ports are programmed.
@@ -128,8 +132,8 @@ const (
 
 // Node is a device node.
 type Node struct {
-	// Name is that below /dev, such as dfl-port.0. It changes over a reload of the
-	// driver.
+	// Name is that below /dev, such as dfl-port.0, and that of the directory in the
+	// region's. It changes over a reload of the driver.
 	Name         string
 	Major, Minor uint32
 }
@@ -156,6 +160,10 @@ const (
 	Temperature Quantity = "temperature"
 	// Power is in watts.
 	Power Quantity = "power"
+	// Voltage is in volts.
+	Voltage Quantity = "voltage"
+	// Current is in amperes.
+	Current Quantity = "current"
 )
 
 // Sensor is a value that the card measures.

@@ -35,6 +35,10 @@ func find(t testing.TB, tree *fpgatree.Tree) Inventory {
 	if err != nil || got.Unsettled {
 		t.Fatalf("%v, unsettled %t", err, got.Unsettled)
 	}
+	for _, c := range got.Cards {
+		_, problems := Sensors(tree.Sysfs(), c.Dir)
+		got.Problems = append(got.Problems, problems...)
+	}
 	return got
 }
 
@@ -58,7 +62,7 @@ func told(problems []Problem) []string {
 
 // sketch is what a card is, in a line.
 func sketch(c Card) string {
-	line := fmt.Sprintf("%s %s %s numa=%d board=%s", c.ID, c.Driver, c.Region, c.PCI.NUMANode, c.Board)
+	line := fmt.Sprintf("%s %s %s numa=%d board=%s", c.ID, c.Family, c.Region, c.PCI.NUMANode, c.Board)
 	if c.Physical != nil {
 		line += " of " + c.Physical.String()
 	}
@@ -167,7 +171,7 @@ func TestCaptures(t *testing.T) {
 				if c.Engine != nil && len(c.Engine.Registers) < 6 {
 					t.Errorf("registers of the engine are %v", c.Engine.Registers)
 				}
-				if c.Engine != nil && len(c.Sensors) == 0 {
+				if sensors, _ := Sensors(tree.Sysfs(), c.Dir); c.Engine != nil && len(sensors) == 0 {
 					t.Errorf("%s has no sensors", c.ID)
 				}
 			}
@@ -211,15 +215,17 @@ func TestHealth(t *testing.T) {
 	if c.Ports[0].PowerState != 6 || c.Engine.Manager != "write error" {
 		t.Errorf("power state is %d, the manager's %q", c.Ports[0].PowerState, c.Engine.Manager)
 	}
+	sensors, _ := Sensors(tree.Sysfs(), c.Dir)
 	want := []Sensor{
 		{Chip: "dfl_fme_power", Name: "power1", Quantity: Power, Value: 31, Known: true, Max: 60, Critical: 70},
 		{Chip: "dfl_fme_thermal", Name: "temp1", Quantity: Temperature, Value: 47, Known: true, Max: 90, Critical: 93, Alarms: []string{"temp1_crit_alarm"}},
+		{Chip: "n3000bmc_hwmon", Name: "in0", Label: "FPGA Core Voltage", Quantity: Voltage, Value: 0.88, Known: true},
 		{Chip: "n3000bmc_hwmon", Name: "power1", Label: "Board Power", Quantity: Power, Value: 64.709, Known: true},
 		{Chip: "n3000bmc_hwmon", Name: "temp1", Label: "Board Temperature", Quantity: Temperature, Value: 35, Known: true},
 		{Chip: "n3000bmc_hwmon", Name: "temp2", Label: "FPGA Die Temperature", Quantity: Temperature, Value: 50, Known: true, Max: 90, Critical: 100},
 		{Chip: "n3000bmc_hwmon", Name: "temp3", Label: "QSFP0 Temperature", Quantity: Temperature},
 	}
-	if diff := cmp.Diff(want, c.Sensors); diff != "" {
+	if diff := cmp.Diff(want, sensors); diff != "" {
 		t.Errorf("sensors (-want +got):\n%s", diff)
 	}
 	versions := map[string]string{"bmc_version": "0x44020006", "bmcfw_version": "0x44020014", "nios_fw_version": "3.0.1"}
@@ -231,8 +237,8 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = find(t, tree).Cards[0]
-	if c.Engine.Registers[0].Raised() || len(c.Sensors[1].Alarms) > 0 || c.Ports[0].AFU != "d8424dc4a4a3c413f89e433683f9040b" {
-		t.Errorf("after all was cleared and programmed: %v, %v, %s", c.Engine.Registers[0], c.Sensors[1].Alarms, c.Ports[0].AFU)
+	if sensors, _ = Sensors(tree.Sysfs(), c.Dir); c.Engine.Registers[0].Raised() || len(sensors[1].Alarms) > 0 || c.Ports[0].AFU != "d8424dc4a4a3c413f89e433683f9040b" {
+		t.Errorf("after all was cleared and programmed: %v, %v, %s", c.Engine.Registers[0], sensors[1].Alarms, c.Ports[0].AFU)
 	}
 }
 
@@ -249,7 +255,8 @@ func TestOlderDriver(t *testing.T) {
 	}
 	c := find(t, tree).Cards[0]
 	want := []Sensor{{Chip: "thermal_mgmt", Name: "temp1", Quantity: Temperature, Value: 38, Known: true, Alarms: []string{"threshold2_reached"}}}
-	if diff := cmp.Diff(want, c.Sensors); diff != "" {
+	sensors, _ := Sensors(tree.Sysfs(), c.Dir)
+	if diff := cmp.Diff(want, sensors); diff != "" {
 		t.Errorf("sensors (-want +got):\n%s", diff)
 	}
 	i := slices.IndexFunc(c.Engine.Registers, func(r Register) bool { return r.Name == "fme_errors" })
@@ -305,7 +312,7 @@ func TestAnswers(t *testing.T) {
 		"sensor without a value":  {"temp1_input", unix.ENODATA, 12, Loaded, ""},
 		"register not to be had":  {"catfatal_errors", unix.EIO, 12, Loaded, ""},
 	} {
-		got, err := read(tree.Sysfs(), refuse(c.file, c.err), func() {})
+		got, err := read(reader{root: tree.Sysfs(), file: refuse(c.file, c.err)}, func() {})
 		if err != nil || len(got.Cards) != c.cards {
 			t.Errorf("%s: %d cards, want %d; %v", name, len(got.Cards), c.cards, err)
 		}

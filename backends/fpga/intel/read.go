@@ -17,18 +17,23 @@ import (
 // tries is how often a machine that changes while it is read is read in all.
 const tries = 4
 
-// Read finds the cards. root is that of sysfs, usually /sys. A machine that changes
-// meanwhile is read anew, a few times at most. It is fs.ErrNotExist if neither driver
-// is loaded. It can be called concurrently.
-func Read(root string) (Inventory, error) {
-	return read(root, sysfs.Read, func() {})
+// Read finds the cards under the drivers of some families, or of all if none is given.
+// root is that of sysfs, usually /sys. A machine that changes meanwhile is read anew, a
+// few times at most. It is fs.ErrNotExist if no such driver is loaded. It can be called
+// concurrently.
+func Read(root string, families ...Family) (Inventory, error) {
+	return read(reader{root: root, families: families}, func() {})
 }
 
-// read is Read; a test changes what files answer, and the tree between the parts of a
-// pass.
-func read(root string, file func(string, int) ([]byte, error), between func()) (Inventory, error) {
+// read is Read with a reader; a test changes what files answer, and the tree between the
+// parts of a pass.
+func read(with reader, between func()) (Inventory, error) {
+	with.root = filepath.Clean(with.root)
+	if with.file == nil {
+		with.file = sysfs.Read
+	}
 	for try := 1; ; try++ {
-		r := reader{root: filepath.Clean(root), file: file}
+		r := with
 		before, err := r.look()
 		if err != nil {
 			return Inventory{}, err
@@ -57,8 +62,11 @@ func read(root string, file func(string, int) ([]byte, error), between func()) (
 // classes are the kernel's classes that are read, and the beginning of the names in
 // them.
 var classes = []struct{ name, prefix string }{
-	{"fpga_region", "region"}, {"fpga", "intel-fpga-dev."}, {"hwmon", "hwmon"},
+	{"fpga_region", "region"}, {"fpga", "intel-fpga-dev."}, {hwmon, hwmon},
 }
+
+// hwmon is the class of sensors.
+const hwmon = "hwmon"
 
 // member is a device of a class.
 type member struct {
@@ -71,17 +79,24 @@ type member struct {
 // look lists the classes, in an order that does not change.
 func (r *reader) look() ([]member, error) {
 	var all []member
+	var missing []string
 	found := false
 	for _, class := range classes {
+		if lay, ok := layouts[class.name]; ok && len(r.families) > 0 && !slices.Contains(r.families, lay.family) {
+			continue
+		}
 		dir := filepath.Join(r.root, "class", class.name)
 		entries, err := os.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
+			if class.name != hwmon {
+				missing = append(missing, dir)
+			}
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", class.name, err)
 		}
-		found = found || class.name != "hwmon"
+		found = found || class.name != hwmon
 		for _, e := range entries {
 			if _, ok := numbered(e.Name(), class.prefix); !ok {
 				continue
@@ -103,8 +118,7 @@ func (r *reader) look() ([]member, error) {
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("there is no FPGA driver: neither %s nor %s: %w", filepath.Join(r.root, "class", classes[0].name),
-			filepath.Join(r.root, "class", classes[1].name), fs.ErrNotExist)
+		return nil, fmt.Errorf("there is no FPGA driver: no %s: %w", strings.Join(missing, " and no "), fs.ErrNotExist)
 	}
 	return all, nil
 }
@@ -134,13 +148,13 @@ func (r *reader) cards(members []member) []Card {
 	for _, m := range members {
 		switch {
 		case m.err != nil:
-		case m.class == "hwmon":
+		case m.class == hwmon:
 			chips = append(chips, m.dir)
 		default:
 			// A region in an engine is for programming, and comes with its card; one of a
 			// device tree has no PCI address.
 			function, err := pci.ParseAddress(filepath.Base(filepath.Dir(filepath.Dir(m.dir))))
-			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class && !r.stranger(function) {
+			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class {
 				at[function] = append(at[function], m)
 			}
 		}
@@ -158,17 +172,6 @@ func (r *reader) cards(members []member) []Card {
 	}
 	slices.SortFunc(cards, func(a, b Card) int { return a.PCI.Address.Compare(b.PCI.Address) })
 	return r.pair(cards, lost)
-}
-
-// stranger reports whether a function is under another driver, which has regions of its
-// own that are no DFL.
-func (r *reader) stranger(at pci.Address) bool {
-	to, err := os.Readlink(filepath.Join(r.root, "bus", "pci", "devices", at.String(), "driver"))
-	if err != nil {
-		return false // captures have no such link
-	}
-	name := filepath.Base(to)
-	return name != "dfl-pci" && name != "intel-fpga-pci"
 }
 
 // pair gives virtual functions the interface of their physical one. One whose physical

@@ -16,9 +16,15 @@ import (
 // reader is one pass.
 type reader struct {
 	root     string
+	families []Family
 	file     func(path string, limit int) ([]byte, error)
+	// firmware are the versions of earlier readings; nil to read them each time.
+	firmware *firmwares
 	problems []Problem
 }
+
+// newReader reads below a root of sysfs.
+func newReader(root string) reader { return reader{root: filepath.Clean(root), file: sysfs.Read} }
 
 // doubt notes a problem; lost says that the device is left out for it.
 func (r *reader) doubt(device string, lost bool, err error) {

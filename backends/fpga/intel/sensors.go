@@ -11,50 +11,33 @@ import (
 	"strings"
 )
 
-// firmware are the files in which the board's controller has its versions.
-var firmware = []string{"bmc_version", "bmcfw_version", "nios_fw_version"}
-
-// sensors reads those of a card, and the versions of the controllers that have them.
-func (r *reader) sensors(device, region string, chips []string, engine *Engine) []Sensor {
+// Sensors reads the sensors of a card, which may take as long as its board's controller
+// does. dir is [Card.Dir] below the root of sysfs. They are by chip and name.
+func Sensors(root, dir string) ([]Sensor, []Problem) {
+	r := newReader(root)
+	region := filepath.Join(r.root, dir)
+	device := filepath.Base(filepath.Dir(filepath.Dir(region)))
+	members, err := r.look()
+	if err != nil {
+		r.doubt(device, false, err)
+	}
 	var all []Sensor
-	for _, chip := range chips {
-		if !below(chip, region) {
-			continue
-		}
-		all = append(all, r.chip(device, chip)...)
-		if engine != nil {
-			r.firmware(device, chip, filepath.Join(region, engine.Node.Name), engine.Firmware)
+	for _, m := range members {
+		if m.class == hwmon && m.err == nil && below(m.dir, region) {
+			all = append(all, r.chip(device, m.dir)...)
 		}
 	}
-	if engine != nil {
-		all = append(all, r.thermal(device, filepath.Join(region, engine.Node.Name, "thermal_mgmt"))...)
+	for _, lay := range layouts {
+		engines, _ := dirs(region, lay.engine) // of a card that has gone there are none
+		for _, engine := range engines {
+			all = append(all, r.thermal(device, filepath.Join(engine, "thermal_mgmt"))...)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b Sensor) int { return cmp.Or(cmp.Compare(a.Chip, b.Chip), cmp.Compare(a.Name, b.Name)) })
-	return all
+	return all, r.problems
 }
 
-// firmware reads the versions of the controller that a chip is of: the chip is
-// <controller>/<device>/hwmon/hwmonN, and the controller is somewhere in the engine.
-func (r *reader) firmware(device, chip, engine string, versions map[string]string) {
-	controller := filepath.Dir(filepath.Dir(filepath.Dir(chip)))
-	if !below(controller, engine) {
-		return
-	}
-	rest, _, _ := strings.Cut(strings.TrimPrefix(controller, engine+"/"), "/")
-	places := []string{controller}
-	if outer := filepath.Join(engine, rest); outer != controller {
-		places = append(places, outer)
-	}
-	for _, place := range places {
-		for _, name := range firmware {
-			if text := printable(r.optional(device, place, name)); text != "" && versions[name] == "" {
-				versions[name] = text
-			}
-		}
-	}
-}
-
-// chip reads the temperatures and powers of a hwmon device
+// chip reads what a hwmon device measures
 // (Documentation/hwmon/sysfs-interface.rst).
 func (r *reader) chip(device, dir string) []Sensor {
 	entries, err := os.ReadDir(dir)
@@ -107,6 +90,12 @@ func measured(key string) (Quantity, float64, bool) {
 	}
 	if _, ok := numbered(key, "power"); ok {
 		return Power, 1e6, true
+	}
+	if _, ok := numbered(key, "in"); ok {
+		return Voltage, 1000, true
+	}
+	if _, ok := numbered(key, "curr"); ok {
+		return Current, 1000, true
 	}
 	return "", 0, false
 }

@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/accelmux/accelmux/backends/sysfs"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
@@ -137,7 +136,7 @@ func TestChangeWhileReading(t *testing.T) {
 	}{"none": {0, 1, false}, "once": {1, 2, false}, "three times": {3, 4, false}, "always": {100, tries, true}} {
 		tree := write(t, fpgatree.NewMany(2))
 		orders, calls := [][]int{{0, 1}, {1, 0}}, 0
-		got, err := read(tree.Sysfs(), sysfs.Read, func() {
+		got, err := read(reader{root: tree.Sysfs()}, func() {
 			if calls++; calls%2 == 0 || calls/2 >= c.changes {
 				return // one change in each pass
 			}

@@ -1,0 +1,146 @@
+package intel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/ioctl"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Reset resets a port, and clears what the port and the engine of its card have
+// latched. It fails if an error is there again at once, or is one that cannot be
+// cleared. The function that is loaded stays; what it does is lost. The kernel does not
+// ask who uses the port. When ctx ends it is abandoned as [Driver.Program] is.
+func (d *Driver) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
+	done, err := d.lanes.run(ctx, c.Board, func() (string, error) { return d.reset(c, r) })
+	if errors.Is(err, errAbandoned) {
+		err = fmt.Errorf("%w, and was abandoned: the kernel goes on by itself", err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("reset port %d of the card %s (%s): %w", r.Number, c.ID, c.Model, err)
+	}
+	return done, nil
+}
+
+func (d *Driver) reset(c driver.Card, r driver.Region) (string, error) {
+	t, err := d.target(c, r)
+	if err != nil {
+		return "", err
+	}
+	node, err := d.opened(t.port.Node)
+	if err != nil {
+		return "", err
+	}
+	err = ioctl.ResetPort(node, d.requests())
+	if err := errors.Join(err, node.Close()); err != nil {
+		return "", err
+	}
+	done := []string{"reset of " + devNode(t.port.Node)}
+	cleared, failed := d.clear(&t)
+	if len(cleared) > 0 {
+		done = append(done, "cleared "+strings.Join(cleared, ", "))
+	}
+	after, err := d.target(c, r)
+	if err != nil {
+		return "", fmt.Errorf("after the %s %w", strings.Join(done, ", "), err)
+	}
+	if after.port.State == Busy {
+		return "", d.stuck(after, "the port stays in reset")
+	}
+	faults := portFaults(after.card, after.port)
+	if after.engine != nil {
+		faults = append(faults, engineFaults(after.engine, after.manager.PCI.Address.String())...)
+	}
+	for _, f := range faults {
+		if f.Recovery != sdk.RecoverySelf {
+			failed = append(failed, errors.New(f.Text))
+		}
+	}
+	if len(failed) > 0 {
+		return "", fmt.Errorf("after the %s: %w", strings.Join(done, ", "), errors.Join(failed...))
+	}
+	return strings.Join(done, ", "), nil
+}
+
+// clear clears the errors of a port and of its card's engine that can be cleared.
+func (d *Driver) clear(t *target) (cleared []string, failed []error) {
+	registers := t.port.Registers
+	if t.engine != nil {
+		registers = append(registers[:len(registers):len(registers)], t.engine.Registers...)
+	}
+	for _, r := range registers {
+		file := d.clearer(r)
+		if file == "" || !r.Raised() {
+			continue
+		}
+		switch err := d.clearRegister(r, file); {
+		case errors.Is(err, unix.EBUSY) && r.Name == "errors" && t.port.PowerState == 6:
+			failed = append(failed, fmt.Errorf("clear %s: the port is in the power state AP6, in which it keeps its errors: see to its cooling, and try again: %w", file, err))
+		case err != nil:
+			failed = append(failed, fmt.Errorf("clear %s: %w", file, err))
+		default:
+			cleared = append(cleared, fmt.Sprintf("%s (%s)", r.Name, r))
+		}
+	}
+	return cleared, failed
+}
+
+// clearer is the file by which a register is cleared; empty if there is none. Linux's
+// driver has the register's own (errors_store in dfl-afu-error.c, fme_errors_store and
+// pcie0_errors_store in dfl-fme-error.c); the older one a file clear beside those of the
+// port and of the engine (clear_store in afu-error.c and fme-error.c).
+func (d *Driver) clearer(r Register) string {
+	file := filepath.Join(d.host.Sysfs, r.File)
+	switch r.Name {
+	case "pcie0_errors", "pcie1_errors":
+		return file
+	case "errors", "fme_errors":
+		if d.family == OPAE {
+			return filepath.Join(filepath.Dir(file), "clear")
+		}
+		return file
+	}
+	return ""
+}
+
+// clearRegister clears a register by the value that it has. If it gets another one
+// meanwhile, the drivers refuse (EINVAL or, the older one, EBUSY), and it is tried again
+// with that.
+func (d *Driver) clearRegister(r Register, file string) error {
+	reader := newReader(d.host.Sysfs)
+	for try := 1; ; try++ {
+		text, err := reader.text(d.host.Sysfs, r.File)
+		if err != nil {
+			return err
+		}
+		r.High, r.Low, err = parseRegister(text)
+		if err != nil || !r.Raised() {
+			return err // zero already: the reset has cleared it
+		}
+		err = d.write(file, r.String())
+		if err == nil || try == clears || !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+}
+
+// clears is how often it is tried to clear a register that gets other values.
+const clears = 3
+
+// writeRegister writes to a file of sysfs.
+func writeRegister(path, text string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
+}
