@@ -1,6 +1,7 @@
 package fpgatree
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -299,5 +300,33 @@ func TestCaptures(t *testing.T) {
 	}
 	if _, err := Unpack(sysroot.TempDir(t), filepath.Join(sysroot.TempDir(t), "missing.tar.gz")); err == nil || !strings.Contains(fmt.Sprint(err), "missing.tar.gz") {
 		t.Errorf("a missing capture: %v", err)
+	}
+}
+
+// After OpenNodes each node of Intel's drivers is a file that can be opened, and so are those of cards
+// that are plugged in later.
+func TestOpenNodes(t *testing.T) {
+	tree := write(t, NewMixed())
+	before := list(t, tree)
+	for range 2 {
+		if err := errors.Join(tree.OpenNodes(), tree.Unplug(0), tree.Plug(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := list(t, tree)
+	if len(before) != len(after) {
+		t.Errorf("%d paths before, %d after", len(before), len(after))
+	}
+	nodes, err := filepath.Glob(filepath.Join(tree.Devfs(), "*-*.*"))
+	if err != nil || len(nodes) < 10 {
+		t.Fatal(nodes, err)
+	}
+	for _, node := range nodes {
+		f, err := os.OpenFile(node, os.O_RDWR, 0)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_ = f.Close()
 	}
 }

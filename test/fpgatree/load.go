@@ -2,6 +2,7 @@ package fpgatree
 
 import (
 	"fmt"
+	"os"
 	"path"
 
 	"github.com/accelmux/accelmux/backends/pci"
@@ -81,7 +82,11 @@ func (t *Tree) node(w *writer, l *loaded, dir string, major, minor int) {
 	name := path.Base(dir)
 	w.File(dir+"/dev", l.text(fmt.Sprintf("%d:%d", major, minor)))
 	w.File(dir+"/uevent", l.text(fmt.Sprintf("MAJOR=%d\nMINOR=%d\nDEVNAME=%s", major, minor, name)))
-	w.Node("dev/"+name, major, minor)
+	if t.openNodes {
+		w.Do(os.WriteFile(w.Path("dev/"+name), nil, 0o660))
+	} else {
+		w.Node("dev/"+name, major, minor)
+	}
 	l.nodes = append(l.nodes, "dev/"+name)
 }
 

@@ -3,6 +3,7 @@ package fpgatree
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,6 +33,8 @@ type Tree struct {
 	// alveos and unpluggedAlveos are the same of Machine.Alveos.
 	alveos          map[int]*loaded
 	unpluggedAlveos map[int]bool
+	// openNodes has nodes be files; see OpenNodes.
+	openNodes bool
 }
 
 // loaded is what the driver has of a card.
@@ -109,6 +112,28 @@ func (t *Tree) Sysfs() string { return filepath.Join(t.Root, "sys") }
 
 // Devfs is the root of the device nodes.
 func (t *Tree) Devfs() string { return filepath.Join(t.Root, "dev") }
+
+// OpenNodes has the device nodes of Intel's drivers be empty files from now on, as they
+// are where the process may make no nodes: a character device without a driver behind
+// it cannot be opened, and what stands for the driver in tests, package fpgadevice, sees
+// ioctls only.
+func (t *Tree) OpenNodes() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.openNodes = true
+	for _, pattern := range []string{"dfl-*", "intel-fpga-*"} {
+		nodes, err := filepath.Glob(filepath.Join(t.Devfs(), pattern))
+		if err != nil {
+			return err
+		}
+		for _, node := range nodes {
+			if err := errors.Join(os.Remove(node), os.WriteFile(node, nil, 0o660)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Machine is what is described, whether or not it is plugged in.
 func (t *Tree) Machine() Machine {

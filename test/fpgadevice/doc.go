@@ -1,0 +1,31 @@
+// Package fpgadevice is the device side of Intel's FPGA drivers over a tree of package
+// fpgatree: what DFL and OPAE answer to ioctls of their nodes, and what that changes in
+// sysfs. It checks each argument as the kernel does, knows by its content which
+// accelerator function a bitstream has, and notes what it was asked.
+//
+//	tree, _ := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewN3000())
+//	device := fpgadevice.New(t, tree)
+//	crypto := fpgadevice.Bitstream{Interface: "a5d7…", AFU: "9aef…", Payload: payload}
+//	device.Know(crypto) // crypto.GBS() is the file for the backend
+//	device.Next(fpgadevice.Answer{Errno: unix.EIO})
+//
+// There are two ways to it. [Device.Open] is an ioctl.Opener for code in this process.
+// [Device.Wrap] and [Device.Program] have a command, with all that it starts, meet the
+// device with its own ioctls, unmodified:
+//
+//	cmd := exec.Command("accelmux-backend-fpga"); device.Wrap(cmd); cmd.Start()
+//	device.Program(filepath.Join(backends, "accelmux-backend-fpga"), "/bin/accelmux-backend-fpga")
+//
+// The second is a filter of system calls (seccomp) in that command, which hands ioctls
+// of the drivers' types, and nothing else, to this process; it looks up in /proc which
+// node of the tree the descriptor is of, and reads and writes the memory of who calls.
+// To the caller that is the real ioctl system call, on a real descriptor, with an
+// address in its own memory, blocked until there is an answer; and it needs no rights.
+// A character device in user space (CUSE) would need a kernel module that test machines
+// and containers lack, and the right to load it and to make nodes, and would see no
+// more. Ioctls of other files go on to the kernel.
+//
+// What a tree of files cannot show is left out: afu_id never answers EBUSY while a port
+// is in reset; closing a port's node resets nothing; error registers are not cleared by
+// writing to them.
+package fpgadevice
