@@ -169,6 +169,7 @@ func (t *Tree) plugAlveo(i int) error {
 		dir := directory(at)
 		w.function(dir, at, device, c.Model.Subsystem, c.Model.Class, c.NUMA)
 		w.File(dir+"/vendor", fmt.Sprintf("0x%04x\n", c.Model.Vendor))
+		w.File(dir+"/rom", "") // the expansion ROM, which every kernel shows
 		w.File(dir+"/subsystem_vendor", fmt.Sprintf("0x%04x\n", c.Model.Vendor))
 	}
 	return w.Err
@@ -189,9 +190,9 @@ func (t *Tree) loadAlveo(i int) error {
 	return w.Err
 }
 
-// instance is the number that XRT knows a function by.
+// instance is the number that XRT knows a function by (XOCL_DEV_ID), which has 32 bits.
 func instance(at pci.Address) int {
-	return int(at.Domain)<<16 | int(at.Bus)<<8 | int(at.Device)<<3 | int(at.Function)
+	return int(at.Domain<<16 | uint32(at.Bus)<<8 | uint32(at.Device)<<3 | uint32(at.Function))
 }
 
 // kinds are XRT's numbers of subdevices, which are in the upper half of their instance.

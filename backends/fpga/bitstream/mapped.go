@@ -17,9 +17,9 @@ import (
 // meanwhile, the kernel answers EFAULT to a driver that reads them; code of this
 // process that reads them gets SIGBUS, so give the memory to the kernel only.
 func (f *File) Map() (payload []byte, unmap func() error, err error) {
-	file, ok := f.closer.(*os.File)
-	if !ok {
-		return nil, nil, fmt.Errorf("bitstream %s: it cannot be mapped: it is no file of the operating system (%T)", f.Path, f.closer)
+	file, err := f.OS()
+	if err != nil {
+		return nil, nil, err
 	}
 	within := f.Payload.Offset % int64(os.Getpagesize())
 	all, err := unix.Mmap(int(file.Fd()), f.Payload.Offset-within, int(within+f.Payload.Size), unix.PROT_READ, unix.MAP_PRIVATE)
@@ -27,6 +27,16 @@ func (f *File) Map() (payload []byte, unmap func() error, err error) {
 		return nil, nil, fmt.Errorf("bitstream %s: it cannot be mapped: %w", f.Path, err)
 	}
 	return all[within:], func() error { return unix.Munmap(all) }, nil
+}
+
+// OS is the open file, for a program that is given it: whatever is done to its name,
+// it is the file that was checked. The caller does not close it.
+func (f *File) OS() (*os.File, error) {
+	file, ok := f.closer.(*os.File)
+	if !ok {
+		return nil, fmt.Errorf("bitstream %s: it is no file of the operating system (%T)", f.Path, f.closer)
+	}
+	return file, nil
 }
 
 // Unchanged says whether the file is still the one that was checked: an error if

@@ -1,0 +1,371 @@
+package alveo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const loaded = "6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21"
+
+func plugged(t testing.TB, m fpgatree.Machine) *fpgatree.Tree {
+	t.Helper()
+	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// newDriver is a driver on a tree, which does what xocl does on a write.
+func newDriver(tree *fpgatree.Tree, s Settings) *Driver {
+	d := New(sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: "/proc"}, s)
+	d.write, d.interval = tree.WriteShutdown, 1e6
+	return d
+}
+
+// ok fails the test for an error.
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// one is the only card that a driver finds.
+func one(t testing.TB, d *Driver) driver.Card {
+	t.Helper()
+	r := d.Read()
+	if len(r.Cards) != 1 || len(r.Problems) != 0 || r.Unsettled || r.Absent {
+		t.Fatalf("there are %d cards, problems %v, unsettled %v, absent %v", len(r.Cards), r.Problems, r.Unsettled, r.Absent)
+	}
+	return r.Cards[0]
+}
+
+// Each kind of card is found with its functions, names, IDs and nodes.
+func TestCards(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveos())
+	r := newDriver(tree, Settings{}).Read()
+	var got []string
+	for _, c := range r.Cards {
+		line := fmt.Sprintf("%s %q %s numa %d %s %v", c.ID, c.Model, c.PCI.Address, c.PCI.NUMANode, c.Board, c.Management)
+		for _, g := range c.Regions {
+			line += fmt.Sprintf("; %s %s %s %s %v %q %q", g.ID, g.Name, g.State, g.Kind, g.Nodes, g.Function, g.Interface)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		`fpga-0000-61-00-0 "AMD FPGA aws-vu9p-f1" 0000:61:00.0 numa 1 fpga-0000-61-00-0 []; fpga-0000-61-00-0-user xilinx_aws-vu9p-f1_dynamic-shell-0 unloaded platform [/dev/dri/renderD132] "" ""`,
+		`fpga-21770200K00A "AMD Alveo U50" 0000:11:00.1 numa 0 fpga-21770200K00A [/dev/xclmgmt4352]; fpga-21770200K00A-user xilinx_u50_gen3x16_xdma_base_5-0 unloaded platform [/dev/dri/renderD128] "" "b7ac1abe1e3e4cb686cc4a2b8f3d5a7d"`,
+		`fpga-21770201K01A "AMD Alveo U200" 0000:21:00.1 numa 1 fpga-21770201K01A [/dev/xclmgmt8448]; fpga-21770201K01A-user xilinx_u200_xdma_201830_2-1561465320 loaded platform [/dev/dri/renderD129] "6d3f2c1e-54a8-4c0e-9f0d-6f1f1f0a7b21" ""`,
+		`fpga-21770202K02A "AMD Alveo U250" 0000:31:00.1 numa 0 fpga-21770202K02A [/dev/xclmgmt12544]; fpga-21770202K02A-user xilinx_u250_gen3x16_xdma_shell_4_1-0 unloaded platform [/dev/dri/renderD130] "" "f2b82d53372f45a4bbe9f3df2cb9d1c4"`,
+		`fpga-21770203K03A "AMD Alveo U280" 10000:41:00.1 numa 1 fpga-21770203K03A [/dev/xclmgmt16640]; fpga-21770203K03A-user xilinx_u280_xdma_201920_3-1579649056 unloaded platform [/dev/dri/renderD131] "" ""`,
+		`fpga-21770204K04A "AMD Alveo U55C" 0000:51:00.0 numa 0 fpga-21770204K04A [/dev/xclmgmt20736]`,
+	}
+	if len(r.Problems) > 0 || r.Absent || r.Unsettled {
+		t.Errorf("problems %v, absent %v, unsettled %v", r.Problems, r.Absent, r.Unsettled)
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Errorf("the cards are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			break
+		}
+	}
+	for _, c := range r.Cards {
+		for _, node := range slices.Concat(c.Management, nodesOf(c)) {
+			if _, err := os.Stat(filepath.Join(tree.Root, node)); err != nil {
+				t.Errorf("card %s has a node that is not there: %v", c.ID, err)
+			}
+		}
+		if len(c.Faults) > 0 {
+			t.Errorf("card %s has %v", c.ID, c.Faults)
+		}
+		if _, err := os.Stat(filepath.Join(tree.Sysfs(), c.Dir, "vendor")); err != nil {
+			t.Errorf("card %s is not at %s: %v", c.ID, c.Dir, err)
+		}
+	}
+}
+
+func nodesOf(c driver.Card) []string {
+	var all []string
+	for _, g := range c.Regions {
+		all = append(all, g.Nodes...)
+	}
+	return all
+}
+
+// Cards of other vendors' drivers are not touched, and the card of the fixture is one.
+func TestOthers(t *testing.T) {
+	for name, m := range map[string]fpgatree.Machine{"intel": fpgatree.NewMixed(), "none": {}} {
+		if r := newDriver(plugged(t, m), Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || !r.Absent {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	r := newDriver(plugged(t, fpgatree.NewVendors()), Settings{}).Read()
+	if len(r.Cards) != 2 || len(r.Problems) != 0 || r.Cards[0].ID != "fpga-21770205K01Y" || r.Cards[1].ID != "fpga-XFL1RTOJJAZX" {
+		t.Errorf("beside Intel's cards: %+v", r)
+	}
+	if r := New(sdk.HostPaths{Sysfs: "/no/such/sys"}, Settings{}).Read(); !r.Absent {
+		t.Errorf("without sysfs: %+v", r)
+	}
+	tree, err := fpgatree.Unpack(sysroot.TempDir(t), "../../../test/fpgatree/testdata/alveo_u250.tar.gz")
+	ok(t, err)
+	if c := one(t, newDriver(tree, Settings{})); c.ID != "fpga-21770205K01Y" || c.Regions[0].Function != loaded {
+		t.Errorf("the fixture is %+v", c)
+	}
+}
+
+// The drivers may be there without a card, and cards without a driver: neither is a
+// problem.
+func TestNoDriver(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
+	ok(t, tree.ReloadXRT())
+	d := newDriver(tree, Settings{})
+	if r := d.Read(); len(r.Cards) != 0 || len(r.Problems) != 0 || r.Absent {
+		t.Errorf("cards without a driver: %+v", r)
+	}
+	ok(t, tree.ReloadXRT(0))
+	one(t, d)
+	ok(t, tree.UnplugAlveo(0))
+	if r := d.Read(); len(r.Cards) != 0 || r.Absent {
+		t.Errorf("without cards: %+v", r)
+	}
+}
+
+// A card keeps its ID in another slot, under other numbers, and while it is reset; one
+// that has no serial number keeps it in its slot.
+func TestIDs(t *testing.T) {
+	m := fpgatree.NewAlveo(fpgatree.U200)
+	tree := plugged(t, m)
+	d := newDriver(tree, Settings{})
+	before := one(t, d)
+	if err := tree.BeginReset(0); err != nil {
+		t.Fatal(err)
+	}
+	during := one(t, d)
+	if g := during.Regions[0]; during.ID != before.ID || during.Board != before.Board || g.State != driver.Busy || g.ID != before.Regions[0].ID {
+		t.Errorf("during a reset it is %+v", during)
+	}
+	ok(t, tree.EndReset(0))
+	if after := one(t, d); after.ID != before.ID || after.Regions[0].State != driver.Unloaded {
+		t.Errorf("after a reset it is %+v", after)
+	}
+	m.Alveos[0].Address.Bus = 0x99
+	if c := one(t, newDriver(plugged(t, m), Settings{})); c.ID != before.ID {
+		t.Errorf("in another slot it is %s, want %s", c.ID, before.ID)
+	}
+}
+
+// A virtual machine has no other function that says the serial number during a reset. A
+// card that was never seen before has no ID then; one that was keeps it.
+func TestIDsInReset(t *testing.T) {
+	m := fpgatree.NewAlveo(fpgatree.U250)
+	m.Alveos[0].UserOnly = true
+	tree := plugged(t, m)
+	d := newDriver(tree, Settings{})
+	before := one(t, d)
+	ok(t, tree.BeginReset(0))
+	if c := one(t, d); c.ID != before.ID || c.Regions[0].State != driver.Busy || c.Regions[0].Name != "" || len(c.Regions[0].Nodes) != 1 {
+		t.Errorf("during a reset it is %+v", c)
+	}
+	young := newDriver(tree, Settings{})
+	r := young.Read()
+	if len(r.Cards) != 0 || len(r.Problems) != 1 || !r.Problems[0].Lost || !errors.Is(r.Problems[0].Err, errUnknown) {
+		t.Errorf("a card first seen during a reset: %+v", r)
+	}
+	ok(t, tree.EndReset(0))
+	if c := one(t, young); c.ID != before.ID {
+		t.Errorf("afterwards it is %s, want %s", c.ID, before.ID)
+	}
+}
+
+// A card that takes a while to say its serial number keeps the ID that it was given; a
+// card that cannot say it has none; another card in its place has another one.
+func TestIDsChange(t *testing.T) {
+	m := fpgatree.NewAlveo(fpgatree.U280)
+	m.Alveos[0].UserOnly, m.Alveos[0].Serial = true, ""
+	tree := plugged(t, m)
+	d := newDriver(tree, Settings{})
+	if c := one(t, d); c.ID != "fpga-0000-65-00-0" {
+		t.Errorf("without a serial number it is %s", c.ID)
+	}
+	ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "AAA1\n"))
+	if c := one(t, d); c.ID != "fpga-0000-65-00-0" || c.Serial != "AAA1" || c.Board != "fpga-AAA1" {
+		t.Errorf("once it says one it is %+v", c)
+	}
+	ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", "BBB2\n"))
+	if c := one(t, d); c.ID != "fpga-BBB2" {
+		t.Errorf("another card is %s", c.ID)
+	}
+	for _, text := range []string{"\x01\x02", "a b", strings.Repeat("9", 41), "ü"} {
+		ok(t, tree.SetAlveo(0, fpgatree.User, "xmc/serial_num", text))
+		if c := one(t, d); c.ID != "fpga-BBB2" {
+			t.Errorf("with the serial number %q it is %s", text, c.ID)
+		}
+		if r := newDriver(tree, Settings{}).Read(); len(r.Cards) != 0 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Err.Error(), "is no serial number") {
+			t.Errorf("with the serial number %q: %+v", text, r)
+		}
+	}
+}
+
+// Two FPGAs of one card have one serial number: each has the ID of its place, and both
+// are one board, also after one has gone.
+func TestSharedSerial(t *testing.T) {
+	m := fpgatree.NewAlveo(fpgatree.U50)
+	m.Alveos = append(m.Alveos, m.Alveos[0])
+	m.Alveos[1].Address.Bus = 0x66
+	tree := plugged(t, m)
+	d := newDriver(tree, Settings{})
+	r := d.Read()
+	if len(r.Cards) != 2 || r.Cards[0].ID != "fpga-0000-65-00-1" || r.Cards[1].ID != "fpga-0000-66-00-1" ||
+		r.Cards[0].Board != "fpga-21770205K01Y" || r.Cards[1].Board != r.Cards[0].Board {
+		t.Fatalf("they are %+v", r.Cards)
+	}
+	ok(t, tree.UnplugAlveo(0))
+	if c := one(t, d); c.ID != "fpga-0000-66-00-1" {
+		t.Errorf("the other one is %s then", c.ID)
+	}
+}
+
+// Names are such that Kubernetes takes them, and of different shells differ.
+func TestPlatformName(t *testing.T) {
+	for _, c := range []struct {
+		vbnv string
+		time uint64
+		want string
+	}{
+		{"xilinx_u250_gen3x16_xdma_shell_4_1", 0, "xilinx_u250_gen3x16_xdma_shell_4_1-0"},
+		{"xilinx_u200_xdma_201830_2", 1561465320, "xilinx_u200_xdma_201830_2-1561465320"},
+		{"xilinx_aws-vu9p-f1_shell-v04261818_201920_2", 0, "xilinx_aws-vu9p-f1_shell-v04261818_201920_2-0"},
+		{"", 5, ""},
+		{"xilinx:u200:xdma:1", 1, "xilinx_u200_xdma_1-e35ae4a5-1"},
+		{"__", 1, "9911f4d2-1"},
+		{strings.Repeat("x", 64), 18446744073709551615, strings.Repeat("x", 33) + "-7ce10097-18446744073709551615"},
+	} {
+		got := PlatformName(Shell{VBNV: c.vbnv, Timestamp: c.time})
+		if got != c.want {
+			t.Errorf("%q: %q, want %q", c.vbnv, got, c.want)
+		}
+		checkName(t, got)
+	}
+	if a, b := PlatformName(Shell{VBNV: "a:b"}), PlatformName(Shell{VBNV: "a_b"}); a == b {
+		t.Errorf("two shells are %s", a)
+	}
+	if a, b := PlatformName(Shell{VBNV: strings.Repeat("x", 63) + "a"}), PlatformName(Shell{VBNV: strings.Repeat("x", 63) + "b"}); a == b {
+		t.Errorf("two shells are %s", a)
+	}
+}
+
+// checkName fails the test if Kubernetes would refuse a name; none is not refused.
+func checkName(t testing.TB, name string) {
+	t.Helper()
+	ends := func(c byte) bool { return isLetter(rune(c)) }
+	if name == "" {
+		return
+	}
+	if len(name) > longest || !ends(name[0]) || !ends(name[len(name)-1]) ||
+		strings.ContainsFunc(name, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("-_.", r) }) {
+		t.Errorf("%q is no name of a resource", name)
+	}
+}
+
+func TestModelName(t *testing.T) {
+	for _, c := range []struct{ board, vbnv, want string }{
+		{"u250", "", "AMD Alveo U250"}, {"", "xilinx_u55c_gen3x16_xdma_base_3", "AMD Alveo U55C"}, {"vck5000", "", "AMD FPGA VCK5000"},
+		{"xilinx_aws-vu9p-f1", "", "AMD FPGA aws-vu9p-f1"}, {"", "", "AMD FPGA"}, {"v70", "", "AMD Alveo V70"}, {"u", "", "AMD FPGA U"},
+	} {
+		if got := ModelName(c.board, Shell{VBNV: c.vbnv}); got != c.want {
+			t.Errorf("%q %q: %q, want %q", c.board, c.vbnv, got, c.want)
+		}
+	}
+}
+
+// What a card cannot be told without makes it a problem that names the file.
+func TestHalf(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		do   sysroot.Damage
+		want string
+	}{
+		"no name":      {"rom/VBNV", os.Remove, "VBNV"},
+		"empty name":   {"rom/VBNV", sysroot.Empty, "want the name of a shell"},
+		"no time":      {"rom/timestamp", sysroot.Binary, "timestamp"},
+		"no rom":       {"rom/VBNV", func(p string) error { return os.RemoveAll(filepath.Dir(p)) }, "no feature ROM"},
+		"no node":      {"drm", os.RemoveAll, "no render node"},
+		"both":         {"mgmt_pf", func(p string) error { return os.WriteFile(p, nil, 0o600) }, "both user_pf and mgmt_pf"},
+		"PCI":          {"class", sysroot.Binary, "class"},
+		"another ROM":  {"rom.u.99", func(p string) error { return os.Mkdir(p, 0o750) }, "2 feature ROMs"},
+		"no directory": {"rom/VBNV", sysroot.Directory, "not a regular file"},
+	} {
+		tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+		ok(t, tree.SpoilAlveo(0, fpgatree.User, c.file, c.do))
+		r := newDriver(tree, Settings{}).Read()
+		if len(r.Problems) == 0 || !r.Problems[0].Lost || !strings.Contains(r.Problems[0].Err.Error(), c.want) || r.Problems[0].Device != "0000:65:00.1" {
+			t.Errorf("%s: problems %v, want %q", name, r.Problems, c.want)
+		}
+		for _, card := range r.Cards {
+			if len(card.Regions) > 0 {
+				t.Errorf("%s: it is %+v", name, card)
+			}
+		}
+	}
+}
+
+// What the kernel answers with an error that means "nothing to say" is none; another one
+// is noted, and does not lose the card.
+func TestErrors(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U200))
+	for _, c := range []struct {
+		file  string
+		errno error
+		notes int
+	}{
+		{"interface_uuids", unix.EINVAL, 0}, {"logic_uuids", unix.EINVAL, 0}, {"xclbinuuid", unix.ENODEV, 0}, {"xclbinuuid", unix.EIO, 1},
+		{"interface_uuids", unix.EIO, 2}, {"board_name", unix.EIO, 2}, {"ready", unix.ENOENT, 0}, {"serial_num", unix.ENODEV, 0},
+	} {
+		i := read(tree.Sysfs(), func(path string, limit int) ([]byte, error) {
+			if filepath.Base(path) == c.file {
+				return nil, &os.PathError{Op: "read", Path: path, Err: c.errno}
+			}
+			return sysfs.Read(path, limit)
+		}, func() {})
+		if len(i.Cards) != 1 || len(i.Problems) != c.notes {
+			t.Errorf("%s %v: %d cards, problems %v, want %d", c.file, c.errno, len(i.Cards), i.Problems, c.notes)
+		}
+	}
+}
+
+// A card of the streaming DMA engine has a node more.
+func TestQDMA(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))
+	ok(t, tree.SpoilAlveo(0, fpgatree.User, "dma.qdma.u.3", func(p string) error { return os.Mkdir(p, 0o750) }))
+	if got := one(t, newDriver(tree, Settings{})).Regions[0].Nodes; !slices.Equal(got, []string{"/dev/dri/renderD128", "/dev/xfpga/dma.qdma.u25857.0"}) {
+		t.Errorf("its nodes are %q", got)
+	}
+}
+
+// Settings are checked.
+func TestSettings(t *testing.T) {
+	for field, s := range map[string]Settings{"alveo.root": {Root: "driver"}, "alveo.tool": {Tool: "xbutil"}, "": {Root: "/driver", Tool: "/opt/xbutil"}} {
+		err := s.Check("alveo")
+		var errs sdk.FieldErrors
+		if field == "" && err != nil || field != "" && (!errors.As(err, &errs) || errs[0].Field != field) {
+			t.Errorf("%+v: %v, want a refusal of %q", s, err, field)
+		}
+	}
+}

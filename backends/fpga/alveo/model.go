@@ -1,0 +1,159 @@
+package alveo
+
+import (
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// Inventory is what was found.
+type Inventory struct {
+	// Cards are by PCI address.
+	Cards []Card
+	// Problems are what is left out or doubtful.
+	Problems []Problem
+	// Unsettled says that the machine changed each time while it was read.
+	Unsettled bool
+	// Absent says that neither xocl nor xclmgmt is loaded, and nothing is theirs.
+	Absent bool
+}
+
+// Problem is something amiss with a function.
+type Problem struct {
+	// Device is its PCI address.
+	Device string
+	// Lost says that it is left out for it.
+	Lost bool
+	// Err names the file where there is one, and says what is wrong.
+	Err error
+}
+
+// Card is a user function, a management function, or both of one slot.
+type Card struct {
+	User       *User
+	Management *Management
+	// Serial is what the board's controller says, to either function; empty if there is
+	// no controller, or it does not know.
+	Serial string
+	// Unread is why the serial number could not be read, where there is a file for it.
+	Unread error
+	// Board is the drivers' name for the kind of card, such as u250; it may be empty.
+	Board string
+	// Shell is that of the user function, or of the other one while the user function
+	// does not say. Its VBNV is empty while neither does.
+	Shell Shell
+}
+
+// At is the address of the user function, or of the other one if there is none.
+func (c Card) At() pci.Address { return c.pci().Address }
+
+func (c Card) pci() pci.Device {
+	if c.User != nil {
+		return c.User.PCI
+	}
+	return c.Management.PCI
+}
+
+// Offline is why the card cannot be used now though it is there: the file that says so.
+// It is in reset, comes back from one, or somebody has shut it down. Empty if it is on.
+func (c Card) Offline() string {
+	switch {
+	case c.User != nil && c.User.Offline != "":
+		return c.User.Offline
+	case c.Management != nil && c.Management.Offline:
+		return c.Management.file("dev_offline")
+	}
+	return ""
+}
+
+// User is the function that a container is given.
+type User struct {
+	PCI pci.Device
+	// Dir is where it is, below the root of sysfs.
+	Dir string
+	// Render are its render nodes, such as renderD128; QDMA says that it has a node of
+	// the streaming DMA engine, too.
+	Render []string
+	QDMA   bool
+	// Ready says that xocl has reached xclmgmt, or the daemon that stands for it in a
+	// virtual machine.
+	Ready bool
+	// Shutdown says that somebody has shut it down, to reset or to flash the card.
+	Shutdown bool
+	// Offline is the file that says that it is offline; empty if it is on.
+	Offline string
+	// Shell is empty while the card is in reset.
+	Shell Shell
+	// Xclbins are what is loaded, by slot; most cards have one slot. Told is false if the
+	// driver does not say.
+	Xclbins []bitstream.UUID
+	Told    bool
+	// Firewall is what it says; nil if it says nothing.
+	Firewall *Firewall
+	// controllers are the directories of the board's controller.
+	controllers []string
+}
+
+func (u User) file(name string) string { return u.Dir + "/" + name }
+
+// Management is the function that manages the card.
+type Management struct {
+	PCI pci.Device
+	// Dir is where it is, below the root of sysfs.
+	Dir string
+	// Instance is the number of its node, /dev/xclmgmt<n>.
+	Instance uint32
+	Ready    bool
+	Offline  bool
+	// Recovery says that the card runs the golden image that it came with.
+	Recovery bool
+	Shell    Shell
+	// Firewall is what it says; nil if it says nothing.
+	Firewall *Firewall
+	// Banks are the banks of memory that count errors.
+	Banks []Bank
+	// controllers are the directories of the board's controller.
+	controllers []string
+}
+
+func (m Management) file(name string) string { return m.Dir + "/" + name }
+
+// Shell is the static part of the card.
+type Shell struct {
+	// VBNV is vendor, board, name and version, such as
+	// xilinx_u250_gen3x16_xdma_shell_4_1.
+	VBNV string
+	// Timestamp is when it was built, in seconds since 1970; 0 for shells that are known
+	// by UUIDs.
+	Timestamp uint64
+	// Logic are the UUIDs of its partitions; Interfaces are those of what bitstreams must
+	// fit. Shells of one partition have neither.
+	Logic, Interfaces []bitstream.UUID
+}
+
+// Firewall is what the AXI firewalls of a card say, which cut off what does not keep to
+// the protocol.
+type Firewall struct {
+	// File is where the status is, below the root of sysfs.
+	File string
+	// Status is not 0 while one is tripped; Level says which, -1 for none.
+	Status uint64
+	Level  int
+	// Detected is the last one that was tripped, which stays until the driver is loaded
+	// anew: its status, level and name, and when, in seconds since 1970.
+	Detected      uint64
+	DetectedLevel int
+	DetectedName  string
+	DetectedTime  uint64
+}
+
+// Tripped reports whether one is tripped now.
+func (f *Firewall) Tripped() bool { return f != nil && f.Status != 0 }
+
+// Bank is a bank of memory that corrects and counts errors.
+type Bank struct {
+	// Name is that of the driver's device, such as mig.m.2097152, or what comes after
+	// its kind.
+	Name string
+	// Corrected and Uncorrected are since the driver was loaded or the card reset.
+	Corrected, Uncorrected uint64
+}

@@ -1,0 +1,122 @@
+package alveo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/tool"
+)
+
+// handed is the path by which the tool opens the file that it is given as file
+// descriptor 3. See [Driver.Program].
+const handed = "/proc/self/fd/3"
+
+// verified is how long the driver may take to say what was loaded, after the tool has
+// ended.
+const verified = 5 * time.Second
+
+// Program has XRT's tool load an xclbin: the ioctl by which it does so has another
+// layout in other versions of XRT, and the tool comes with its driver.
+//
+// The tool is given the file that was checked, open, and opens it by the name that the
+// kernel has for that. So it does not matter whether the directory of bitstreams is in
+// the tool's root, or under which path; nor what is done to the file's name meanwhile.
+// A file that is written to is noticed before and after. The tool's root must have
+// /proc for it.
+//
+// When ctx ends the tool is killed; a card that is being programmed is programmed to the
+// end by the kernel, and Program returns then.
+func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
+	wrong := func(err error) error { return fmt.Errorf("program card %s with %s: %w", c.ID, f.Path, err) }
+	if err := d.Fits(c, r, f); err != nil {
+		return err
+	}
+	card, err := d.usable(c)
+	if err != nil {
+		return wrong(err)
+	}
+	xrt := d.tool()
+	path, err := xrt.Find()
+	if err != nil {
+		return wrong(fmt.Errorf("it needs XRT's tool: %w", err))
+	}
+	if _, err := os.Stat(filepath.Join("/", d.settings.Root, filepath.Dir(handed))); err != nil {
+		return wrong(fmt.Errorf("the tool's root %s has no /proc of this process, by which it is given the file: mount the node's /proc there: %w", d.settings.Root, err))
+	}
+	file, err := f.OS()
+	if err != nil {
+		return err
+	}
+	if err := f.Unchanged(); err != nil {
+		return wrong(err)
+	}
+	xrt.Name = filepath.Base(path)
+	_, err = xrt.Run(ctx, path, tool.Call{
+		Args: []string{"program", "--device", card.User.PCI.Address.String(), "--user", handed}, Files: []*os.File{file},
+	})
+	if err != nil {
+		return wrong(fmt.Errorf("%w; %s", err, d.became(c)))
+	}
+	if err := f.Unchanged(); err != nil {
+		return wrong(fmt.Errorf("what was loaded may be neither the old nor the new file: %w; %s", err, d.became(c)))
+	}
+	return d.verify(ctx, c, f)
+}
+
+// usable is a card that can be programmed now.
+func (d *Driver) usable(c driver.Card) (Card, error) {
+	card, err := d.again(c)
+	switch {
+	case err != nil:
+		return Card{}, err
+	case card.User == nil:
+		return Card{}, errNoCard
+	case card.Offline() != "":
+		return Card{}, fmt.Errorf("it is offline, as in reset (%s says so)", card.Offline())
+	case !card.User.Ready:
+		return Card{}, fmt.Errorf("it is not ready (%s is 0)", card.User.file("ready"))
+	}
+	for _, w := range card.walls() {
+		if w.Tripped() {
+			return Card{}, errors.New(w.text())
+		}
+	}
+	return card, nil
+}
+
+// verify waits until the card says that it has a file's xclbin.
+func (d *Driver) verify(ctx context.Context, c driver.Card, f *bitstream.File) error {
+	ctx, cancel := context.WithTimeout(ctx, verified)
+	defer cancel()
+	if d.wait(ctx, func() bool { return d.has(c, f.UUID) }) != nil {
+		return fmt.Errorf("program card %s with %s: the tool has said that it is done, but %s, and the file is %s", c.ID, f.Path, d.became(c), f.UUID)
+	}
+	return nil
+}
+
+// has reports whether a card says that it has an xclbin.
+func (d *Driver) has(c driver.Card, id bitstream.UUID) bool {
+	card, err := d.again(c)
+	return err == nil && card.User != nil && card.Offline() == "" && slices.Contains(card.User.Xclbins, id)
+}
+
+// became is what a card has loaded now, in words.
+func (d *Driver) became(c driver.Card) string {
+	card, err := d.again(c)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("what the card has loaded now cannot be told: %v", err)
+	case card.User == nil || card.Offline() != "" || !card.User.Told:
+		return "what the card has loaded now it does not say"
+	case len(card.User.Xclbins) == 0:
+		return "the card has nothing loaded now"
+	}
+	return fmt.Sprintf("the card has %s loaded now", card.User.Xclbins[0])
+}
