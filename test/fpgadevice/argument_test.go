@@ -138,8 +138,8 @@ func FuzzServe(f *testing.F) {
 		}
 		c := call{node: nodes[int(which)%len(nodes)].Name(), request: r, memory: memory{os.Getpid(), func() bool { return true }}}
 		c.address = uint64(uintptr(arguments.put(argument)))
-		if !valid {
-			c.address = binary.NativeEndian.Uint64(append(argument, make([]byte, 8)...))
+		if !valid { // but not memory of ours that the device would write to
+			c.address = binary.NativeEndian.Uint64(append(argument, make([]byte, 8)...)) | 1<<63
 		}
 		if errno := d.serve(c); errno > 133 {
 			t.Errorf("%d is no number of an error", errno)

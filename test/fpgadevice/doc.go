@@ -25,6 +25,9 @@
 // and containers lack, and the right to load it and to make nodes, and would see no
 // more. Ioctls of other files go on to the kernel.
 //
+// Tests of other modules use the program fpgamachine, which has the device in a process
+// of its own.
+//
 // What a tree of files cannot show is left out: afu_id never answers EBUSY while a port
 // is in reset; closing a port's node resets nothing; error registers are not cleared by
 // writing to them.
