@@ -110,11 +110,12 @@ func (r *reader) manager(m member) (*found, error) {
 	if node != "" {
 		c.Attributes["deviceTreeNode"] = sdk.String("/" + node)
 	}
-	return f, r.health(f, state)
+	r.health(f, state)
+	return f, nil
 }
 
 // health reads what is wrong with a card.
-func (r *reader) health(f *found, state string) error {
+func (r *reader) health(f *found, state string) {
 	var faults []driver.Fault
 	var known bool
 	f.state, faults, known = judge(state, f.files)
@@ -128,14 +129,13 @@ func (r *reader) health(f *found, state string) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.doubt(f.name, false, err)
 		}
-		return nil
+		return
 	}
 	faults, err = judgeStatus(status, state, f.files)
 	if err != nil {
 		r.doubt(f.name, false, &fs.PathError{Op: "read", Path: filepath.Join(f.dir, "status"), Err: err})
 	}
 	f.card.Faults = append(f.card.Faults, faults...)
-	return nil
 }
 
 // share gives regions to managers.

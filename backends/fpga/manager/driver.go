@@ -80,7 +80,7 @@ func (d *Driver) Name() string { return "fpga-manager" }
 func (d *Driver) Holds(driver.Region, *bitstream.File) bool { return false }
 
 // ErrNoReset means that Linux has no reset of FPGAs.
-var ErrNoReset = errors.New("Linux has no reset of an FPGA under fpga_manager")
+var ErrNoReset = errors.New("there is no reset of an FPGA under Linux's fpga_manager")
 
 // Reset is an error: programming again is what there is.
 func (d *Driver) Reset(_ context.Context, c driver.Card, r driver.Region) (string, error) {

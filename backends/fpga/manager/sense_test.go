@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// The sensors below a card are its own, in base units; those of other cards are not.
+func TestSense(t *testing.T) {
+	tree := plug(t, fpgatree.NewPlainMixed())
+	d := at(tree, Defaults())
+	chips, err := filepath.Glob(filepath.Join(tree.Sysfs(), "bus/pci/devices/0000:21:00.0/hwmon/hwmon*"))
+	if err != nil || len(chips) != 1 {
+		t.Fatal(chips, err)
+	}
+	name, err := filepath.Rel(tree.Root, chips[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range d.Read().Cards {
+		got := d.Sense(c)
+		if c.Model != "Example CvP FPGA Manager" {
+			if len(got.Sensors)+len(got.Faults) > 0 {
+				t.Errorf("%s: %+v", c.ID, got)
+			}
+			continue
+		}
+		want := []driver.Sensor{{Metric: "voltage_volts", Sensor: "cvp_hwmon in0", Value: 0.85}, {Metric: "temperature_celsius", Sensor: "cvp_hwmon Die", Value: 41.5}}
+		if !slices.Equal(got.Sensors, want) || len(got.Faults) > 0 {
+			t.Errorf("%+v", got)
+		}
+		if err := tree.SetFile(name+"/temp1_crit_alarm", "1\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Sense(c); len(got.Faults) != 1 || got.Faults[0].Cause != "temp1_crit_alarm" {
+			t.Errorf("%+v", got)
+		}
+		for what, damage := range sysroot.Damages {
+			if err := tree.Spoil(name+"/temp1_input", damage); err != nil {
+				t.Fatal(what, err)
+			}
+			if got := d.Sense(c); len(got.Sensors) < 1 || what != "truncated" && len(got.Sensors) > 1 {
+				t.Errorf("%s: %+v", what, got)
+			}
+			if err := tree.Spoil(name+"/temp1_input", os.RemoveAll); err != nil {
+				t.Fatal(err)
+			}
+			if err := tree.SetFile(name+"/temp1_input", "41500\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
