@@ -1,0 +1,270 @@
+package manager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sysfs"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+func text(s string) sysroot.Damage {
+	return func(path string) error { return os.WriteFile(path, []byte(s), 0o600) }
+}
+
+// Whatever is damaged costs its card or its region and says why, or nothing; the other
+// cards are as before.
+func TestDamage(t *testing.T) {
+	const (
+		manager = "sys/devices/platform/firmware:zynqmp-firmware/firmware:zynqmp-firmware:pcap/fpga_manager/fpga0/"
+		region  = "sys/devices/platform/fpga-full/fpga_region/region0/"
+		uio     = "sys/devices/platform/fpga-full/a0000000.dma/uio/uio0/"
+		node    = "sys/firmware/devicetree/base/"
+	)
+	type one struct {
+		file   string
+		damage sysroot.Damage
+		left   string // what of the card is: all, no nodes, no region, none
+		want   string // in a problem; empty for no problem
+	}
+	cases := map[string]one{
+		"compat_id of 31 digits":    {region + "compat_id", text(strings.Repeat("1", 31)), "all", "no UUID"},
+		"compat_id of f":            {region + "compat_id", text(strings.Repeat("f", 32)), "all", "no ID"},
+		"compat_id empty":           {region + "compat_id", text("\n"), "all", ""},
+		"name of two lines":         {manager + "name", text("a\nb\n"), "none", "not one line"},
+		"link of a region in loops": {"sys/class/fpga_region/region0", sysroot.Loop, "whole", "leads to no device"},
+		"region is no link":         {"sys/class/fpga_region/region0", sysroot.Directory, "whole", "no link"},
+		"manager is no link":        {"sys/class/fpga_manager/fpga0", sysroot.Directory, "no manager", "no link"},
+		"class has something else":  {"sys/class/fpga_manager/fpgax", sysroot.Loop, "all", ""},
+		"phandle of three bytes":    {node + "firmware/zynqmp-firmware/pcap/phandle", text("abc"), "no manager's", "want a number of four"},
+		"fpga-mgr of no bytes":      {node + "fpga-full/fpga-mgr", text(""), "whole", "want a number of four"},
+		"fpga-mgr of another":       {node + "fpga-full/fpga-mgr", text("\x00\x00\x00\x63"), "whole", "its manager is not there"},
+		"no fpga-mgr":               {node + "fpga-full/fpga-mgr", os.RemoveAll, "whole", "nobody says"},
+		"node that leads out":       {uio + "uevent", text("DEVNAME=../../etc/passwd\n"), "one node", "none below /dev"},
+		"node that is absolute":     {uio + "uevent", text("DEVNAME=/dev/mem\n"), "one node", "none below /dev"},
+		"node in a directory":       {uio + "uevent", text("DEVNAME=uio0\n"), "all", ""},
+		"no uevent":                 {uio + "uevent", os.RemoveAll, "all", ""},
+		"of_node leads out":         {"sys/devices/platform/fpga-full/of_node", func(p string) error { return os.Remove(p) }, "all", ""},
+		"link in a circle":          {"sys/devices/platform/fpga-full/again", func(p string) error { return os.Symlink(".", p) }, "all", ""},
+		"firmware is a directory":   {manager + "firmware", sysroot.Directory, "all", ""},
+	}
+	for name, damage := range sysroot.Damages {
+		state := one{manager + "state", damage, "none", "state"}
+		model := one{manager + "name", damage, "none", "name"}
+		status := one{manager + "status", damage, "all", "status"}
+		switch name {
+		case "truncated":
+			state.left, model.left, model.want, status.want = "all", "all", "", ""
+		case "huge number":
+			state.left, model.left, model.want = "all", "all", ""
+			state.want, status.want = "no known kernel", ""
+		case "missing", "dangling", "empty":
+			status.want = ""
+		}
+		cases["state "+name], cases["name "+name], cases["status "+name] = state, model, status
+	}
+	for name, c := range cases {
+		tree := plug(t, fpgatree.NewPlainMixed())
+		move := func(path string) string { return renumbered(t, tree, path) }
+		before := find(t, tree)
+		if err := tree.Spoil(move(c.file), c.damage); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		got := at(tree, Defaults()).Read()
+		check(t, got)
+		problems := strings.Join(told(got.Problems), "\n")
+		if (problems != "") != (c.want != "") || !strings.Contains(problems, c.want) {
+			t.Errorf("%s: problems %s, want %q", name, problems, c.want)
+		}
+		card, others := split(got)
+		_, othersBefore := split(before)
+		if diff := cmp.Diff(othersBefore, others); diff != "" {
+			t.Errorf("%s: other cards\n%s", name, diff)
+		}
+		if kept := kept(card); kept != c.left && !(c.left == "no manager" && kept == "none") && !(c.left == "no manager's" && kept == "whole") {
+			t.Errorf("%s: %s of the card is left, want %s: %+v", name, kept, c.left, card)
+		}
+	}
+}
+
+// renumbered is a path with the numbers that the ZynqMP has on a machine with more.
+func renumbered(t *testing.T, tree *fpgatree.Tree, path string) string {
+	t.Helper()
+	dir, err := tree.Manager(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	regions, err := filepath.Glob(filepath.Join(tree.Sysfs(), "devices/platform/fpga-full/fpga_region/*"))
+	if err != nil || len(regions) != 1 {
+		t.Fatal(regions, err)
+	}
+	return strings.NewReplacer("fpga_manager/fpga0", "fpga_manager/"+filepath.Base(dir), "region0", filepath.Base(regions[0])).Replace(path)
+}
+
+// split is the ZynqMP, nil if it is left out, and what the others are.
+func split(got driver.Reading) (*driver.Card, []string) {
+	var card *driver.Card
+	others := driver.Reading{}
+	for _, c := range got.Cards {
+		if strings.HasPrefix(c.ID, "fpga-pcap-") {
+			card = &c
+			continue
+		}
+		others.Cards = append(others.Cards, c)
+	}
+	return card, sketch(others)
+}
+
+// kept says what is left of the ZynqMP.
+func kept(c *driver.Card) string {
+	switch {
+	case c == nil:
+		return "none"
+	case c.Regions[0].Env["FPGA_REGION"] == "":
+		return "whole"
+	case len(c.Regions[0].Nodes) == 1:
+		return "one node"
+	case len(c.Regions[0].Nodes) == 0:
+		return "no nodes"
+	}
+	return "all"
+}
+
+// Two of one place are left out: nobody could tell which is which tomorrow.
+func TestTwins(t *testing.T) {
+	m := fpgatree.NewSPI()
+	for i := range m.Plain {
+		m.Plain[i].Node, m.Plain[i].Device = "", []string{"platform/card.0.auto", "platform/card.1.auto"}[i]
+	}
+	got := find(t, plug(t, m))
+	if len(got.Cards) != 0 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[0], `2 managers are at "platform/card.auto"`) {
+		t.Errorf("found %q; problems %q", sketch(got), told(got.Problems))
+	}
+	m = fpgatree.NewPlainPCI()
+	m.Plain[0].Regions = []fpgatree.PlainRegion{{Device: "r.0.auto"}, {Device: "r.1.auto"}, {Device: "s.2.auto"}}
+	got = find(t, plug(t, m))
+	if len(got.Cards) != 1 || len(got.Cards[0].Regions) != 1 || len(got.Problems) != 2 || !strings.Contains(told(got.Problems)[0], "2 regions are at one place") {
+		t.Errorf("found %q; problems %q", sketch(got), told(got.Problems))
+	}
+}
+
+// More below a device than can be is left out, and said.
+func TestManyDirectories(t *testing.T) {
+	tree := plug(t, fpgatree.NewZynqMP())
+	for _, depth := range []string{strings.Repeat("/d", maxDepth+2), ""} {
+		dir := filepath.Join(tree.Sysfs(), "devices/platform/fpga-full/deep")
+		if err := os.MkdirAll(dir+depth, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if depth == "" {
+			for i := range maxDirs {
+				if err := os.Mkdir(filepath.Join(dir, strings.Repeat("x", i%200+1)+string(rune('a'+i/200))), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		got := find(t, tree)
+		if len(got.Cards) != 1 || len(got.Problems) != 1 || !strings.Contains(told(got.Problems)[0], "the rest is left out") {
+			t.Errorf("problems %q", told(got.Problems))
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A machine that changes while it is read is read anew; what it said between is not
+// mixed into the result, and one that never settles says so.
+func TestTorn(t *testing.T) {
+	tree := plug(t, fpgatree.NewPlainMixed())
+	before := find(t, tree)
+	passes := 0
+	got := read(tree.Sysfs(), Defaults(), sysfs.Read, func() {
+		if passes++; passes == 1 {
+			if err := tree.ReloadPlain(5, 3, 4, 0, 1, 2); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got.Unsettled || len(got.Problems) > 0 || !cmp.Equal(sketch(got), sketch(before)) {
+		t.Errorf("found %q, problems %q", sketch(got), told(got.Problems))
+	}
+	passes = 0
+	got = read(tree.Sysfs(), Defaults(), sysfs.Read, func() {
+		passes++
+		if err := tree.ReloadPlain([][]int{{0}, {1}, {2}, {}}[passes%4]...); err != nil {
+			t.Error(err)
+		}
+	})
+	if !got.Unsettled || passes != 2*tries {
+		t.Errorf("after %d passes it is settled: %+v", passes, got)
+	}
+}
+
+// Reading while drivers come and go finds what there is, or less and says so; never a
+// card that is none. The race detector looks on.
+func TestReadWhileChanging(t *testing.T) {
+	tree := plug(t, fpgatree.NewPlainMixed())
+	all := map[string]bool{}
+	for _, c := range find(t, tree).Cards {
+		all[c.ID] = true
+	}
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	d := at(tree, Defaults())
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got := d.Read()
+				check(t, got)
+				for _, c := range got.Cards {
+					if !all[c.ID] {
+						t.Errorf("%s is no card", c.ID)
+					}
+					d.Sense(c)
+				}
+			}
+		})
+	}
+	for range 5 {
+		for _, order := range [][]int{{5, 4, 3, 2, 1, 0}, {}, {0, 1, 2, 3, 4, 5}} {
+			if err := tree.ReloadPlain(order...); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := tree.ReloadDriver(1, 0, 2, 3, 5, 4); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	readers.Wait()
+	if got := find(t, tree); len(got.Cards) != len(all) {
+		t.Errorf("found %q", sketch(got))
+	}
+}
+
+// Whatever the device tree has, a number is read or there is an error.
+func FuzzCell(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1})
+	f.Add([]byte{0, 0, 0})
+	f.Fuzz(func(t *testing.T, content []byte) {
+		r := reader{root: "/", file: func(string, int) ([]byte, error) { return content, nil }}
+		n, err := r.cell("a", "b")
+		if (err == nil) != (len(content) >= 4 && len(content)%4 == 0) || err == nil && byte(n) != content[3] {
+			t.Errorf("%x is %d, %v", content, n, err)
+		}
+	})
+}
