@@ -106,7 +106,7 @@ func NewSPI() Machine {
 // region and nodes in it.
 func NewPlainPCI() Machine {
 	return Machine{Plain: []Plain{{
-		Name: "Example CvP FPGA Manager", PCI: &pci.Address{Bus: 0x21}, Vendor: 0x1172, ID: 0xe003, Driver: "altera-cvp",
+		Name: "Example CvP FPGA Manager", PCI: &pci.Address{Bus: 0x5e}, Vendor: 0x1172, ID: 0xe003, Driver: "altera-cvp",
 		State: "operating", Firmware: true, Sensor: true,
 		Regions: []PlainRegion{{Compat: "d8424dc4a4a3c413f89e433683f9040b", UIO: []string{"dma.0.auto"}}},
 	}}}

@@ -260,6 +260,7 @@ func TestReadWhileChanging(t *testing.T) {
 func FuzzCell(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1})
 	f.Add([]byte{0, 0, 0})
+	f.Add([]byte{0, 0, 0, 1, 0})
 	f.Fuzz(func(t *testing.T, content []byte) {
 		r := reader{root: "/", file: func(string, int) ([]byte, error) { return content, nil }}
 		n, err := r.cell("a", "b")

@@ -131,8 +131,8 @@ func TestRead(t *testing.T) {
 			"  fpga-fpga-mgr-1-7f24ea8d-region|region-microchip-polarfire-spi-fpga-manager|untold||0 nodes|false",
 		}},
 		"PCI": {fpgatree.NewPlainPCI(), []string{
-			"fpga-0000-21-00-0|fpga-0000-21-00-0|Example CvP FPGA Manager",
-			"  fpga-0000-21-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|untold|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
+			"fpga-0000-5e-00-0|fpga-0000-5e-00-0|Example CvP FPGA Manager",
+			"  fpga-0000-5e-00-0-region|region-d8424dc4a4a3c413f89e433683f9040b|untold|d8424dc4a4a3c413f89e433683f9040b|1 nodes|true",
 		}},
 	} {
 		got := find(t, plug(t, c.machine))
@@ -178,7 +178,9 @@ func TestAbsent(t *testing.T) {
 
 // Intel's cards and others on one machine are each found by one package.
 func TestNeverTwice(t *testing.T) {
-	tree := plug(t, fpgatree.NewPlainMixed())
+	m := fpgatree.NewPlainMixed()
+	m.Alveos = fpgatree.NewAlveos().Alveos
+	tree := plug(t, m)
 	want := 0
 	for _, m := range []fpgatree.Machine{fpgatree.NewZynqMP(), fpgatree.NewZynq(), fpgatree.NewArria10SoC(), fpgatree.NewSPI(), fpgatree.NewPlainPCI()} {
 		want += len(m.Plain)
@@ -278,6 +280,39 @@ func TestRegionsComeAndGo(t *testing.T) {
 	for _, r := range at(tree, Settings{Flags: 1}).Read().Cards[0].Regions {
 		if !r.Programmable {
 			t.Errorf("%s cannot be programmed", r.ID)
+		}
+	}
+}
+
+// A region has the nodes of its own devices: not those of a region below its device,
+// none of a disk, and none of a manager, which are for who programs.
+func TestNodes(t *testing.T) {
+	m := fpgatree.NewZynqMP()
+	outer := &m.Plain[0].Regions[0]
+	m.Plain[0].Regions = append(m.Plain[0].Regions, fpgatree.PlainRegion{Device: outer.Device + "/part", Node: "fpga-full/part", UIO: []string{"b0000000.uio"}})
+	tree := plug(t, m)
+	w := sysroot.Writer{Root: tree.Root}
+	device := "sys/devices/platform/fpga-full/c0000000.disk/block/disk0"
+	w.File(device+"/dev", "259:0\n")
+	w.Relative(device+"/subsystem", "sys/class/block")
+	manager := "sys/devices/platform/firmware:zynqmp-firmware/firmware:zynqmp-firmware:pcap/"
+	w.File(manager+"fpga_manager/fpga0/control/dev", "240:0\n")
+	w.File(manager+"xdevcfg/xdevcfg/dev", "240:1\n")
+	w.File("sys/devices/platform/fpga-full/fpga_manager/fpga9/control/dev", "240:2\n")
+	w.File("sys/devices/platform/fpga-full/c1000000.dma/dma/dma!a/dev", "240:3\n")
+	w.File("sys/devices/platform/fpga-full/c1000000.dma/dma/dma!a/uevent", "MAJOR=240\nDEVNAME=dma/a\n")
+	if w.Err != nil {
+		t.Fatal(w.Err)
+	}
+	got := find(t, tree)
+	c := got.Cards[0]
+	if want := []string{"/dev/control", "/dev/fpga0", "/dev/xdevcfg"}; !slices.Equal(c.Management, want) || len(got.Problems) > 0 {
+		t.Errorf("management %q, problems %q", c.Management, told(got.Problems))
+	}
+	want := map[string][]string{"fpga-full": {"/dev/dma/a", "/dev/uio0", "/dev/uio1"}, "part": {"/dev/uio2"}}
+	for _, r := range c.Regions {
+		if label := r.Attributes["region"].GetStringValue(); !slices.Equal(r.Nodes, want[label]) {
+			t.Errorf("%s has %q, want %q", label, r.Nodes, want[label])
 		}
 	}
 }

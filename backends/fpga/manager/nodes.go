@@ -68,7 +68,7 @@ func (r *reader) nodes(f *found, p *part, alone bool, all []*part) []string {
 // management are the nodes by which a card can be programmed: what the manager has in
 // the class misc, and what is below its device and in no region.
 func (r *reader) management(f *found, given map[string]bool, all []*part) []string {
-	w := &walk{reader: r, device: f.name, skip: map[string]bool{}}
+	w := &walk{reader: r, device: f.name, skip: map[string]bool{}, managers: true}
 	for _, p := range all {
 		w.skip[p.dir] = true
 		if p.device != f.device {
@@ -85,9 +85,11 @@ type walk struct {
 	*reader
 	device string
 	skip   map[string]bool
-	seen   int
-	full   bool
-	names  []string
+	// managers says that what managers have is looked for, too.
+	managers bool
+	seen     int
+	full     bool
+	names    []string
 }
 
 // found are the nodes, in an order that does not change.
@@ -116,7 +118,7 @@ func (w *walk) down(dir string, depth int) {
 	}
 	for _, e := range entries {
 		below := filepath.Join(dir, e.Name())
-		if e.IsDir() && e.Name() != "fpga_manager" && e.Name() != "power" && !w.skip[below] {
+		if e.IsDir() && (w.managers || e.Name() != "fpga_manager") && e.Name() != "power" && !w.skip[below] {
 			w.down(below, depth+1)
 		}
 	}

@@ -191,6 +191,14 @@ func TestProgramDoesNotWork(t *testing.T) {
 	if err == nil || !errors.Is(err, unix.ENOENT) || !strings.Contains(err.Error(), `it looks in "/mnt/firmware", then in /lib/firmware`) {
 		t.Error(err)
 	}
+	// A kernel that says nothing, and does nothing.
+	b.driver.settings.Write = func(string, string) error { return nil }
+	if err := b.tree.SetManager(0, "state", "unknown\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), `does not say that it works (state "unknown")`) {
+		t.Error(err)
+	}
 	// A write that the kernel does not take.
 	b.driver.settings.Write = func(string, string) error { return &fs.PathError{Op: "write", Path: "firmware", Err: unix.EROFS} }
 	if err := b.driver.Program(t.Context(), c, r, b.open("a.bin", content)); err == nil || !strings.Contains(err.Error(), "/sys mounted for writing") {
@@ -256,7 +264,7 @@ func TestProgramIsHindered(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	refused(over, "context canceled")
+	refused(over, "kernel's directory of firmware, "+b.kernel.Firmware+": context canceled") // not copied in vain
 	b.clean()
 	there := b.driver.settings.Firmware
 	b.driver.settings.Firmware = filepath.Join(there, "nothing")
@@ -268,7 +276,7 @@ func TestProgramIsHindered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
 	refused(t.Context(), "another process programs it")

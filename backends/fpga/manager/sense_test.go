@@ -15,7 +15,7 @@ import (
 func TestSense(t *testing.T) {
 	tree := plug(t, fpgatree.NewPlainMixed())
 	d := at(tree, Defaults())
-	chips, err := filepath.Glob(filepath.Join(tree.Sysfs(), "bus/pci/devices/0000:21:00.0/hwmon/hwmon*"))
+	chips, err := filepath.Glob(filepath.Join(tree.Sysfs(), "bus/pci/devices/0000:5e:00.0/hwmon/hwmon*"))
 	if err != nil || len(chips) != 1 {
 		t.Fatal(chips, err)
 	}
