@@ -154,7 +154,7 @@ func (r *reader) cards(members []member) []Card {
 			// A region in an engine is for programming, and comes with its card; one of a
 			// device tree has no PCI address.
 			function, err := pci.ParseAddress(filepath.Base(filepath.Dir(filepath.Dir(m.dir))))
-			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class {
+			if err == nil && filepath.Base(filepath.Dir(m.dir)) == m.class && !r.stranger(function) {
 				at[function] = append(at[function], m)
 			}
 		}
@@ -172,6 +172,17 @@ func (r *reader) cards(members []member) []Card {
 	}
 	slices.SortFunc(cards, func(a, b Card) int { return a.PCI.Address.Compare(b.PCI.Address) })
 	return r.pair(cards, lost)
+}
+
+// stranger reports whether a function is under another driver, which has regions of its
+// own that are no DFL.
+func (r *reader) stranger(at pci.Address) bool {
+	to, err := os.Readlink(filepath.Join(r.root, "bus", "pci", "devices", at.String(), "driver"))
+	if err != nil {
+		return false // captures have no such link
+	}
+	name := filepath.Base(to)
+	return name != "dfl-pci" && name != "intel-fpga-pci"
 }
 
 // pair gives virtual functions the interface of their physical one. One whose physical
