@@ -5,19 +5,23 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // Driver is a kernel's driver of Intel cards as the backend has drivers: it reads cards,
 // and programs and resets their ports. It can be used concurrently.
 type Driver struct {
-	host     sdk.HostPaths
-	family   Family
-	open     ioctl.Opener
+	host   sdk.HostPaths
+	family Family
+	open   ioctl.Opener
+	// read and write are those of files of sysfs.
+	read     func(path string, limit int) ([]byte, error)
 	write    func(path, text string) error
 	firmware firmwares
 	lanes    lanes
@@ -26,7 +30,7 @@ type Driver struct {
 // NewDriver is the driver of a family; open is [ioctl.Open], or what stands for the
 // kernel in tests.
 func NewDriver(host sdk.HostPaths, family Family, open ioctl.Opener) *Driver {
-	return &Driver{host: host, family: family, open: open, write: writeRegister}
+	return &Driver{host: host, family: family, open: open, read: sysfs.Read, write: writeRegister}
 }
 
 // requests is the kind of requests that the kernel's driver takes.
@@ -61,9 +65,14 @@ func (d *Driver) Read() driver.Reading {
 	return r
 }
 
+// reader reads the files of the host.
+func (d *Driver) reader() reader { return reader{root: filepath.Clean(d.host.Sysfs), file: d.read} }
+
 // inventory is what the reader finds.
 func (d *Driver) inventory() (Inventory, error) {
-	found, err := read(reader{root: d.host.Sysfs, families: []Family{d.family}, firmware: &d.firmware}, func() {})
+	r := d.reader()
+	r.families, r.firmware = []Family{d.family}, &d.firmware
+	found, err := read(r, func() {})
 	if err == nil {
 		d.firmware.forget(d.host.Sysfs, found.Cards)
 	}

@@ -154,7 +154,7 @@ func (d *Driver) failed(t target, why error) error {
 // status is what the card found wrong with a bitstream, which Linux's driver has in a
 // file (status_show in fpga-mgr.c): "reconfig CRC error".
 func (d *Driver) status(t target) string {
-	r := newReader(d.host.Sysfs)
+	r := d.reader()
 	parents, _ := dirs(t.engineDir, "dfl-fme-mgr.")
 	for _, parent := range parents {
 		managers, _ := dirs(filepath.Join(parent, "fpga_manager"), "fpga")

@@ -23,9 +23,6 @@ type reader struct {
 	problems []Problem
 }
 
-// newReader reads below a root of sysfs.
-func newReader(root string) reader { return reader{root: filepath.Clean(root), file: sysfs.Read} }
-
 // doubt notes a problem; lost says that the device is left out for it.
 func (r *reader) doubt(device string, lost bool, err error) {
 	r.problems = append(r.problems, Problem{Device: device, Lost: lost, Err: err})

@@ -115,7 +115,7 @@ func (d *Driver) clearer(r Register) string {
 // meanwhile, the drivers refuse (EINVAL or, the older one, EBUSY), and it is tried again
 // with that.
 func (d *Driver) clearRegister(r Register, file string) error {
-	reader := newReader(d.host.Sysfs)
+	reader := d.reader()
 	for try := 1; ; try++ {
 		text, err := reader.text(d.host.Sysfs, r.File)
 		if err != nil {

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
 // Sensors reads the sensors of a card, which may take as long as its board's controller
 // does. dir is [Card.Dir] below the root of sysfs. They are by chip and name.
 func Sensors(root, dir string) ([]Sensor, []Problem) {
-	r := newReader(root)
+	r := reader{root: filepath.Clean(root), file: sysfs.Read}
 	region := filepath.Join(r.root, dir)
 	device := filepath.Base(filepath.Dir(filepath.Dir(region)))
 	members, err := r.look()

@@ -59,7 +59,7 @@ func (d *Driver) afu(t target) (State, string, error) {
 	if _, err := os.Lstat(t.dir); errors.Is(err, fs.ErrNotExist) {
 		return "", "", errors.New("the card or its driver has gone")
 	}
-	r := newReader(d.host.Sysfs)
+	r := d.reader()
 	return r.afu(t.dir)
 }
 

@@ -1,0 +1,59 @@
+package intel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Verifies that work on one board is one at a time, also after it was abandoned, that
+// who waits for it is told so when its time is up, and that other boards do not wait.
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var l lanes
+		var mu sync.Mutex
+		var order []string
+		note := func(step string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, step)
+		}
+		work := func(name string, takes time.Duration) func() (string, error) {
+			return func() (string, error) {
+				note(name + " begins")
+				<-time.After(takes)
+				note(name + " ends")
+				return name, nil
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if done, err := l.run(short, "a", work("long", 10*time.Second)); !errors.Is(err, errAbandoned) || !errors.Is(err, context.DeadlineExceeded) || done != "" {
+			t.Error(done, err)
+		}
+		if _, err := l.run(short, "a", work("late", 0)); !errors.Is(err, errNotBegun) {
+			t.Error(err)
+		}
+		if done, err := l.run(t.Context(), "b", work("other", 0)); err != nil || done != "other" {
+			t.Error(done, err)
+		}
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.run(brief, "a", work("impatient", 0)); !errors.Is(err, errOccupied) {
+			t.Error(err)
+		}
+		if done, err := l.run(t.Context(), "a", work("patient", time.Second)); err != nil || done != "patient" {
+			t.Error(done, err)
+		}
+		want := []string{"long begins", "other begins", "other ends", "long ends", "patient begins", "patient ends"}
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(order, want) {
+			t.Errorf("%q, want %q", order, want)
+		}
+	})
+}
