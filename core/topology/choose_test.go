@@ -1,0 +1,313 @@
+package topology
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// checkAnswer fails if an answer is not what any answer must be: as many as can be,
+// all that must be up to the size, and otherwise only what is available, known and
+// healthy.
+func checkAnswer(t interface{ Fatalf(string, ...any) }, units []Unit, r Request, got Result) {
+	usable := map[string]bool{}
+	for _, u := range units {
+		if _, known := usable[u.ID]; !known {
+			usable[u.ID] = u.Healthy && slices.Contains(r.Available, u.ID)
+		}
+	}
+	included := map[string]bool{}
+	for _, id := range r.Must {
+		included[id], usable[id] = true, true
+	}
+	can := 0
+	for _, ok := range usable {
+		if ok {
+			can++
+		}
+	}
+	want := min(can, max(0, r.Size))
+	if len(got.IDs) != want || got.Missing != max(0, r.Size)-want {
+		t.Fatalf("%d chosen, %d missing; %d of %d can be had", len(got.IDs), got.Missing, want, r.Size)
+	}
+	has := 0
+	for i, id := range got.IDs {
+		if !usable[id] || i > 0 && got.IDs[i-1] >= id {
+			t.Fatalf("%q is not to be had, or not in order: %q", id, got.IDs)
+		}
+		if included[id] {
+			has++
+		}
+	}
+	if has != min(len(included), want) {
+		t.Fatalf("%d of %q are in %q", has, r.Must, got.IDs)
+	}
+}
+
+// Requests of any kind have an answer: unknown, unhealthy and repeated IDs, more
+// than there is, less than must be.
+func TestAnyRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		units := drawUnits(t, 24)
+		for i := range units {
+			units[i].Healthy = rapid.IntRange(0, 5).Draw(t, "health") > 0
+		}
+		options := drawOptions(t)
+		options.Policy = rapid.SampledFrom(append(Policies(), "", "unknown")).Draw(t, "any policy")
+		options.TimeLimit = time.Millisecond
+		topology := Prepare(units, options)
+		id := rapid.SampledFrom(append(ids(units), "unknown", "gone", ""))
+		r := Request{
+			Available: rapid.SliceOfN(id, 0, 40).Draw(t, "available"),
+			Must:      rapid.SliceOfN(id, 0, 4).Draw(t, "must"),
+			Size:      rapid.IntRange(-1, 30).Draw(t, "size"),
+		}
+		got := topology.Choose(r)
+		checkAnswer(t, units, r, got)
+		if e := topology.Explain(r); e.RunnerUp != nil {
+			checkAnswer(t, units, r, *e.RunnerUp)
+		}
+	})
+}
+
+// The order of units, links and IDs makes no difference.
+func TestOrderDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		units := drawUnits(t, 20)
+		options := drawOptions(t)
+		options.TimeLimit = time.Hour
+		if len(units) > 16 {
+			options.WeakestFirst = false // without bounds a search takes long
+		}
+		topology, r := Prepare(units, options), drawRequest(t, units)
+		r.Size = min(r.Size, 6)
+		got := topology.Choose(r)
+		random := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
+		shuffle := func(n int, swap func(i, j int)) { random.Shuffle(n, swap) }
+		again := slices.Clone(units)
+		shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+		for _, u := range again {
+			links := u.Device.Links
+			shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+		}
+		a := r.Available
+		shuffle(len(a), func(i, j int) { a[i], a[j] = a[j], a[i] })
+		if diff := cmp.Diff(got, Prepare(again, options).Choose(r)); diff != "" {
+			t.Fatalf("the order matters:\n%s", diff)
+		}
+	})
+}
+
+// Links one way only are none, and do not make a pair the best.
+func TestOneWayLink(t *testing.T) {
+	units := pcieOnly(4)
+	units[0].Device.Links = append(units[0].Device.Links[:2], inventory.Link{Peer: "gpu03", Kind: "nvlink", Count: 4})
+	units[3].Device.Links = units[3].Device.Links[1:]
+	r := Prepare(units, Options{}).Choose(Request{Available: []string{"gpu00", "gpu02", "gpu03"}, Size: 2})
+	if want := []string{"gpu02", "gpu03"}; !slices.Equal(r.IDs, want) {
+		t.Errorf("chosen %v, want %v", r.IDs, want)
+	}
+	r = Prepare(units, Options{}).Choose(Request{Available: []string{"gpu00", "gpu03"}, Size: 2})
+	if r.Score.Links != 0 || r.Score.Weakest != 0 {
+		t.Errorf("a link one way counts: %+v", r.Score)
+	}
+}
+
+// Weights rise with the kind, whatever the distance.
+func TestWeights(t *testing.T) {
+	kinds := []string{"other", "cross_numa", "same_numa", "pcie_host_bridge", "pcie_multi_switch", "pcie_switch", "pcie_same_board", "xgmi", "same_device"}
+	for i, kind := range kinds {
+		near, far := Weight(inventory.Link{Kind: kind, Count: 1, Distance: 1}), Weight(inventory.Link{Kind: kind, Count: 1, Distance: 1 << 30})
+		if far <= 0 || near <= far || near > MaxWeight {
+			t.Errorf("%s: %d near, %d far", kind, near, far)
+		}
+		if i > 0 && far <= Weight(inventory.Link{Kind: kinds[i-1], Distance: 1}) {
+			t.Errorf("%s far away is not better than %s", kind, kinds[i-1])
+		}
+	}
+	lanes := Weight(inventory.Link{Kind: "nvlink", Count: 2})
+	if lanes != 2*Weight(inventory.Link{Kind: "nvswitch"}) || Weight(inventory.Link{Kind: "nvlink", Count: 4096}) >= MaxWeight {
+		t.Errorf("two lanes have %d", lanes)
+	}
+	if w := Weight(inventory.Link{Kind: "of tomorrow"}); w != 1 {
+		t.Errorf("an unknown kind has %d", w)
+	}
+}
+
+// Health changes what is suggested, and costs no new shape; other changes do.
+func TestRefresh(t *testing.T) {
+	units := switched(4, 12)
+	before := Prepare(units, Options{})
+	sick := slices.Clone(units)
+	sick[0].Healthy = false
+	after := before.Refresh(sick)
+	if after.shape != before.shape {
+		t.Error("a change of health made a new shape")
+	}
+	r := Request{Available: ids(units), Size: 2}
+	if got := after.Choose(r).IDs; !slices.Equal(got, []string{"gpu02", "gpu03"}) {
+		t.Errorf("chosen %v with gpu00 unhealthy", got)
+	}
+	if got := before.Choose(r).IDs; !slices.Equal(got, []string{"gpu00", "gpu01"}) {
+		t.Errorf("the topology before chooses %v", got)
+	}
+	changes := map[string]func(d *inventory.Device){
+		"link":   func(d *inventory.Device) { d.Links = d.Links[1:] },
+		"NUMA":   func(d *inventory.Device) { d.NUMANodes = nil },
+		"parent": func(d *inventory.Device) { d.Parent = "board" },
+	}
+	for name, change := range changes {
+		d := *units[1].Device
+		change(&d)
+		other := slices.Clone(units)
+		other[1].Device = &d
+		if before.Refresh(other).shape == before.shape {
+			t.Errorf("a change of %s made no new shape", name)
+		}
+	}
+	if before.Refresh(units[1:]).Len() != 3 || before.Refresh(append(slices.Clone(units[1:]), units[1])).Len() != 3 {
+		t.Error("a unit that went is still there")
+	}
+}
+
+// Asking makes sense only where units differ.
+func TestHelps(t *testing.T) {
+	one := switched(1, 12)
+	for name, tc := range map[string]struct {
+		units  []Unit
+		policy Policy
+		want   bool
+	}{
+		"nothing":           {nil, BestLinks, false},
+		"one":               {one, BestLinks, false},
+		"one with replicas": {replicas(one, 4), BestLinks, false},
+		"all alike":         {machineOnOneNode(4), BestLinks, false},
+		"NUMA nodes":        {switched(8, 12), BestLinks, true},
+		"links":             {dgx1(), BestLinks, true},
+		"no policy":         {dgx1(), None, false},
+		"replicas":          {replicas(machineOnOneNode(2), 4), BestLinks, true},
+	} {
+		if got := Prepare(tc.units, Options{Policy: tc.policy}).Helps(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// machineOnOneNode is n GPUs at one switch of one NUMA node.
+func machineOnOneNode(n int) []Unit {
+	units := switched(n, 12)
+	for _, u := range units {
+		u.Device.NUMANodes = []int{0}
+	}
+	return units
+}
+
+// random is n devices with links of any weight: no hierarchy at all.
+func random(n int) []Unit {
+	r := rand.New(rand.NewPCG(7, uint64(n)))
+	weights := make([]int, n*n)
+	for i := range weights {
+		weights[i] = r.IntN(900)
+	}
+	return machine(n, func(a, b int) inventory.Link {
+		return inventory.Link{Kind: "xgmi", Distance: weights[min(a, b)*n+max(a, b)]}
+	})
+}
+
+// A search ends when its time is up, and knows what it may have missed.
+func TestTimeLimit(t *testing.T) {
+	units := random(60)
+	clock := time.Unix(0, 0)
+	looks := 0
+	now := func() time.Time {
+		looks++
+		clock = clock.Add(time.Millisecond)
+		return clock
+	}
+	topology := Prepare(units, Options{Now: now, TimeLimit: 5 * time.Millisecond})
+	r := topology.Choose(Request{Available: ids(units), Size: 20})
+	if r.Exact || r.Method != Search || r.Missed <= 0 || len(r.IDs) != 20 {
+		t.Errorf("%s, exact: %v, missed %d, %d chosen", r.Method, r.Exact, r.Missed, len(r.IDs))
+	}
+	if looks > 20 {
+		t.Errorf("it looked at the clock %d times after it was up", looks)
+	}
+	// What is missed is no less than what more time finds.
+	more := Prepare(units, Options{TimeLimit: 300 * time.Millisecond}).Choose(Request{Available: ids(units), Size: 20})
+	if more.Score.Links > r.Score.Links+r.Missed {
+		t.Errorf("%d found, more than %d and %d", more.Score.Links, r.Score.Links, r.Missed)
+	}
+}
+
+// Many goroutines may ask one topology.
+func TestConcurrent(t *testing.T) {
+	for name, units := range map[string][]Unit{"hierarchy": switched(16, 12), "enumeration": torus(), "search": split(dgx1(), 3)} {
+		topology := Prepare(units, Options{})
+		r := Request{Available: ids(units), Size: 5}
+		want := topology.Choose(r)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for range 20 {
+					if diff := cmp.Diff(want, topology.Choose(r)); diff != "" {
+						t.Errorf("%s: another answer:\n%s", name, diff)
+					}
+				}
+			})
+		}
+		group.Wait()
+	}
+}
+
+// FuzzChoose: any graph and any request have an answer.
+func FuzzChoose(f *testing.F) {
+	f.Add(uint8(8), uint8(1), []byte{1, 2, 3, 4, 5}, []byte{0, 1, 2, 3}, []byte{1}, 2)
+	f.Add(uint8(20), uint8(0), []byte{9, 0, 9, 0}, []byte{0, 0, 7, 19}, []byte{}, 3)
+	f.Add(uint8(3), uint8(9), []byte{255, 0, 3}, []byte{0, 11, 12}, []byte{200}, 5)
+	kinds := []string{"", "nvlink", "nvswitch", "xgmi", "same_device", "pcie_switch", "same_numa", "cross_numa", "other", "?"}
+	f.Fuzz(func(t *testing.T, n, copies uint8, graph, available, must []byte, size int) {
+		n, copies = n%24, copies%5
+		next := 0
+		take := func() int {
+			if len(graph) == 0 {
+				return 0
+			}
+			next++
+			return int(graph[next%len(graph)]) * (1 + next/len(graph)%3)
+		}
+		units := machine(int(n), func(int, int) inventory.Link {
+			return inventory.Link{Kind: kinds[take()%len(kinds)], Count: take() - 5, Distance: take() - 9}
+		})
+		for i, u := range units {
+			u.Device.NUMANodes = [][]int{nil, {0}, {1, 1}, {0, 1}, {-1, 5000}}[take()%5]
+			if parent := take() % 6; parent > 0 {
+				u.Device.Parent = fmt.Sprintf("gpu%02d", parent) // its own, maybe, or in a circle
+			}
+			units[i].Healthy = take()%7 > 0
+		}
+		if copies > 1 {
+			units = replicas(units, int(copies))
+		}
+		options := Options{Policy: Policies()[take()%4], WeakestFirst: take()%2 > 0, TimeLimit: 100 * time.Microsecond}
+		pick := func(from []byte) (out []string) {
+			for _, b := range from {
+				if int(b) < len(units) {
+					out = append(out, units[b].ID)
+				} else {
+					out = append(out, fmt.Sprint("unknown", b))
+				}
+			}
+			return out
+		}
+		r := Request{Available: pick(available), Must: pick(must), Size: size % 200}
+		checkAnswer(t, units, r, Prepare(units, options).Choose(r))
+	})
+}

@@ -1,0 +1,221 @@
+package topology
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// machine makes n devices, halves of them on NUMA nodes 0 and 1, with the links that
+// link says.
+func machine(n int, link func(a, b int) inventory.Link) []Unit {
+	var units []Unit
+	for i := range n {
+		d := &inventory.Device{Key: inventory.Key{Backend: "test", ID: fmt.Sprintf("gpu%02d", i)}, NUMANodes: []int{2 * i / n}}
+		for j := range n {
+			if l := link(i, j); j != i && l.Kind != "" {
+				l.Peer = fmt.Sprintf("gpu%02d", j)
+				d.Links = append(d.Links, l)
+			}
+		}
+		units = append(units, Unit{ID: d.ID, Device: d, Healthy: true})
+	}
+	return units
+}
+
+// dgx1 is the hybrid cube mesh of a DGX-1 with V100, as `nvidia-smi topo -m` shows it:
+// NVLinks by number, 0 where the way is across the sockets.
+func dgx1() []Unit {
+	lanes := []string{
+		"-1122000",
+		"1-210200",
+		"12-20010",
+		"212-0001",
+		"2000-112",
+		"02001-21",
+		"001012-2",
+		"0001212-",
+	}
+	return machine(8, func(a, b int) inventory.Link {
+		if n := int(lanes[a][b] - '0'); n > 0 {
+			return inventory.Link{Kind: "nvlink", Count: n}
+		}
+		return inventory.Link{Kind: "cross_numa"}
+	})
+}
+
+// switched is a machine with n GPUs at an NVSwitch: 12 lanes in a DGX A100, 18 in a
+// DGX H100.
+func switched(n, lanes int) []Unit {
+	return machine(n, func(int, int) inventory.Link { return inventory.Link{Kind: "nvswitch", Count: lanes} })
+}
+
+// pcieOnly is a machine with two sockets, two PCIe switches each, n/4 GPUs at each.
+func pcieOnly(n int) []Unit {
+	return machine(n, func(a, b int) inventory.Link {
+		switch {
+		case 4*a/n == 4*b/n:
+			return inventory.Link{Kind: "pcie_switch"}
+		case 2*a/n == 2*b/n:
+			return inventory.Link{Kind: "pcie_host_bridge"}
+		}
+		return inventory.Link{Kind: "cross_numa"}
+	})
+}
+
+// torus is 16 accelerators in a torus of 4 by 4, without links but to the four next.
+func torus() []Unit {
+	next := func(a, b int) bool { return a == b || (a+1)%4 == b || (b+1)%4 == a }
+	return machine(16, func(a, b int) inventory.Link {
+		if (a/4 == b/4 && next(a%4, b%4)) || (a%4 == b%4 && next(a/4, b/4)) {
+			return inventory.Link{Kind: "xgmi", Count: 2}
+		}
+		return inventory.Link{}
+	})
+}
+
+// replicas makes n units of each.
+func replicas(units []Unit, n int) []Unit {
+	var out []Unit
+	for _, u := range units {
+		for r := range n {
+			out = append(out, Unit{ID: fmt.Sprintf("%s::%d", u.ID, r), Device: u.Device, Healthy: true})
+		}
+	}
+	return out
+}
+
+// split makes n partitions of each device: partitions of one have links of
+// same_device, others those of their devices.
+func split(units []Unit, n int) []Unit {
+	var out []Unit
+	part := func(id string, p int) string { return fmt.Sprintf("%s-p%d", id, p) }
+	for _, u := range units {
+		for p := range n {
+			d := *u.Device
+			d.ID, d.Parent, d.Links = part(u.ID, p), u.ID, nil
+			for _, l := range u.Device.Links {
+				for q := range n {
+					d.Links = append(d.Links, inventory.Link{Peer: part(l.Peer, q), Kind: l.Kind, Count: l.Count, Distance: l.Distance})
+				}
+			}
+			for q := range n {
+				if q != p {
+					d.Links = append(d.Links, inventory.Link{Peer: part(u.ID, q), Kind: "same_device"})
+				}
+			}
+			out = append(out, Unit{ID: d.ID, Device: &d, Healthy: true})
+		}
+	}
+	return out
+}
+
+// captured reads the GPUs and links of a captured KFD topology. Their IDs are
+// "gpu<number>-<partition>", numbered as the kernel does.
+func captured(tb testing.TB, name string) []Unit {
+	tb.Helper()
+	archive, err := sysroot.Fixture(name)
+	if err != nil {
+		tb.Skip("no captures: ", err)
+	}
+	files := unpack(tb, archive)
+	const gpuType, xgmi = "drm_render_minor", 11
+	ids, parents := map[string]string{}, map[string]string{}
+	numbers, parts := map[string]int{}, map[string]int{}
+	var order []string
+	socket := map[string]int{}
+	for i := 0; files[fmt.Sprintf("nodes/%d/properties", i)] != nil; i++ {
+		node := strconv.Itoa(i)
+		p := files["nodes/"+node+"/properties"]
+		if p[gpuType] == "0" {
+			continue
+		}
+		unique := p["unique_id"]
+		if _, known := numbers[unique]; !known {
+			numbers[unique] = len(numbers)
+		}
+		parents[node] = fmt.Sprintf("gpu%d", numbers[unique])
+		ids[node] = fmt.Sprintf("%s-%d", parents[node], parts[unique])
+		parts[unique]++
+		order = append(order, node)
+	}
+	devices := map[string]*inventory.Device{}
+	for _, node := range order {
+		devices[node] = &inventory.Device{Key: inventory.Key{Backend: "amd", ID: ids[node]}, Parent: parents[node]}
+	}
+	for name, p := range files {
+		from, to := p["node_from"], p["node_to"]
+		if devices[from] == nil || !strings.Contains(name, "_links/") {
+			continue
+		}
+		if devices[to] == nil {
+			if strings.Contains(name, "/io_links/") { // to the CPU of its socket
+				socket[from], _ = strconv.Atoi(to)
+			}
+			continue
+		}
+		kind, _ := strconv.Atoi(p["type"])
+		weight, _ := strconv.Atoi(p["weight"])
+		l := inventory.Link{Peer: ids[to], Kind: "cross_numa", Count: 1, Distance: weight}
+		switch {
+		case parents[from] == parents[to]:
+			l.Kind = "same_device"
+		case kind == xgmi:
+			l.Kind = "xgmi"
+		}
+		devices[from].Links = append(devices[from].Links, l)
+	}
+	var units []Unit
+	for _, node := range order {
+		d := devices[node]
+		d.NUMANodes = []int{socket[node]}
+		units = append(units, Unit{ID: d.ID, Device: d, Healthy: true})
+	}
+	return units
+}
+
+// unpack reads all "properties" of an archive, by path from "nodes" on.
+func unpack(tb testing.TB, archive string) map[string]map[string]string {
+	tb.Helper()
+	data, err := os.ReadFile(archive)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	files := map[string]map[string]string{}
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		_, name, ok := strings.Cut(h.Name, "nodes/")
+		if !ok || path.Base(name) != "properties" {
+			continue
+		}
+		p := map[string]string{}
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			if key, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), " "); ok {
+				p[key] = value
+			}
+		}
+		files["nodes/"+name] = p
+	}
+}

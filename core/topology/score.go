@@ -1,0 +1,167 @@
+package topology
+
+import "math/bits"
+
+// score counts what is chosen.
+func (t *Topology) score(c *call) Score {
+	var s Score
+	c.counts = grow(c.counts, len(t.devices))
+	clear(c.counts)
+	c.touched = c.touched[:0]
+	size := int64(0)
+	for u, state := range c.state {
+		if state&chosen == 0 {
+			continue
+		}
+		d := t.device[u]
+		if c.counts[d] == 0 {
+			c.touched = append(c.touched, d)
+		}
+		c.counts[d]++
+		size++
+	}
+	s.Devices = len(c.touched)
+	for _, d := range c.touched {
+		s.Repeats += pairs(c.counts[d])
+	}
+	s.Weakest = -1
+	if t.tree != nil {
+		t.tree.links(c, &s, size)
+	} else {
+		t.links(c, &s)
+	}
+	t.spread(c, &s)
+	return s
+}
+
+// links are summed up pair by pair.
+func (t *Topology) links(c *call, s *Score) {
+	for i, a := range c.touched {
+		for _, b := range c.touched[:i] {
+			w := t.graph.weight(a, b)
+			s.Links += w * c.counts[a] * c.counts[b]
+			if s.Weakest < 0 || w < s.Weakest {
+				s.Weakest = w
+			}
+		}
+	}
+}
+
+// links of a tree are summed up node by node.
+func (t *tree) links(c *call, s *Score, size int64) {
+	w := &c.work
+	w.take = grow(w.take, len(t.nodes))
+	clear(w.take)
+	for u, state := range c.state {
+		if state&chosen != 0 {
+			w.take[t.leaf[u]]++
+		}
+	}
+	around := -1 // the smallest cluster with all of them
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n, x := &t.nodes[i], w.take[i]
+		s.Links += n.links * pairs(x)
+		if n.parent >= 0 {
+			w.take[n.parent] += x
+		}
+		if n.top && x == size && around < 0 {
+			around = i
+		}
+	}
+	if s.Devices > 1 {
+		s.Weakest = t.nodes[around].weight
+	}
+}
+
+// spread counts NUMA nodes, physical devices and load.
+func (t *Topology) spread(c *call, s *Score) {
+	var seen [16]uint64 // NUMA nodes are less than 1024
+	for _, d := range c.touched {
+		if t.numa[d] < 0 {
+			s.NUMANodes += int(c.counts[d])
+			continue
+		}
+		for _, n := range t.numaSets[t.numa[d]] {
+			seen[n>>6&15] |= 1 << (n & 63)
+		}
+	}
+	for _, word := range seen {
+		s.NUMANodes += bits.OnesCount64(word)
+	}
+	c.counts = grow(c.counts, max(len(t.devices), t.physicals))
+	clear(c.counts)
+	for u, state := range c.state {
+		if state&chosen != 0 {
+			c.counts[t.physical[t.device[u]]]++
+		}
+	}
+	for _, x := range c.counts {
+		s.Physical += int(min(x, 1))
+		s.Together += pairs(x)
+	}
+	group := t.physical
+	if t.options.Policy == BestLinks && t.replicas {
+		group = t.own
+	}
+	clear(c.counts)
+	for u, state := range c.state {
+		if state == 0 || state&chosen != 0 {
+			c.counts[group[t.device[u]]]++
+		}
+	}
+	for _, x := range c.counts {
+		s.Load += x * x
+	}
+}
+
+// left counts what is not chosen.
+func (t *Topology) left(c *call) Left {
+	l := Left{Pairs: -1, Fours: -1, Eights: -1}
+	for _, state := range c.state {
+		if state != 0 && state&chosen == 0 {
+			l.Units++
+		}
+	}
+	for i, g := range t.goals {
+		var n int
+		if t.tree != nil {
+			n = t.tree.sets(c, i, g.size)
+		} else {
+			n = t.subsets.sets(c, g.size)
+		}
+		switch g.size {
+		case 8:
+			l.Eights = n
+		case 4:
+			l.Fours = n
+		case 2:
+			l.Pairs = n
+		}
+	}
+	return l
+}
+
+// sets is how many good sets can be made of what is left.
+func (t *tree) sets(c *call, goal, size int) int {
+	// Every unit is inside of one node with the goal at most.
+	w := &c.work
+	w.take = grow(w.take, len(t.nodes))
+	clear(w.take)
+	for u, state := range c.state {
+		if state != 0 && state&chosen == 0 {
+			w.take[t.leaf[u]]++
+		}
+	}
+	n := 0
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		for _, has := range t.nodes[i].goals {
+			if has == goal {
+				n += int(w.take[i]) / size
+			}
+		}
+		if up := t.nodes[i].parent; up >= 0 {
+			w.take[up] += w.take[i]
+		}
+	}
+	return n
+}
