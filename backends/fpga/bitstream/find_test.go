@@ -236,3 +236,39 @@ func TestReadErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A file has another version when it was written to or replaced, and the same one under
+// another name.
+func TestVersion(t *testing.T) {
+	path := file(t, "a.bin", []byte("four thousand and ninety-six"))
+	version := func(path string) string {
+		t.Helper()
+		f := open(t, path)
+		return f.Version()
+	}
+	first := version(path)
+	link := filepath.Join(filepath.Dir(path), "b.bin")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	if again := version(link); again != first {
+		t.Errorf("under another name %s, want %s", again, first)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := file(t, "c.bin", []byte("four thousand and ninety-sev"))
+	if err := os.Chtimes(next, info.ModTime(), info.ModTime()); err != nil { // as in images that are built reproducibly
+		t.Fatal(err)
+	}
+	if other := version(next); other == first {
+		t.Errorf("another file of the same size and age is %s, too", other)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime().Add(1)); err != nil {
+		t.Fatal(err)
+	}
+	if later := version(path); later == first {
+		t.Errorf("after it was written to it is %s still", later)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,16 +58,28 @@ func (f *File) Unchanged() error {
 	return nil
 }
 
+// Version tells this file from others and from later versions of itself, in a text to
+// compare: a file that was written to, or that was replaced under its name, has another
+// one, even if it has the same IDs. The same file under another name has the same.
+func (f *File) Version() string {
+	return fmt.Sprintf("%d:%d:%d:%d", f.opened.device, f.opened.inode, f.opened.size, f.opened.modified.UnixNano())
+}
+
 // ErrChanged means that a file is written to while it is in use.
 var ErrChanged = errors.New("it was changed")
 
 // stamp tells versions of a file apart. The time of the inode's change is not of
 // use: it goes on, too, when the file loses its name to another.
 type stamp struct {
-	size     int64
-	modified time.Time
+	size          int64
+	modified      time.Time
+	device, inode uint64 // 0 if it is no file of the operating system
 }
 
 func stampOf(info fs.FileInfo) stamp {
-	return stamp{info.Size(), info.ModTime()}
+	s := stamp{size: info.Size(), modified: info.ModTime()}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.device, s.inode = uint64(stat.Dev), stat.Ino
+	}
+	return s
 }

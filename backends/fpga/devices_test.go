@@ -1,0 +1,143 @@
+package fpga
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+func nodes(d *backendv1.Device) (paths []string) {
+	for _, node := range d.GetEdits().GetDeviceNodes() {
+		paths = append(paths, filepath.Base(node.GetPath()))
+	}
+	return paths
+}
+
+// Each kind of region has the class and the nodes that the mode says, and a hook only
+// where settings want something done before a start.
+func TestModes(t *testing.T) {
+	loaded, untold, plain, platform := port("a", 0, functionA), port("a", 1, ""), port("b", 0, ""), port("c", 0, "")
+	untold.State = driver.Untold
+	plain.Kind, plain.State = driver.Plain, driver.Untold
+	platform.Kind, platform.State, platform.Name, platform.ID = driver.Platform, driver.Loaded, "xilinx_u200-1", "c"
+	virtual := cardOf("d", 4, port("d", 0, functionB))
+	virtual.Virtual, virtual.Board = true, "a"
+	cards := []driver.Card{cardOf("a", 1, loaded, untold), cardOf("b", 2, plain), cardOf("c", 3, platform), virtual}
+	for settings, want := range map[string]string{
+		`{}`: "a-port0 af [a.0] 0, a-port1 region [a.1] 0, b-port0 region [b.0] 0, c card [c.0] 0, d-port0 af [d.0] 0",
+		`{"mode": "region", "prepare": {"reset": true}}`:           "a-port0 region [a.0] 1, a-port1 region [a.1] 1, b-port0 region [b.0] 1, c card [c.0] 1, d-port0 region [d.0] 1",
+		`{"mode": "region-devel", "bitstreams": "BITSTREAMS"}`:     "a-port0 region [a.0 a-fme] 1, a-port1 region [a.1 a-fme] 1, b-port0 region [b.0] 1, c card [c.0] 1, d-port0 region [d.0] 1",
+		`{"management": true, "prepare": {"leftovers": "report"}}`: "a-port0 af [a.0 a-fme] 1, a-port1 region [a.1 a-fme] 1, b-port0 region [b.0 b-fme] 1, c card [c.0 c-fme] 1, d-port0 af [d.0 d-fme] 1",
+	} {
+		run(t, settings, func(r *rig, _ *fake) {
+			var all []string
+			for _, d := range r.inventory("all devices", healthy(5)).GetDevices() {
+				all = append(all, fmt.Sprint(d.GetId(), " ", d.GetClass(), " ", nodes(d), " ", len(d.GetHooks())))
+			}
+			if got := strings.Join(all, ", "); got != want {
+				t.Errorf("%s:\n%s, want\n%s", settings, got, want)
+			}
+		}, cards...)
+	}
+}
+
+// A device says what selectors can ask for, where it is, what it is lost with, and what
+// is too much or no name is left out and told.
+func TestAttributes(t *testing.T) {
+	region := port("a", 1, functionA)
+	region.Attributes = map[string]*sdk.Attribute{"socket": sdk.Int(1), "model": sdk.String("the driver may not say that")}
+	card := cardOf("a", 0x81, region)
+	card.Serial, card.Attributes = "S1", map[string]*sdk.Attribute{}
+	for i := range 40 {
+		card.Attributes[fmt.Sprintf("x%02d", i)] = sdk.Int(int64(i))
+	}
+	shell := port("b", 0, "")
+	shell.Kind, shell.Name, shell.ID, shell.Env = driver.Platform, "xilinx u200", "b", map[string]string{"A": "b"}
+	other := cardOf("b", 2, shell)
+	other.PCI.NUMANode, other.Board = -1, "board-b"
+	run(t, `{"bitstreams": "BITSTREAMS"}`, func(r *rig, _ *fake) {
+		inv := r.inventory("both", healthy(2))
+		d := inv.GetDevices()[0]
+		got := map[string]any{}
+		for name, a := range d.GetAttributes() {
+			if !strings.HasPrefix(name, "x") {
+				got[name] = strings.TrimSpace(a.String())
+			}
+		}
+		want := map[string]any{}
+		for name, value := range map[string]string{
+			"model": "Test card", "driver": "dfl", "board": "a", "regionName": "region-" + fits, "functionName": "af-" + functionA,
+			"interfaceID": fits, "functionID": functionA, "serial": "S1",
+		} {
+			want[name] = sdk.String(value).String()
+		}
+		want["region"], want["virtual"], want["programmable"], want["socket"] = sdk.Int(1).String(), sdk.Bool(false).String(), sdk.Bool(true).String(), sdk.Int(1).String()
+		for name := range want {
+			want[name] = strings.TrimSpace(want[name].(string))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("attributes (-want +got):\n%s", diff)
+		}
+		if len(d.GetAttributes()) != maxAttributes || d.GetAttributes()["x00"] == nil || d.GetAttributes()["x39"] != nil {
+			t.Errorf("%d attributes", len(d.GetAttributes()))
+		}
+		if d.GetParentId() != "a" || d.GetResetGroup() != "" || d.GetPciBusId() != "0000:81:00.0" || len(d.GetNumaNodes()) != 1 || d.GetNumaNodes()[0] != 1 {
+			t.Errorf("it is at %v", d)
+		}
+		d = inv.GetDevices()[1]
+		if d.GetParentId() != "" || d.GetResetGroup() != "board-b" || len(d.GetNumaNodes()) != 0 || d.GetAttributes()["platformName"] != nil || d.GetEdits().GetEnv()["A"] != "b" {
+			t.Errorf("the shell is %v", d)
+		}
+		problems := fmt.Sprint(inv.GetProblems())
+		if len(inv.GetProblems()) != 2 || !strings.Contains(problems, "attributes are left out") || !strings.Contains(problems, `"xilinx u200"`) {
+			t.Errorf("problems %q", inv.GetProblems())
+		}
+	}, card, other)
+}
+
+// A node that is missing is a fault of its device until it is there.
+func TestMissingNode(t *testing.T) {
+	run(t, `{}`, func(r *rig, _ *fake) {
+		r.inventory("both", healthy(2))
+		node := filepath.Join(r.root, "dev/a.1")
+		r.do(os.Remove(node))
+		r.inventory("the fault", only("a-port1", "node-missing"))
+		r.file("", node)
+		r.inventory("the end of it", healthy(2))
+	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)))
+}
+
+// Of two things with one ID the first is listed, and the other is told of.
+func TestTwins(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := cardOf("a", 1, port("a", 0, functionA))
+		twin := cardOf("b", 2, port("a", 0, functionA), port("b", 1, functionB), port("b", 1, functionB))
+		f := &fake{t: t, name: "dfl", reading: driver.Reading{Cards: []driver.Card{a}}}
+		g := &fake{t: t, name: "manager", reading: driver.Reading{Cards: []driver.Card{a, twin}}}
+		r := newRig(t, f, g)
+		r.watch(`{"health": {"interval": "1s"}}`)
+		r.inventory("two devices, of the driver that is asked first", func(inv *backendv1.Inventory) bool {
+			return healthy(2)(inv) && len(inv.GetProblems()) == 3 && text(device(inv, "a-port0"), "driver") == "dfl"
+		})
+	})
+}
+
+// What can stand after the slash of a resource's name.
+func TestValidName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"af-d84.244.0gzh": true, "a": true, "": false, "-a": false, "a-": false, "a b": false, "a/b": false,
+		strings.Repeat("x", 63): true, strings.Repeat("x", 64): false, "é": false, "a_b": true, "_a": false,
+	} {
+		if got := validName(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package fpga
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
+)
+
+// Version is the backend's own version.
+const Version = "0.1.0"
+
+// Backend is the FPGA backend. Make it with [New].
+type Backend struct {
+	log   *slog.Logger
+	seams seams
+	asks  sdk.Asks[*loop]
+	works works
+	// measuring are cards whose sensors are being read for telemetry.
+	measuring works
+
+	mu  sync.Mutex
+	cfg *config
+}
+
+// seams are where tests put something else.
+type seams struct {
+	// drivers are those that settings name, in the order in which they are asked.
+	drivers func(*config) []driver.Driver
+	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
+}
+
+// The abilities of the backend.
+var (
+	_ sdk.Backend    = (*Backend)(nil)
+	_ sdk.Configurer = (*Backend)(nil)
+	_ sdk.Preparer   = (*Backend)(nil)
+	_ sdk.Resetter   = (*Backend)(nil)
+	_ sdk.Sampler    = (*Backend)(nil)
+)
+
+// New returns the backend.
+func New() *Backend {
+	return newBackend(sdk.Logger(), seams{drivers: drivers, uevents: uevent.Listen})
+}
+
+func newBackend(log *slog.Logger, s seams) *Backend {
+	return &Backend{log: log, seams: s, asks: make(sdk.Asks[*loop])}
+}
+
+// Describe implements [sdk.Backend].
+func (b *Backend) Describe() sdk.Description {
+	return sdk.Description{
+		Name: "fpga", Vendor: "Intel, AMD and others", Version: Version,
+		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema,
+		Parameters: []sdk.Parameter{{
+			Name:        bitstreamParameter,
+			Description: "The file that is to be in the FPGA when the container starts: its name in the directory of the backend's setting bitstreams.",
+		}},
+	}
+}
+
+// Configure implements [sdk.Configurer].
+func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.HostPaths) error {
+	cfg, err := configure(data, host)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cfg = cfg
+	return nil
+}
+
+func (b *Backend) config() *config {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cfg
+}
+
+// Watch implements [sdk.Backend].
+func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
+	return newLoop(b, out).run(ctx)
+}

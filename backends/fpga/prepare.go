@@ -1,0 +1,263 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// bitstreamParameter is the parameter of Prepare that names a file.
+const bitstreamParameter = "bitstream"
+
+// Prepare implements [sdk.Preparer]. Devices of several cards are readied at the same
+// time.
+func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
+	ctx, cancel := sdk.InTime(ctx)
+	defer cancel()
+	t, err := b.find(ctx, p.Devices)
+	if err == nil {
+		err = t.Missing()
+	}
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(t.devices))
+	var all sync.WaitGroup
+	for i, device := range t.devices {
+		all.Go(func() {
+			one := preparation{
+				b: b, cfg: t.cfg, loop: t.loop, target: device, resource: p.Resource,
+				file: p.Parameters[bitstreamParameter], shared: slices.Contains(p.Shared, device.region.ID),
+			}
+			if err := one.run(ctx); err != nil {
+				errs[i] = fmt.Errorf("%s: %w", device.region.ID, err)
+			}
+		})
+	}
+	all.Wait()
+	return nil, errors.Join(errs...)
+}
+
+// preparation is that of one device for a container.
+type preparation struct {
+	b    *Backend
+	cfg  *config
+	loop *loop
+	target
+	resource string
+	// file is what the container asks for; empty if for nothing.
+	file string
+	// shared says that another container holds the region, too, and joined that another
+	// one that starts now has asked for the same file.
+	shared, joined bool
+}
+
+func (p *preparation) run(ctx context.Context) error {
+	if err := p.leftovers(ctx); err != nil {
+		return err
+	}
+	if p.file != "" {
+		return p.load(ctx)
+	}
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	seen, err := p.look(ctx, false)
+	if err != nil {
+		return err
+	}
+	is := seen.targets[p.region.ID].region
+	if is.State == driver.Unloaded && is.Kind == driver.Port && !p.cfg.managed(p.card, is) {
+		return fmt.Errorf("no accelerator function is loaded in %s, and the container asks for no file: "+
+			"give the resource %s the parameter %s, or have the region programmed before", p.name(), p.resource, bitstreamParameter)
+	}
+	return nil
+}
+
+// look looks at the region, and is an error unless it is sound.
+func (p *preparation) look(ctx context.Context, back bool) (found, error) {
+	seen, err := p.b.lookNow(ctx, back, p.region.ID)
+	if err == nil {
+		err = seen.sound(p.region.ID, false)
+	}
+	return seen, err
+}
+
+// renew resets the region if settings say so and nobody else holds it.
+func (p *preparation) renew(ctx context.Context) error {
+	if !p.cfg.Prepare.Reset || p.shared {
+		return nil
+	}
+	leave, err := p.b.works.enter(ctx, p.card.ID)
+	if err != nil {
+		return err
+	}
+	done, err := p.b.resetRegion(ctx, p.loop, p.target, leave)
+	if err == nil {
+		_, err = p.b.lookNow(ctx, true, p.region.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("reset before the start: %w", err)
+	}
+	p.b.log.Debug("a region was reset before a start", "device", p.region.ID, "how", done)
+	return nil
+}
+
+// load has the file in the region before the container starts.
+//
+//	held by others ─┬─ has the file already ─► nothing is done
+//	                └─ has another ─► refused, and nothing is touched
+//	else            ─┬─ has the file already ─► nothing is done
+//	                 └─ has another ─► programmed, verified, looked at
+func (p *preparation) load(ctx context.Context) error {
+	if err := p.allowed(); err != nil {
+		return err
+	}
+	file, err := bitstream.Find(p.cfg.Bitstreams, p.file)
+	if err != nil {
+		return err
+	}
+	done := sync.OnceFunc(func() { _ = file.Close() }) // only read
+	c := &claim{name: p.file, version: file.Version()}
+	if p.joined, err = p.claim(ctx, c); err != nil {
+		done()
+		return err
+	}
+	err = p.renew(ctx)
+	var leave func()
+	if err == nil {
+		leave, err = p.b.works.enter(ctx, p.card.ID)
+	}
+	if err != nil {
+		done()
+		p.unclaim(c)
+		return err
+	}
+	over := sync.OnceFunc(func() {
+		leave()
+		done()
+		p.unclaim(c)
+	})
+	needed, err := p.needed(ctx, file)
+	if err != nil || !needed {
+		over()
+		return err
+	}
+	return p.program(ctx, file, c.version, over)
+}
+
+// allowed is an error if the region cannot be programmed for containers.
+func (p *preparation) allowed() error {
+	switch {
+	case p.cfg.Bitstreams == "":
+		return fmt.Errorf("the container asks for the bitstream %s, and nothing is programmed on this node: "+
+			"set the directory of bitstreams (bitstreams) in the settings of the backend", p.file)
+	case !p.region.Programmable:
+		return fmt.Errorf("the container asks for the bitstream %s, and %s cannot be programmed from here: "+
+			"ask for a device with the attribute programmable", p.file, p.name())
+	}
+	return nil
+}
+
+// needed reports whether the region has to be programmed. The caller has entered the
+// card, so that nothing else changes it.
+func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, error) {
+	seen, err := p.look(ctx, false)
+	if err != nil {
+		return false, err
+	}
+	p.target = seen.targets[p.region.ID]
+	if err := p.driver.Fits(p.card, p.region, file); err != nil {
+		return false, err
+	}
+	if p.holds(file) {
+		return false, nil
+	}
+	if p.shared {
+		return false, fmt.Errorf("%s was not programmed into %s: another container uses it with %s; "+
+			"containers that share a device ask for the same file", file.Path, p.name(), p.loaded())
+	}
+	return true, nil
+}
+
+// holds reports whether the region has a file. What this process put into it since is
+// told apart by the version of the file, so that a function that was built anew counts
+// as another one; else only IDs are known. Where nobody can tell what is loaded it is
+// programmed again for each container that has it for itself.
+func (p *preparation) holds(file *bitstream.File) bool {
+	if p.put == nil {
+		return p.driver.Holds(p.region, file)
+	}
+	return p.put.version == file.Version() && (p.region.State != driver.Untold || p.shared || p.joined)
+}
+
+// loaded is what is in the region, in words.
+func (t target) loaded() string {
+	switch {
+	case t.put != nil:
+		return t.put.name
+	case t.region.Function != "":
+		return "the function " + t.region.Function
+	}
+	return "what nobody can tell"
+}
+
+// program programs the region, and makes sure that it has the file then. The caller has
+// entered the card, and over is called when the kernel is done.
+func (p *preparation) program(ctx context.Context, file *bitstream.File, version string, over func()) error {
+	began := time.Now()
+	t := &task{what: fmt.Sprintf("%s is being programmed into %s", file.Path, p.name())}
+	err := p.b.work(ctx, p.loop, p.region.ID, t, over,
+		func(ctx context.Context) error { return p.driver.Program(ctx, p.card, p.region, file) },
+		func(r *region, err error) {
+			r.program = nil
+			if err == nil {
+				r.program = &program{name: p.file, version: version}
+			}
+		})
+	if err != nil {
+		return err
+	}
+	seen, err := p.look(ctx, true)
+	if err != nil {
+		return fmt.Errorf("%s was programmed into %s, but then: %w", file.Path, p.name(), err)
+	}
+	is := seen.targets[p.region.ID]
+	if is.region.State == driver.Unloaded || is.put == nil || is.put.version != version {
+		return fmt.Errorf("%s was programmed into %s, which has %s now: see the kernel's log", file.Path, p.name(), is.loaded())
+	}
+	p.b.log.Info("a region was programmed", "device", p.region.ID, "resource", p.resource, "file", file.Path,
+		"function", is.region.Function, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// leftovers looks for processes that are on the device before the container is.
+func (p *preparation) leftovers(ctx context.Context) error {
+	setting := p.cfg.Prepare.Leftovers
+	if !setting.Wanted() || p.shared {
+		return nil
+	}
+	procfs := p.cfg.host.Procfs
+	pids, err := process.Opened(ctx, procfs, p.region.Nodes...)
+	switch {
+	case err != nil && setting == process.Fail:
+		return fmt.Errorf("whether it still has processes of an earlier container is not known: %w", err)
+	case err != nil:
+		p.b.log.Warn("whether processes were left behind is not known", "device", p.region.ID, "resource", p.resource, "error", err)
+	case len(pids) == 0:
+	case setting == process.Fail:
+		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", process.Names(procfs, pids...))
+	default:
+		p.b.log.Warn("processes use the device before its container starts", "device", p.region.ID,
+			"resource", p.resource, "processes", process.Names(procfs, pids...))
+	}
+	return nil
+}

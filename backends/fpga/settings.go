@@ -1,0 +1,157 @@
+package fpga
+
+import (
+	_ "embed" // settings.schema.json
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/fpga/manager"
+	"github.com/accelmux/accelmux/backends/process"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+//go:embed settings.schema.json
+var settingsSchema string
+
+// settings are what the node's configuration says; README.md is the reference.
+type settings struct {
+	// Mode is what ports of Intel's cards are listed as.
+	Mode mode `json:"mode"`
+	// Management gives containers the nodes that manage the card, too: who has them can
+	// program all of it.
+	Management bool `json:"management"`
+	// Drivers are those that are asked.
+	Drivers []string `json:"drivers"`
+	// Bitstreams is the directory of the files that containers may ask for; empty:
+	// nothing is programmed.
+	Bitstreams string `json:"bitstreams"`
+	// Prepare is what is done before a container starts.
+	Prepare prepareSettings  `json:"prepare"`
+	Health  healthSettings   `json:"health"`
+	Edits   devnode.Settings `json:"edits"`
+	Manager managerSettings  `json:"manager"`
+}
+
+// mode is what ports of Intel's cards are listed as, in the words of Intel's own plugin.
+type mode string
+
+const (
+	// modeAF: by the accelerator function that is loaded.
+	modeAF mode = "af"
+	// modeRegion: by the interface that bitstreams must fit.
+	modeRegion mode = "region"
+	// modeDevel is modeRegion with the nodes to program a region by.
+	modeDevel mode = "region-devel"
+)
+
+// prepareSettings say what is done before a container starts, beside programming.
+type prepareSettings struct {
+	// Reset has a region reset that no other container holds.
+	Reset bool `json:"reset"`
+	// Leftovers is what becomes of processes on it.
+	Leftovers process.Leftovers `json:"leftovers"`
+}
+
+// healthSettings say what is a fault.
+type healthSettings struct {
+	// Interval is how often each driver is read though nothing tells of a change:
+	// cards, error registers, what is loaded.
+	Interval sdk.Duration `json:"interval"`
+	// Sensors is how often the sensors of a card are read; 0: only for telemetry.
+	Sensors sdk.Duration `json:"sensors"`
+	// Alarms is what becomes of alarms of sensors.
+	Alarms reaction `json:"alarms"`
+	// Ignore are causes that are no fault, such as pcie0_errors.
+	Ignore []string `json:"ignore"`
+}
+
+// reaction is what becomes of something that is not always a fault.
+type reaction string
+
+const (
+	ignore reaction = "ignore"
+	report reaction = "report"
+	fault  reaction = "fault"
+)
+
+const (
+	defaultInterval, minInterval, maxInterval = 10 * time.Second, time.Second, time.Hour
+	defaultSensors, minSensors, maxSensors    = time.Minute, 5 * time.Second, time.Hour
+	// maxIgnored bounds the list of causes, maxCause each of them in bytes.
+	maxIgnored, maxCause = 64, 64
+)
+
+// config is what the settings mean. It never changes.
+type config struct {
+	settings
+	host              sdk.HostPaths
+	interval, sensors time.Duration
+}
+
+// configure checks the settings as a whole.
+func configure(data json.RawMessage, host sdk.HostPaths) (*config, error) {
+	s := settings{
+		Mode: modeAF, Drivers: driverNames(), Edits: devnode.Settings{Groups: devnode.Auto},
+		Health:  healthSettings{Interval: sdk.Duration(defaultInterval), Sensors: sdk.Duration(defaultSensors), Alarms: fault},
+		Manager: managerSettings{Firmware: manager.Defaults().Firmware, Flags: manager.Defaults().Flags},
+	}
+	if err := sdk.DecodeSettings(data, &s); err != nil {
+		return nil, err
+	}
+	var errs sdk.FieldErrors
+	s.check(host, &errs)
+	return &config{
+		settings: s, host: host, interval: time.Duration(s.Health.Interval), sensors: time.Duration(s.Health.Sensors),
+	}, errs.Err()
+}
+
+func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
+	if s.Mode != modeAF && s.Mode != modeRegion && s.Mode != modeDevel {
+		errs.Add("mode", "%q is none of the modes: af, region or region-devel", s.Mode)
+	}
+	if len(s.Drivers) == 0 {
+		errs.Add("drivers", "without a driver there is nothing to list: leave it out for all, or don't run this backend")
+	}
+	for i, name := range s.Drivers {
+		if !slices.Contains(driverNames(), name) {
+			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is none of the drivers: %s", name, strings.Join(driverNames(), ", "))
+		} else if slices.Contains(s.Drivers[:i], name) {
+			errs.Add(fmt.Sprintf("drivers[%d]", i), "%q is there twice", name)
+		}
+	}
+	if p := s.Bitstreams; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+		errs.Add("bitstreams", "%q must be an absolute path without . or ..", p)
+	}
+	s.Prepare.Leftovers.Check("prepare.leftovers", host.Procfs, errs)
+	if d := time.Duration(s.Health.Interval); d < minInterval || d > maxInterval {
+		errs.Add("health.interval", "%v must be between %v and %v", d, minInterval, maxInterval)
+	}
+	if d := time.Duration(s.Health.Sensors); d != 0 && (d < minSensors || d > maxSensors) {
+		errs.Add("health.sensors", "%v must be 0s, or between %v and %v", d, minSensors, maxSensors)
+	}
+	switch s.Health.Alarms {
+	case ignore, report, fault:
+	default:
+		errs.Add("health.alarms", "%q is none: ignore, report or fault", s.Health.Alarms)
+	}
+	if n := len(s.Health.Ignore); n > maxIgnored {
+		errs.Add("health.ignore", "it has %d causes, and may have %d", n, maxIgnored)
+	}
+	for i, cause := range s.Health.Ignore {
+		if cause == "" || len(cause) > maxCause {
+			errs.Add(fmt.Sprintf("health.ignore[%d]", i), "%q must have 1 to %d bytes: the name of a register or an alarm, such as pcie0_errors", cause, maxCause)
+		}
+	}
+	s.Edits.Check("edits", errs)
+	manager.Settings{Firmware: s.Manager.Firmware, Flags: s.Manager.Flags}.Check("manager", errs)
+}
+
+// hooked reports whether there is anything to do before a container starts.
+func (s *settings) hooked() bool {
+	return s.Bitstreams != "" || s.Prepare.Reset || s.Prepare.Leftovers.Wanted()
+}
