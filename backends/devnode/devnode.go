@@ -24,9 +24,9 @@ type Settings struct {
 type Groups string
 
 const (
-	// Auto: where others may not read and write, as udev has it on most systems.
+	// Auto gives them where others may not read and write, as udev has it on most systems.
 	Auto Groups = "auto"
-	// None: never.
+	// None gives none.
 	None Groups = "none"
 )
 

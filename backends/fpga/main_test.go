@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -234,7 +233,7 @@ func newRig(t *testing.T, fakes ...*fake) *rig {
 			r.plug(c)
 		}
 	}
-	r.backend = newBackend(slog.New(slog.NewTextHandler(io.Discard, nil)), seams{
+	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
 		drivers: func(cfg *config) []driver.Driver {
 			var all []driver.Driver
 			for _, f := range fakes {

@@ -149,7 +149,7 @@ func (r *roster) take(by *reader, found look, now time.Time) (twice []string) {
 			delete(r.cards, id) // unplugged, and maybe another one is in its slot
 			continue
 		}
-		known.lose(found, now)
+		known.lose(found)
 	}
 	return twice
 }
@@ -194,7 +194,7 @@ func (k *record) found(r *roster, card driver.Card, by look, now time.Time) (twi
 }
 
 // lose says why a card that was known is not there now.
-func (k *record) lose(by look, now time.Time) {
+func (k *record) lose(by look) {
 	where := by.places[k.card.ID]
 	name := k.card.ID
 	if k.card.PCI != nil {
