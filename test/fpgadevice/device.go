@@ -35,6 +35,10 @@ type Device struct {
 	old     bool
 	calls   []*Call
 	engines map[string]*sync.Mutex
+	stores  []Store
+
+	// numbers is held while a descriptor gets its number.
+	numbers sync.Mutex
 }
 
 // times are how long the card itself needs.
@@ -130,8 +134,8 @@ func Start(tree *fpgatree.Tree) (*Device, error) {
 	return d, nil
 }
 
-// Close ends it, once. What still waits for an answer gets ENODEV; wrapped commands that go
-// on get ENOSYS.
+// Close ends it, once. What still waits for an answer gets ENODEV; wrapped commands that
+// go on get ENOSYS, also when they open a file for writing only: end them before.
 func (d *Device) Close() error { return d.close() }
 
 // Know tells the device bitstreams by their payloads. The card finds all others

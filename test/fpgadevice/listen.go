@@ -94,7 +94,7 @@ func receive(conn *net.UnixConn) (int, error) {
 	return fds[0], nil
 }
 
-// watch answers the ioctls that a filter hands over, each in a goroutine of its own,
+// watch answers the system calls that a filter hands over, each in a goroutine of its own,
 // until no process has the filter any more or the device is closed.
 func (d *Device) watch(fd int, wake *os.File) {
 	var answering sync.WaitGroup
@@ -111,38 +111,59 @@ func (d *Device) watch(fd int, wake *os.File) {
 			return
 		}
 		n := &notification{}
-		if errno := control(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n)); errno != 0 {
+		if errno := notify(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n)); errno != 0 {
 			continue // the caller was killed meanwhile
 		}
 		answering.Go(func() { d.answer(fd, n) })
 	}
 }
 
-// answer answers one ioctl.
+// answer answers one system call.
 func (d *Device) answer(fd int, n *notification) {
 	valid := func() bool {
 		id := n.id
-		return control(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
+		return notify(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 	}
 	r := &response{id: n.id}
-	path, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[0])))
-	pid := processOf(n.pid)
-	live, gone := strings.CutSuffix(path, " (deleted)")
-	switch {
-	case !valid():
-		return
-	case err != nil, filepath.Dir(live) != d.dev:
-		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE // no node of ours: as the kernel says
-	case gone:
-		r.errno = -int32(unix.EINVAL)
+	c := call{memory: memory{int(n.pid), valid}}
+	switch n.number {
+	case unix.SYS_OPENAT:
+		if d.openStore(fd, n, c.memory) {
+			return
+		}
+		r.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	case unix.SYS_WRITE:
+		r.value, r.errno, r.flags = d.writeStore(n, c.memory)
 	default:
-		r.errno = -int32(d.serve(call{
-			node: filepath.Base(live), request: uint32(n.args[1]), address: n.args[2],
-			memory: memory{int(n.pid), valid}, pid: pid,
-		}))
+		r.errno, r.flags = d.control(n, c)
+	}
+	if !valid() {
+		return
 	}
 	// It fails if the caller was killed meanwhile; what the card did, it did.
-	_ = control(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
+	_ = notify(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(r))
+}
+
+// control answers an ioctl: the number of an error, or what else the kernel is to do.
+func (d *Device) control(n *notification, c call) (errno int32, flags uint32) {
+	c.pid = processOf(n.pid)
+	path, err := os.Readlink(descriptor(n))
+	live, gone := strings.CutSuffix(path, " (deleted)")
+	switch {
+	case !c.memory.valid():
+		return 0, 0
+	case err != nil, filepath.Dir(live) != d.dev:
+		return 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE // no node of ours: as the kernel says
+	case gone:
+		return -int32(unix.EINVAL), 0
+	}
+	c.node, c.request, c.address = filepath.Base(live), uint32(n.args[1]), n.args[2]
+	return -int32(d.serve(c)), 0
+}
+
+// descriptor is where procfs has the file that the first argument is.
+func descriptor(n *notification) string {
+	return fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[0]))
 }
 
 // processOf is the process of a thread; 0 if it has gone.
@@ -160,8 +181,8 @@ func processOf(thread uint32) int {
 	return pid
 }
 
-// control is an ioctl of the filter's descriptor, made again when a signal interrupts it.
-func control(fd int, request uint, argument unsafe.Pointer) syscall.Errno {
+// notify is an ioctl of the filter's descriptor, made again when a signal interrupts it.
+func notify(fd int, request uint, argument unsafe.Pointer) syscall.Errno {
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument))
 		if errno != unix.EINTR {

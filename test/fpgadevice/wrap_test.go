@@ -27,7 +27,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := child(os.Args[1:]); err != nil {
+	run := child
+	if os.Getenv(childEnv) == "write" {
+		run = writer
+	}
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}

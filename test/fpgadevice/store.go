@@ -1,0 +1,201 @@
+package fpgadevice
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files of sysfs that a wrapped program opens for writing only get descriptors from
+// firstStore on, so that the filter knows its writes to them.
+const firstStore, stores = 900, 64
+
+// maxStore is how much sysfs takes at once: a page.
+const maxStore = 4096
+
+// addition is struct seccomp_notif_addfd.
+type addition struct {
+	id       uint64
+	flags    uint32
+	source   uint32
+	target   uint32
+	newFlags uint32
+}
+
+// Store is what writing to a file of sysfs does, as the driver's store function: file
+// is below the tree's root, such as "sys/bus/…". Handled is false for what it does not
+// know; then the file gets the text.
+type Store func(file, text string) (errno unix.Errno, handled bool)
+
+// OnWrite adds a store, which comes before those that the device has.
+func (d *Device) OnWrite(s Store) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stores = append([]Store{s}, d.stores...)
+}
+
+// Write is a write to a file of sysfs by code of this process.
+func (d *Device) Write(path, text string) error {
+	file, ok := d.attribute(path)
+	if !ok {
+		return fmt.Errorf("%s is no file of sysfs of the tree %s", path, d.tree.Root)
+	}
+	switch errno, handled := d.store(file, text); {
+	case handled && errno == 0:
+		return nil
+	case handled:
+		return &os.PathError{Op: "write", Path: path, Err: errno}
+	}
+	return d.tree.SetFile(file, text)
+}
+
+// attribute is a file of sysfs below the tree's root.
+func (d *Device) attribute(path string) (string, bool) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", false
+	}
+	file, err := filepath.Rel(filepath.Dir(d.dev), real)
+	return file, err == nil && strings.HasPrefix(file, "sys/")
+}
+
+func (d *Device) store(file, text string) (unix.Errno, bool) {
+	d.mu.Lock()
+	all := d.stores
+	d.mu.Unlock()
+	for _, s := range all {
+		if errno, handled := s(file, text); handled {
+			return errno, true
+		}
+	}
+	return d.clear(file, text)
+}
+
+// clears are the registers that writing to a file clears, if they have the value
+// written: errors_store in dfl-afu-error.c, fme_errors_store and pcie0_errors_store in
+// dfl-fme-error.c. Those of others can only be read.
+var clears = map[string][]string{
+	"errors":       {"errors", "first_error"},
+	"fme_errors":   {"fme_errors", "first_error", "next_error"},
+	"pcie0_errors": {"pcie0_errors"}, "pcie1_errors": {"pcie1_errors"},
+	"catfatal_errors": nil, "nonfatal_errors": nil, "first_error": nil, "next_error": nil, "first_malformed_req": nil,
+}
+
+// clear is the store of DFL's error registers.
+func (d *Device) clear(file, text string) (unix.Errno, bool) {
+	dir, name := filepath.Split(file)
+	all, known := clears[name]
+	if filepath.Base(dir) != "errors" || !known {
+		return 0, false
+	}
+	if len(all) == 0 {
+		return unix.EIO, true // no store function
+	}
+	written, err := strconv.ParseUint(strings.TrimSuffix(text, "\n"), 0, 64)
+	has, err2 := d.register(file)
+	switch {
+	case err != nil:
+		return unix.EINVAL, true
+	case err2 != nil:
+		return unix.ENODEV, true
+	case written != has:
+		return unix.EINVAL, true
+	}
+	for _, r := range all {
+		if _, err := os.Lstat(filepath.Join(d.tree.Root, dir, r)); err != nil {
+			continue
+		}
+		if err := d.tree.SetFile(filepath.Join(dir, r), "0x0\n"); err != nil {
+			return unix.ENODEV, true
+		}
+	}
+	return 0, true
+}
+
+// register is the value of an error register.
+func (d *Device) register(file string) (uint64, error) {
+	b, err := os.ReadFile(filepath.Join(d.tree.Root, file))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.Trim(string(b), "\x00\n "), 0, 64)
+}
+
+// openStore opens a file of sysfs for who opens it for writing only, with a number by
+// which the filter knows it. False if it is none, which the kernel opens then.
+func (d *Device) openStore(fd int, n *notification, m memory) bool {
+	path, ok := m.text(n.args[1])
+	if !ok || !filepath.IsAbs(path) {
+		return false
+	}
+	if _, ok := d.attribute(path); !ok {
+		return false
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = file.Close() }()
+	d.numbers.Lock()
+	defer d.numbers.Unlock()
+	for number := uint32(firstStore); number < firstStore+stores; number++ {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", n.pid, number)); !errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		a := &addition{
+			id: n.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
+			source: uint32(file.Fd()), target: number, newFlags: unix.O_CLOEXEC & uint32(n.args[2]),
+		}
+		return notify(fd, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(a)) == 0
+	}
+	return false
+}
+
+// writeStore answers a write: how much was written, the number of an error, or what
+// else the kernel is to do.
+func (d *Device) writeStore(n *notification, m memory) (value int64, errno int32, flags uint32) {
+	path, err := os.Readlink(descriptor(n))
+	if err != nil || n.args[2] > maxStore {
+		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	}
+	// It may have been replaced since it was opened; in sysfs it is the same attribute.
+	file, ok := d.attribute(strings.TrimSuffix(path, " (deleted)"))
+	if !ok {
+		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	}
+	text := make([]byte, n.args[2])
+	if errno := m.read(text, n.args[1]); errno != 0 {
+		return 0, -int32(errno), 0
+	}
+	switch errno, handled := d.store(file, string(text)); {
+	case !handled:
+		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	case errno != 0:
+		return 0, -int32(errno), 0
+	}
+	return int64(len(text)), 0, 0
+}
+
+// text is a text that ends with a zero byte, a path at most.
+func (m memory) text(address uint64) (string, bool) {
+	var all []byte
+	page := uint64(os.Getpagesize())
+	for len(all) < unix.PathMax {
+		part := make([]byte, page-address%page) // the next page may be none
+		if m.read(part, address) != 0 {
+			return "", false
+		}
+		if before, _, ok := bytes.Cut(part, []byte{0}); ok {
+			return string(append(all, before...)), true
+		}
+		all, address = append(all, part...), address+uint64(len(part))
+	}
+	return "", false
+}
