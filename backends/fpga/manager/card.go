@@ -229,12 +229,13 @@ func (r *reader) card(f *found, all []*part) driver.Card {
 		g.Number, g.Dir, g.Interface = i, r.relative(p.dir), r.compat(p)
 		g.Env["FPGA_REGION"] = p.name
 		g.Programmable = f.files && (len(leaves) == 1 || r.settings.Flags&partial != 0)
+		g.Attributes = r.overlay(f, p)
 		label := ""
 		if p.inner || tops > 1 {
 			// One that is alone keeps the ID that the manager has without it: drivers of
 			// regions are loaded later.
 			label, g.ID = p.place.label, g.ID+"-"+p.place.hash()
-			g.Attributes = map[string]*sdk.Attribute{"region": sdk.String(label)}
+			g.Attributes["region"] = sdk.String(label)
 		}
 		g.Name = regionName(g.Interface, c.Model, label)
 		g.Nodes = r.nodes(f, p, len(leaves) == 1, all)

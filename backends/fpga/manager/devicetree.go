@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // maxDepth is how many levels of nodes are gone up, or directories down.
@@ -60,4 +62,23 @@ func (r *reader) programmer(node string) (uint32, error) {
 		node = filepath.Dir(node)
 	}
 	return 0, nil
+}
+
+// overlay is what the device tree says of what was loaded into a region by an overlay:
+// the name of the file (firmware-name in fpga-region.yaml of Linux's bindings). It is an
+// attribute, and no ID: files of one name differ, and AMD's kernels can program the FPGA
+// anew without a word in the tree. It says nothing of an FPGA that does not operate.
+func (r *reader) overlay(f *found, p *part) map[string]*sdk.Attribute {
+	all := map[string]*sdk.Attribute{}
+	if p.node == "" || !f.card.Attributes["programmed"].GetBoolValue() {
+		return all
+	}
+	name, err := r.line(r.root, "firmware", "devicetree", "base", p.node, "firmware-name")
+	switch {
+	case err == nil:
+		all["firmwareName"] = sdk.String(name)
+	case !errors.Is(err, fs.ErrNotExist):
+		r.doubt(p.name, false, err)
+	}
+	return all
 }

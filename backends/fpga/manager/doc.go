@@ -12,8 +12,16 @@
 // Intel's cards under DFL or OPAE, and AMD's under XRT, have managers and regions too;
 // they are left to the packages that know more of them.
 //
-// What the kernel does not say: what is loaded. A region is never in the state Loaded,
-// and a bitstream that is asked for is programmed each time. There is no reset either.
+// What the kernel does not say: what is loaded, but for the name of a file if an overlay
+// of the device tree has done it. A region is never in the state Loaded, and a bitstream
+// that is asked for is programmed each time. There is no reset either.
+//
+// A container gets the character devices below its region, and always the variables
+// FPGA_MANAGER and FPGA_REGION with the names in the classes: some regions have nothing
+// else, as their devices are on a bus of the SoC, where nobody can tell whose they are.
+//
+// States are those of the manager, for all of its regions. Some drivers say "write
+// init" of an FPGA that nobody has programmed since the node started; it is busy then.
 //
 // Linux itself lets no program load a bitstream: overlays of the device tree do. The
 // kernel of AMD for its SoCs does, by the name of a file among its firmware, and not

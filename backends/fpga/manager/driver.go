@@ -55,6 +55,8 @@ type Driver struct {
 	programming sync.Mutex
 }
 
+var _ driver.Driver = (*Driver)(nil)
+
 // New is the driver of a host.
 func New(host sdk.HostPaths, settings Settings) *Driver {
 	if settings.Write == nil {

@@ -316,3 +316,21 @@ func TestNodes(t *testing.T) {
 		}
 	}
 }
+
+// What an overlay of the device tree has loaded is known by its file's name, while it
+// operates.
+func TestOverlay(t *testing.T) {
+	tree := plug(t, fpgatree.NewArria10SoC())
+	if err := tree.SetFile("sys/firmware/devicetree/base/soc/base_fpga_region/pr1/firmware-name", "crypto.rbf\x00"); err != nil {
+		t.Fatal(err)
+	}
+	for state, want := range map[string]string{"operating": "crypto.rbf", "write error": ""} {
+		if err := tree.SetManager(0, "state", state+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		regions := find(t, tree).Cards[0].Regions
+		if got := regions[1].Attributes["firmwareName"].GetStringValue(); got != want || regions[0].Attributes["firmwareName"] != nil || regions[1].Attributes["region"].GetStringValue() != "pr1" {
+			t.Errorf("%s: %q, want %q; %+v", state, got, want, regions)
+		}
+	}
+}
