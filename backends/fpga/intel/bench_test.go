@@ -9,8 +9,8 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// BenchmarkRead finds eight N3000 with their registers; the floor is cat of the same
-// files.
+// BenchmarkRead finds eight N3000 with their registers, as the reader and as the driver,
+// which knows their firmware from before; the floor is cat of the reader's files.
 func BenchmarkRead(b *testing.B) {
 	tree := write(b, fpgatree.NewMany(8))
 	var files []string
@@ -33,12 +33,20 @@ func BenchmarkRead(b *testing.B) {
 			files = append(files, matches[0])
 		}
 	}
-	for _, name := range []string{"cards", "cat"} {
+	d := on(tree, DFL)
+	reading(b, d)
+	for _, name := range []string{"cards", "driver", "cat"} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if name == "cat" {
+				switch name {
+				case "cat":
 					sysroot.Cat(b, files)
+					continue
+				case "driver":
+					if r := d.Read(); len(r.Cards) != 8 {
+						b.Fatal(r.Problems)
+					}
 					continue
 				}
 				if got, err := Read(tree.Sysfs()); err != nil || len(got.Cards) != 8 || len(got.Problems) > 0 {

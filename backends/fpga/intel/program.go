@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// settles is how long a port may take to say what it has once the kernel has
-	// programmed it. The kernel takes it out of reset before it answers.
+	// settles is how long a port may be in reset before it is programmed, and how long it
+	// may take to say what it has then. The kernel needs 1 ms for a reset, and takes a
+	// port out of it before it answers.
 	settles = 3 * time.Second
 	// looks is how often it is looked at meanwhile.
 	looks = 20 * time.Millisecond
@@ -63,7 +64,13 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 
 // put is Program in its lane.
 func (d *Driver) put(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File, payload []byte) error {
-	t, err := d.target(c, r)
+	var t target
+	var err error
+	// Who closes a port's node last has the kernel reset it, which is over soon.
+	poll(ctx, func() bool {
+		t, err = d.target(c, r)
+		return err != nil || t.port.State != Busy
+	})
 	if err != nil {
 		return err
 	}
@@ -92,32 +99,41 @@ func (d *Driver) put(ctx context.Context, c driver.Card, r driver.Region, f *bit
 
 // settled waits until the port says that it has an accelerator function.
 func (d *Driver) settled(ctx context.Context, t target, want string) error {
+	var state State
+	var afu string
+	var err error
+	has := func() bool {
+		return err == nil && (state == Loaded && afu == want || state == Untold && t.port.State == Untold)
+	}
+	poll(ctx, func() bool {
+		state, afu, err = d.afu(t)
+		return has() || err == nil && state == Loaded && afu != t.port.AFU
+	})
+	switch {
+	case has():
+		return nil
+	case err != nil:
+		return fmt.Errorf("the kernel says that it is done, and what the port has is unknown: %w", err)
+	case state == Busy:
+		return d.stuck(t, "the kernel says that it is done, and the port is still in reset")
+	}
+	return fmt.Errorf("the kernel says that it is done, and the port has %s instead of %s: the file's metadata do not belong to its bitstream, the card did not take it, or another program was faster",
+		says(state, afu), want)
+}
+
+// poll looks until something is so, or ctx ends, or time is up.
+func poll(ctx context.Context, so func() bool) {
 	limit, look := time.NewTimer(settles), time.NewTicker(looks)
 	defer limit.Stop()
 	defer look.Stop()
-	for {
-		state, afu, err := d.afu(t)
-		switch {
-		case err == nil && (state == Loaded && afu == want || state == Untold && t.port.State == Untold):
-			return nil
-		case err == nil && state == Loaded && afu != t.port.AFU:
-			return fmt.Errorf("the kernel says that it is done, and the port has %s instead of %s: the file's metadata do not belong to its bitstream, or another program was faster",
-				says(state, afu), want)
-		}
+	for !so() {
 		select {
 		case <-look.C:
-			continue
 		case <-ctx.Done():
+			return
 		case <-limit.C:
+			return
 		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("the kernel says that it is done, and what the port has is unknown: %w", err)
-		case state == Busy:
-			return d.stuck(t, "the kernel says that it is done, and the port is still in reset")
-		}
-		return fmt.Errorf("the kernel says that it is done, and the port has %s instead of %s: the file's metadata do not belong to its bitstream, or the card did not take it",
-			says(state, afu), want)
 	}
 }
 

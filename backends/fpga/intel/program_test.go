@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,24 +264,26 @@ func TestStuckInReset(t *testing.T) {
 		busy   func(looks int, programmed bool) bool
 		want   string
 	}{
-		"for a moment":   {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return programmed && looks < 10 }, ""},
-		"for good":       {fpgadevice.Answer{}, func(_ int, programmed bool) bool { return programmed }, "the kernel says that it is done, and the port is still in reset: Linux leaves a port in reset when its programming fails"},
-		"after an error": {fpgadevice.Answer{Errno: unix.EIO}, func(_ int, programmed bool) bool { return programmed }, "the port is left in reset: Linux leaves a port in reset when its programming fails: if it stays so, unbind the driver from 0000:05:00.0"},
-		"before":         {fpgadevice.Answer{}, func(int, bool) bool { return true }, "the port is in reset already"},
+		"for a moment":         {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return programmed && looks < 10 }, ""},
+		"for good":             {fpgadevice.Answer{}, func(_ int, programmed bool) bool { return programmed }, "the kernel says that it is done, and the port is still in reset: Linux leaves a port in reset when its programming fails"},
+		"after an error":       {fpgadevice.Answer{Errno: unix.EIO}, func(_ int, programmed bool) bool { return programmed }, "the port is left in reset: Linux leaves a port in reset when its programming fails: if it stays so, unbind the driver from 0000:05:00.0"},
+		"before":               {fpgadevice.Answer{}, func(int, bool) bool { return true }, "the port is in reset already"},
+		"before, for a moment": {fpgadevice.Answer{}, func(looks int, programmed bool) bool { return !programmed && looks < 5 }, ""},
 	} {
 		rig := newRig(t, fpgatree.NewD5005(), DFL)
 		card, region := port(t, rig.Driver, "fpga-0000-05-00-0-port-0")
 		f, _ := rig.file(t, region.Interface, crypto)
 		rig.device.Next(c.answer)
-		var looks atomic.Int64
+		looks, was := 0, false
 		rig.read = func(path string, limit int) ([]byte, error) {
 			if filepath.Base(path) == "afu_id" {
 				programmed := len(rig.device.Calls()) > 0
-				n := int64(0)
-				if programmed {
-					n = looks.Add(1)
+				if programmed && !was {
+					was = programmed
+					looks = 0
 				}
-				if c.busy(int(n), programmed) {
+				looks++
+				if c.busy(looks, programmed) {
 					return nil, &os.PathError{Op: "read", Path: path, Err: unix.EBUSY}
 				}
 			}
