@@ -248,3 +248,44 @@ func TestFirmwareIsReadOnce(t *testing.T) {
 }
 
 var _ driver.Driver = (*Driver)(nil)
+
+// Verifies that readings at the same time, while cards come and go, keep each card's
+// own firmware.
+func TestConcurrentReadings(t *testing.T) {
+	tree := write(t, fpgatree.NewMany(2))
+	for i, version := range []string{"0x1", "0x2"} {
+		versions, err := filepath.Glob(filepath.Join(tree.Sysfs(), "class/fpga_region", fmt.Sprintf("region%d", 2*i), "dfl-fme.*/dfl_dev.3/*/*/*/*/bmc_version"))
+		if err != nil || len(versions) != 1 {
+			t.Fatal(versions, err)
+		}
+		if err := os.WriteFile(versions[0], []byte(version), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := on(tree, DFL)
+	done := make(chan struct{})
+	for range 3 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for range 20 {
+				for _, c := range d.Read().Cards {
+					want := map[string]string{"fpga-0000-11-00-0": "0x1", "fpga-0000-21-00-0": "0x2"}[c.ID]
+					if got := c.Attributes["bmcVersion"].GetStringValue(); got != want && got != "0x44020006" && got != "" {
+						t.Errorf("%s has %q, want %q", c.ID, got, want)
+					}
+				}
+			}
+		}()
+	}
+	for range 5 {
+		if err := errors.Join(tree.Unplug(1), tree.Plug(1)); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 3 {
+		<-done
+	}
+	if r := reading(t, d); len(r.Cards) != 2 || r.Cards[0].Attributes["bmcVersion"].GetStringValue() != "0x1" {
+		t.Errorf("%v", r.Cards)
+	}
+}
