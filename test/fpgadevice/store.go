@@ -80,7 +80,8 @@ func (d *Device) store(file, text string) (unix.Errno, bool) {
 
 // clears are the registers that writing to a file clears, if they have the value
 // written: errors_store in dfl-afu-error.c, fme_errors_store and pcie0_errors_store in
-// dfl-fme-error.c. Those of others can only be read.
+// dfl-fme-error.c. The first is the one whose value counts; those of others can only be
+// read.
 var clears = map[string][]string{
 	"errors":       {"errors", "first_error"},
 	"fme_errors":   {"fme_errors", "first_error", "next_error"},
@@ -88,25 +89,37 @@ var clears = map[string][]string{
 	"catfatal_errors": nil, "nonfatal_errors": nil, "first_error": nil, "next_error": nil, "first_malformed_req": nil,
 }
 
-// clear is the store of DFL's error registers.
+// clearsOPAE are those of the older driver, which has a file for it (clear_store in its
+// afu-error.c and fme-error.c).
+var clearsOPAE = map[string][]string{
+	"clear":        {"errors", "first_error", "next_error"},
+	"pcie0_errors": {"pcie0_errors"}, "pcie1_errors": {"pcie1_errors"},
+	"errors": nil, "catfatal_errors": nil, "nonfatal_errors": nil, "first_error": nil, "next_error": nil, "first_malformed_req": nil,
+}
+
+// clear is the store of the error registers.
 func (d *Device) clear(file, text string) (unix.Errno, bool) {
 	dir, name := filepath.Split(file)
-	all, known := clears[name]
-	if filepath.Base(dir) != "errors" || !known {
+	rules, other := clears, unix.EINVAL
+	if strings.Contains(file, "/intel-fpga-") {
+		rules, other = clearsOPAE, unix.EBUSY
+	}
+	all, known := rules[name]
+	if base := filepath.Base(dir); base != "errors" && base != "fme-errors" || !known {
 		return 0, false
 	}
 	if len(all) == 0 {
 		return unix.EIO, true // no store function
 	}
 	written, err := strconv.ParseUint(strings.TrimSuffix(text, "\n"), 0, 64)
-	has, err2 := d.register(file)
+	has, err2 := d.register(filepath.Join(dir, all[0]))
 	switch {
 	case err != nil:
 		return unix.EINVAL, true
 	case err2 != nil:
 		return unix.ENODEV, true
 	case written != has:
-		return unix.EINVAL, true
+		return other, true
 	}
 	for _, r := range all {
 		if _, err := os.Lstat(filepath.Join(d.tree.Root, dir, r)); err != nil {

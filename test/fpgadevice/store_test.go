@@ -150,3 +150,33 @@ func TestWrappedWrites(t *testing.T) {
 		t.Errorf("it said\n%s\nwant\n%s", out, strings.Join(want, "\n"))
 	}
 }
+
+// Verifies the older driver's way to clear registers: a file beside them.
+func TestClear(t *testing.T) {
+	tree, d := machine(t, fpgatree.NewArria10())
+	at := tree.Machine().Cards[0].Address
+	for of, dir := range map[string]string{"port0": "errors", "fme": "errors/fme-errors"} {
+		at, err := tree.Find(at, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []string{"errors", "first_error"} {
+			if err := tree.SetFile(filepath.Join(at, dir, r), "0x2\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		dir = filepath.Join(tree.Root, at, dir)
+		err, err2 := d.Write(filepath.Join(dir, "errors"), "0x2"), d.Write(filepath.Join(dir, "clear"), "0x3")
+		if !errors.Is(err, unix.EIO) || !errors.Is(err2, unix.EBUSY) {
+			t.Errorf("%s: %v, %v", of, err, err2)
+		}
+		if err := d.Write(filepath.Join(dir, "clear"), "0x2\n"); err != nil {
+			t.Errorf("%s: %v", of, err)
+		}
+		for _, r := range []string{"errors", "first_error"} {
+			if text, err := os.ReadFile(filepath.Join(dir, r)); err != nil || string(text) != "0x0\n" {
+				t.Errorf("%s: %s is %q, %v", of, r, text, err)
+			}
+		}
+	}
+}

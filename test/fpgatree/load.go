@@ -117,6 +117,7 @@ func (t *Tree) engine(w *writer, l *loaded, region string) string {
 	if l.Model.OPAE {
 		w.files(l.Card, dir, map[string]string{
 			"errors/fme-errors/errors": "0x0", "errors/fme-errors/first_error": "0x0", "errors/fme-errors/next_error": "0x0",
+			"errors/fme-errors/clear":  "",
 			"thermal_mgmt/temperature": "38",
 		})
 		w.File(dir+"/pr/interface_id", l.id(l.Interface))
@@ -154,6 +155,9 @@ func (t *Tree) port(w *writer, l *loaded, region string, id int) {
 		"id": fmt.Sprint(id), "ltr": "1", "power_state": "0x0", "errors/errors": "0x0", "errors/first_error": "0x0",
 		"errors/first_malformed_req": "0x00000000000000000000000000000000",
 	})
+	if l.Model.OPAE {
+		w.File(dir+"/errors/clear", "")
+	}
 	if !l.Model.NoAFU {
 		w.File(dir+"/afu_id", l.id(l.AFU))
 	}
