@@ -148,6 +148,7 @@ func TestImageArchive(t *testing.T) {
 		"./usr/libexec/":          "0755 0:0",
 		"./usr/libexec/accelmux/": "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-amd":  "0755 0:0",
+		"./usr/libexec/accelmux/accelmux-backend-fpga": "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-mock": "0755 0:0",
 	}, modes); diff != "" {
 		t.Errorf("layer (-want +got):\n%s", diff)

@@ -13,7 +13,7 @@ import (
 const binEnv = "ACCELMUX_BIN"
 
 // programs must all be there.
-var programs = []string{"accelmux", "accelmux-backend-amd", "accelmux-backend-mock", "accelmux-backend-nvidia"}
+var programs = []string{"accelmux", "accelmux-backend-amd", "accelmux-backend-fpga", "accelmux-backend-mock", "accelmux-backend-nvidia"}
 
 // Binaries returns a directory with the accelmux programs: the one that
 // ACCELMUX_BIN names, or else a new one that they are built into from the module
