@@ -21,6 +21,8 @@ type look struct {
 	driver.Reading
 	cfg   *config
 	began time.Time
+	// number counts the looks of the reader, from 1.
+	number uint64
 	// given is what containers get with each region, by ID.
 	given map[string]given
 	// places say what is where cards are known of that were not found, by their IDs.

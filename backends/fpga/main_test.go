@@ -351,6 +351,7 @@ func (r *rig) during(f func()) []*backendv1.Inventory {
 		f()
 	}()
 	var all []*backendv1.Inventory
+	late := time.After(patience)
 	for {
 		select {
 		case e := <-r.stream:
@@ -360,6 +361,8 @@ func (r *rig) during(f func()) []*backendv1.Inventory {
 			}
 		case <-done:
 			return all
+		case <-late:
+			r.t.Fatalf("waited %s for what does not end", patience)
 		}
 	}
 }
@@ -387,7 +390,7 @@ func (r *rig) gbs(name, function string) {
 	metadata := fmt.Sprintf(`{"version": 1, "afu-image": {"interface-uuid": %q, "accelerator-clusters": [{"name": "x", "total-contexts": 1, "accelerator-type-uuid": %q}]}}`,
 		fits, function)
 	length := string([]byte{byte(len(metadata)), byte(len(metadata) >> 8), 0, 0})
-	r.file("XeoFPGA\xb7GBSv001"+length+metadata+"payload", r.root, "bitstreams", name)
+	r.file("XeonFPGA\xb7GBSv001"+length+metadata+"payload", r.root, "bitstreams", name)
 }
 
 // prepare readies devices for a container.

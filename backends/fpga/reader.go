@@ -31,6 +31,8 @@ type reader struct {
 	// takes too long.
 	looking time.Time
 	hung    bool
+	// begun counts the looks that began.
+	begun uint64
 	// last is the look that was taken in last; it began at zero if there was none.
 	last look
 	// due is when the next look is though nothing happens, wanted when one is because
@@ -78,9 +80,11 @@ func (r *reader) wantAt(at time.Time) {
 func (l *loop) look(r *reader, now time.Time) {
 	l.kernel.Attend(l.cfg.interval)
 	r.looking, r.wanted, r.due = now, time.Time{}, now.Add(l.cfg.interval)
-	cfg, d, known := l.cfg, r.driver, l.roster.of(r)
+	r.begun++
+	cfg, d, known, number := l.cfg, r.driver, l.roster.of(r), r.begun
 	go func() {
 		found := gather(cfg, d, known)
+		found.number = number
 		l.post(func() { l.take(r, found) })
 	}()
 }

@@ -102,10 +102,11 @@ func (f found) sound(id string, reset bool) error {
 	return nil
 }
 
-// waiter waits for looks that began after since at regions.
+// waiter waits for looks at regions that begin later than it.
 type waiter struct {
-	ctx     context.Context
-	since   time.Time
+	ctx context.Context
+	// begun are the looks that began before, by the region.
+	begun   map[string]uint64
 	regions []string
 	// back says that something was done to them: they must be there, and not busy.
 	back  bool
@@ -115,11 +116,11 @@ type waiter struct {
 // lookNow has the loop look at regions, and says what it found. After something was
 // done to them it waits until all of them are back.
 func (b *Backend) lookNow(ctx context.Context, back bool, regions ...string) (found, error) {
-	w := &waiter{ctx: ctx, regions: regions, back: back, found: make(chan found, 1)}
+	w := &waiter{ctx: ctx, begun: map[string]uint64{}, regions: regions, back: back, found: make(chan found, 1)}
 	_, err := sdk.InLoop(ctx, b.asks, func(l *loop) bool {
-		w.since = time.Now()
 		for _, r := range l.regions(regions) {
-			r.of.by.wantAt(w.since)
+			w.begun[r.known.ID] = r.of.by.begun
+			r.of.by.wantAt(time.Now())
 		}
 		l.waiters = append(l.waiters, w)
 		return true
@@ -154,7 +155,7 @@ func (l *loop) answer() {
 		}
 		for _, r := range l.regions(w.regions) {
 			by := r.of.by
-			if by.last.began.Before(w.since) {
+			if by.last.number <= w.begun[r.known.ID] {
 				return false
 			}
 			if w.back && (r.task != nil || !r.busy.IsZero() || r.missing != nil || r.of.absent != nil) {

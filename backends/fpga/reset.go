@@ -79,9 +79,8 @@ func (b *Backend) resetRegion(ctx context.Context, l *loop, t target, leave func
 // renewed notes that a region was reset, and with it what its card had latched. That is
 // evidence, too, for the others of the board that had no fault of their own.
 func (l *loop) renewed(r *region) {
-	now := time.Now()
 	program := r.program // a reset leaves what is loaded
-	r.renew(now)
+	r.renew(r.of.by.begun)
 	r.program = program
 	for _, known := range l.roster.cards {
 		if known.by != r.of.by || known.card.Board != r.of.card.Board {
@@ -89,7 +88,7 @@ func (l *loop) renewed(r *region) {
 		}
 		for _, other := range known.regions {
 			if other != r && !other.own && isFault(other.said) {
-				other.renewed = now
+				other.renewed, other.renewedAt = true, r.of.by.begun
 			}
 		}
 	}

@@ -61,11 +61,12 @@ type region struct {
 	// program is what this process put into it; nil if it did not, or if something else
 	// happened to it since.
 	program *program
-	// renewed is when it was reset or its driver loaded anew, until it was read since;
-	// then fresh says that nothing but that is known of it: evidence that what was wrong
-	// is over.
-	renewed time.Time
-	fresh   bool
+	// renewed says that it was reset or its driver loaded anew, until a look with a
+	// number above renewedAt was taken in; then fresh says that nothing but that is known
+	// of it: evidence that what was wrong is over.
+	renewed   bool
+	renewedAt uint64
+	fresh     bool
 	// own says that a fault of its own needed more than time since it was fresh.
 	own bool
 	// said is the health that was published.
@@ -158,7 +159,7 @@ func (r *roster) take(by *reader, found look, now time.Time) (twice []string) {
 func (k *record) found(r *roster, card driver.Card, by look, now time.Time) (twice []string) {
 	if k.stray {
 		for _, region := range k.regions {
-			region.renew(now)
+			region.renew(by.number - 1)
 		}
 	}
 	k.card, k.absent, k.stray = card, nil, false
@@ -252,12 +253,12 @@ func (r *region) found(read driver.Region, by look, now time.Time) {
 		if p.state == "" {
 			p.state, p.function = read.State, read.Function
 		}
-		if p.state != read.State || p.function != read.Function {
-			r.program = nil // by others
+		if p.state != read.State || p.function != read.Function || read.State == driver.Unloaded {
+			r.program = nil // by others, or in vain
 		}
 	}
-	if !r.renewed.IsZero() && !by.began.Before(r.renewed) {
-		r.renewed, r.fresh, r.own = time.Time{}, true, false
+	if r.renewed && by.number > r.renewedAt {
+		r.renewed, r.fresh, r.own = false, true, false
 	}
 }
 
@@ -267,14 +268,15 @@ func (r *region) busyWith(by look) bool {
 	if r.task == nil {
 		return false
 	}
-	if r.task.over.IsZero() || by.began.Before(r.task.over) {
+	if !r.task.over || by.number <= r.task.overAt {
 		return true
 	}
 	r.task = nil
 	return false
 }
 
-// renew notes that a region was reset, or its driver loaded anew.
-func (r *region) renew(now time.Time) {
-	r.renewed, r.fresh, r.program = now, false, nil
+// renew notes that a region was reset, or its driver loaded anew, before the look after
+// the one with a number began.
+func (r *region) renew(at uint64) {
+	r.renewed, r.renewedAt, r.fresh, r.program = true, at, false, nil
 }

@@ -54,10 +54,12 @@ type task struct {
 	// what it is, in words: "x.gbs is being programmed into it".
 	what  string
 	reset bool
-	// since is when it began, over when it ended: from then on a look can tell what came
-	// of it. Abandoned says that who asked for it does not wait any more.
-	since, over time.Time
-	abandoned   bool
+	// since is when it began.
+	since time.Time
+	// over says that it ended: a look with a number above overAt can tell what came of
+	// it. Abandoned says that who asked for it does not wait any more.
+	over, abandoned bool
+	overAt          uint64
 }
 
 // work does something to a region, and returns what that returns. The caller has entered
@@ -79,10 +81,11 @@ func (b *Backend) work(ctx context.Context, l *loop, id string, t *task, leave f
 	go func() {
 		err := do(ctx)
 		l.post(func() {
-			t.over = time.Now()
+			t.over = true
 			if r := l.roster.region(id); r != nil {
+				t.overAt = r.of.by.begun
 				ended(r, err)
-				r.of.by.wantAt(t.over)
+				r.of.by.wantAt(time.Now())
 			}
 		})
 		leave()
@@ -98,6 +101,6 @@ func (b *Backend) work(ctx context.Context, l *loop, id string, t *task, leave f
 		return err
 	default:
 	}
-	l.post(func() { t.abandoned = t.over.IsZero() })
+	l.post(func() { t.abandoned = !t.over })
 	return fmt.Errorf("%s, which has not come to its end and was not waited for any longer: %w", t.what, ctx.Err())
 }

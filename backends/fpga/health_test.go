@@ -1,0 +1,284 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const quick = `{"health": {"interval": "1s", "sensors": "5s"}}`
+
+// Faults of a region are its own, those of a card are all its regions', and those of a
+// function that manages are all of the board's; the gravest is told.
+func TestFaults(t *testing.T) {
+	virtual := cardOf("v", 2, port("v", 0, functionB))
+	virtual.Board, virtual.Virtual = "a", true
+	other := cardOf("b", 3, port("b", 0, functionB))
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("all regions", healthy(4))
+		faults := func(what string, change func(), want map[string]string) {
+			t.Helper()
+			f.change(change)
+			r.inventory(what, func(inv *backendv1.Inventory) bool {
+				for _, d := range inv.GetDevices() {
+					if d.GetHealth().GetCode() != want[d.GetId()] {
+						return false
+					}
+				}
+				return len(inv.GetDevices()) == 4
+			})
+		}
+		hot := driver.Fault{Code: "power-state", Recovery: sdk.RecoverySelf, Text: "it is throttled"}
+		broken := driver.Fault{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x1"}
+		fatal := driver.Fault{Code: "catastrophic", Recovery: sdk.RecoveryReboot, Text: "catfatal_errors is 0x1"}
+		faults("one region's", func() { f.region("a", 1).Faults = []driver.Fault{hot, broken} }, map[string]string{"a-port1": "port-errors"})
+		faults("the board's", func() { f.card("a").Faults = []driver.Fault{fatal} },
+			map[string]string{"a-port0": "catastrophic", "a-port1": "catastrophic", "v-port0": "catastrophic"})
+		faults("one that passes", func() {
+			f.card("a").Faults = nil
+			f.region("a", 1).Faults = []driver.Fault{hot}
+		}, map[string]string{"a-port1": "power-state"})
+		faults("none", func() { f.region("a", 1).Faults = nil }, nil)
+		if !recovered("")(r.last) {
+			t.Errorf("there is evidence, from nowhere: %v", r.last)
+		}
+	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)), virtual, other)
+}
+
+// What settings ignore is no fault, whatever becomes of it.
+func TestIgnored(t *testing.T) {
+	card := cardOf("a", 1, port("a", 0, functionA))
+	card.Faults = []driver.Fault{{Code: "pcie-errors", Recovery: sdk.RecoveryReset, Text: "pcie0_errors is 0x1", Cause: "pcie0_errors"}}
+	run(t, quick, func(r *rig, _ *fake) {
+		r.inventory("the fault", only("a-port0", "pcie-errors"))
+		r.configure(`{"health": {"interval": "1s", "ignore": ["pcie0_errors"]}}`)
+		r.inventory("none", healthy(1))
+	}, card)
+}
+
+// Alarms of sensors are what settings make of them.
+func TestAlarms(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		alarm := driver.Senses{Faults: []driver.Fault{{Code: "over-temperature", Recovery: sdk.RecoverySelf, Text: "temp1 is too hot", Cause: "temp1_crit_alarm"}}}
+		f.change(func() { f.senses["a"] = alarm })
+		r.inventory("the alarm", only("a-port0", "over-temperature"))
+		for _, settings := range []string{
+			`{"health": {"sensors": "5s", "alarms": "report"}}`, `{"health": {"sensors": "5s", "ignore": ["temp1_crit_alarm"]}}`,
+			`{"health": {"sensors": "0s"}}`, `{"health": {"alarms": "ignore"}}`,
+		} {
+			r.configure(settings)
+			r.inventory("no fault by "+settings, healthy(1))
+			r.configure(quick)
+			r.inventory("the alarm again", only("a-port0", "over-temperature"))
+		}
+		f.change(func() { delete(f.senses, "a") })
+		r.inventory("the end of it", healthy(1))
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}
+
+// A region in reset keeps its place and what it was; one that stays so needs help.
+func TestBusy(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("both", healthy(2))
+		was := *f.region("a", 0)
+		f.change(func() {
+			busy := f.region("a", 0)
+			busy.State, busy.Function, busy.Loaded = driver.Busy, "", ""
+		})
+		inv := r.inventory("the reset", only("a-port0", "resetting"))
+		if d := device(inv, "a-port0"); text(d, "functionName") != "af-"+functionA || d.GetClass() != classAF {
+			t.Errorf("in reset it is %v", d)
+		}
+		began := time.Now()
+		r.inventory("no end of it", only("a-port0", "reset-failed"))
+		if took := time.Since(began); took < busyLimit-2*time.Second || took > busyLimit {
+			t.Errorf("that was told after %v", took)
+		}
+		f.change(func() { *f.region("a", 0) = was })
+		r.inventory("the end of it", healthy(2))
+	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)))
+}
+
+// A function that got lost is a fault in mode af, by the name that it had, unless
+// containers can have the region programmed; so is a region that never had one.
+func TestNoFunction(t *testing.T) {
+	card := cardOf("a", 1, port("a", 0, functionA), port("a", 1, ""))
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("one that never had one", only("a-port1", "no-function"))
+		f.change(func() { *f.region("a", 0) = port("a", 0, "") })
+		lost := func(inv *backendv1.Inventory) bool {
+			return device(inv, "a-port0").GetHealth().GetCode() == "function-lost" && device(inv, "a-port1").GetHealth().GetCode() == "no-function"
+		}
+		if d := device(r.inventory("one that lost it", lost), "a-port0"); text(d, "functionName") != "af-"+functionA {
+			t.Errorf("it lost its name, too: %v", d)
+		}
+		r.configure(`{"mode": "region", "health": {"interval": "1s"}}`)
+		r.inventory("another mode", healthy(2))
+		r.configure(programming)
+		inv := r.inventory("containers can have it programmed", func(inv *backendv1.Inventory) bool {
+			return healthy(2)(inv) && device(inv, "a-port0").GetClass() == classAF
+		})
+		if d := device(inv, "a-port0"); text(d, "functionName") != "" {
+			t.Errorf("it has a name: %v", d)
+		}
+		r.configure(quick)
+		r.inventory("as before", lost)
+		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })
+		inv = r.inventory("another function", only("a-port1", "no-function"))
+		if d := device(inv, "a-port0"); text(d, "functionName") != "af-"+functionB {
+			t.Errorf("it is %v", d)
+		}
+	}, card)
+}
+
+func (r *rig) reset(ids ...string) map[string]*backendv1.ResetResult {
+	r.t.Helper()
+	var response *backendv1.ResetResponse
+	var err error
+	r.during(func() { response, err = r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: ids}) })
+	r.do(err)
+	all := map[string]*backendv1.ResetResult{}
+	for _, result := range response.GetResults() {
+		all[result.GetDeviceId()] = result
+	}
+	return all
+}
+
+// A reset is evidence for its region, and for others that only shared the card's fault;
+// one that does not help says why.
+func TestReset(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("all regions", healthy(3))
+		latched := driver.Fault{Code: "fme-errors", Recovery: sdk.RecoveryReset, Text: "fme_errors is 0x1"}
+		f.change(func() {
+			f.card("a").Faults = []driver.Fault{latched}
+			f.region("a", 2).Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReboot, Text: "errors is 0x1"}}
+		})
+		r.inventory("the faults", func(inv *backendv1.Inventory) bool {
+			return device(inv, "a-port0").GetHealth().GetCode() == "fme-errors" && device(inv, "a-port2").GetHealth().GetCode() == "port-errors"
+		})
+		if got := r.reset("a-port0")["a-port0"]; !got.GetRecovered() || got.GetMessage() != "reset of a-port0" {
+			t.Errorf("the reset: %v", got)
+		}
+		evidence := func(inv *backendv1.Inventory) bool {
+			return device(inv, "a-port0").GetHealth().GetRecovered() && device(inv, "a-port1").GetHealth().GetRecovered() &&
+				device(inv, "a-port2").GetHealth().GetCode() == "port-errors"
+		}
+		if !evidence(r.last) {
+			r.inventory("evidence for two", evidence)
+		}
+		if got := r.reset("a-port2")["a-port2"]; !got.GetRecovered() {
+			t.Errorf("the other reset: %v", got)
+		}
+		f.change(func() { f.reset = func(context.Context) error { return errors.New("the kernel says EIO") } })
+		if got := r.reset("a-port1")["a-port1"]; got.GetRecovered() || got.GetMessage() != "the kernel says EIO" {
+			t.Errorf("a reset that fails: %v", got)
+		}
+		f.change(func() {
+			f.reset = func(context.Context) error {
+				f.change(func() { f.region("a", 1).State = driver.Busy })
+				return nil
+			}
+		})
+		began := time.Now()
+		if got := r.reset("a-port1")["a-port1"]; got.GetRecovered() || time.Since(began) > time.Minute {
+			t.Errorf("a region that does not come back: %v after %v", got, time.Since(began))
+		}
+	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA), port("a", 2, functionA)))
+}
+
+// A whole card is reset with all that is on its board, so not without being asked to.
+func TestResetOfABoard(t *testing.T) {
+	var cards []driver.Card
+	for i, id := range []string{"a", "b"} {
+		shell := port(id, 0, functionA)
+		shell.ID, shell.Kind = id, driver.Platform
+		c := cardOf(id, uint8(i+1), shell)
+		c.Board = "board"
+		cards = append(cards, c)
+	}
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("both", healthy(2))
+		r.says("one alone", errors.New(r.reset("a")["a"].GetMessage()), "take along", "b")
+		if _, resets := f.done(); len(resets) > 0 {
+			t.Errorf("resets: %v", resets)
+		}
+		for id, got := range r.reset("a", "b") {
+			if !got.GetRecovered() {
+				t.Errorf("%s: %v", id, got)
+			}
+		}
+	}, cards...)
+}
+
+// During a reset, which others see, a region keeps its place.
+func TestResetIsSeen(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		f.change(func() {
+			f.reset = func(context.Context) error {
+				f.change(func() { f.region("a", 0).State = driver.Unloaded })
+				<-time.After(5 * time.Second)
+				f.change(func() { f.region("a", 0).State = driver.Loaded })
+				return nil
+			}
+		})
+		seen := false
+		for _, inv := range r.during(func() {
+			_, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"a-port0"}})
+			r.do(err)
+		}) {
+			seen = seen || only("a-port0", "resetting")(inv)
+			if text(device(inv, "a-port0"), "functionName") == "" {
+				t.Errorf("it lost its function: %v", inv)
+			}
+		}
+		if !seen {
+			t.Error("nobody saw the reset")
+		}
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}
+
+// Sensors and counts are measured while somebody listens: those of a card under its ID,
+// those of a function that only manages under that of the board's.
+func TestSample(t *testing.T) {
+	a, manages := cardOf("a", 2, port("a", 0, functionA)), cardOf("m", 1)
+	manages.Board, a.Board, a.Virtual = "m", "m", true
+	a.Counts = []driver.Count{{Name: "errors_raised", Label: "fme_errors", Value: 3}}
+	a.Regions[0].Counts = []driver.Count{{Name: "resets_total", Grows: true, Value: 2}}
+	run(t, `{"health": {"sensors": "0s"}}`, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		f.change(func() {
+			for _, id := range []string{"a", "m"} {
+				f.senses[id] = driver.Senses{Sensors: []driver.Sensor{{Metric: "temperature_celsius", Sensor: id + " core", Value: 41}}}
+			}
+		})
+		got := map[string]float64{}
+		r.during(func() {
+			all, err := r.backend.Sample(r.t.Context())
+			r.do(err)
+			for _, m := range all {
+				got[m.GetDeviceId()+" "+m.GetName()+" "+m.GetLabels()["sensor"]+m.GetLabels()["register"]+" "+m.GetKind().String()] = m.GetValue()
+			}
+		})
+		for key, want := range map[string]float64{
+			"a errors_raised fme_errors METRIC_KIND_GAUGE":   3,
+			"a-port0 resets_total  METRIC_KIND_COUNTER":      2,
+			"a temperature_celsius a core METRIC_KIND_GAUGE": 41,
+			"a temperature_celsius m core METRIC_KIND_GAUGE": 41,
+		} {
+			if value, ok := got[key]; !ok || value != want {
+				t.Errorf("%s is %v (there: %v), want %v; all: %v", key, value, ok, want, got)
+			}
+		}
+		if len(got) != 4 {
+			t.Errorf("metrics: %v", got)
+		}
+	}, manages, a)
+}

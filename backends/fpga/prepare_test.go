@@ -1,0 +1,391 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const programming = `{"bitstreams": "BITSTREAMS", "health": {"interval": "1s"}}`
+
+// programs fails the test unless just these regions were programmed until now.
+func (r *rig) programs(f *fake, want ...string) {
+	r.t.Helper()
+	if got, _ := f.done(); !cmp.Equal(got, want) {
+		r.t.Errorf("programmed: %q, want %q", got, want)
+	}
+}
+
+// A file is programmed once, and again only when it is another one or something else is
+// loaded; the listing follows.
+func TestProgram(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("an empty region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		r.gbs("b.gbs", functionB)
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		r.programs(f, "a-port0 a.gbs")
+		has := func(inv *backendv1.Inventory) bool {
+			return text(device(inv, "a-port0"), "functionName") == "af-"+functionA
+		}
+		if !has(r.last) {
+			r.inventory("its function", has)
+		}
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		r.do(r.prepare("a.gbs", []string{"a-port0"}, "a-port0"))
+		r.programs(f, "a-port0 a.gbs")
+		r.do(r.prepare("b.gbs", nil, "a-port0"))
+		r.programs(f, "a-port0 a.gbs", "a-port0 b.gbs")
+		r.gbs("b.gbs", functionB) // built anew, with the same ID
+		r.do(r.prepare("b.gbs", nil, "a-port0"))
+		r.programs(f, "a-port0 a.gbs", "a-port0 b.gbs", "a-port0 b.gbs")
+		f.change(func() { f.reading.Cards[0].Regions[0] = port("a", 0, functionA) }) // by others
+		r.inventory("another function", func(inv *backendv1.Inventory) bool { return text(device(inv, "a-port0"), "functionID") == functionA })
+		r.do(r.prepare("a.gbs", nil, "a-port0")) // by the ID alone
+		r.do(r.prepare("b.gbs", nil, "a-port0"))
+		r.programs(f, "a-port0 a.gbs", "a-port0 b.gbs", "a-port0 b.gbs", "a-port0 b.gbs")
+	}, cardOf("a", 1, port("a", 0, "")))
+}
+
+// Where nobody can tell what is loaded, a region is programmed for each container that
+// has it for itself, and kept for those that share it.
+func TestProgramUntold(t *testing.T) {
+	untold := port("a", 0, "")
+	untold.State = driver.Untold
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("a region", healthy(1))
+		r.file("a bitstream without a header", r.root, "bitstreams/x.bin")
+		r.file("another one without a header", r.root, "bitstreams/y.bin")
+		r.says("shared and not known", r.prepare("x.bin", []string{"a-port0"}, "a-port0"), "x.bin was not programmed into region 0 of the card a", "what nobody can tell")
+		r.do(r.prepare("x.bin", nil, "a-port0"))
+		r.do(r.prepare("x.bin", []string{"a-port0"}, "a-port0"))
+		r.programs(f, "a-port0 x.bin")
+		r.says("shared, another", r.prepare("y.bin", []string{"a-port0"}, "a-port0"), "y.bin was not programmed", "uses it with x.bin")
+		r.do(r.prepare("x.bin", nil, "a-port0"))
+		r.programs(f, "a-port0 x.bin", "a-port0 x.bin")
+	}, cardOf("a", 1, untold))
+}
+
+// What is refused leaves the card as it was, and says what and why.
+func TestRefused(t *testing.T) {
+	fixed := port("b", 0, functionB)
+	fixed.Programmable = false
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("all regions", healthy(2))
+		r.gbs("a.gbs", functionA)
+		refused := func(what string, err error, words ...string) {
+			t.Helper()
+			r.says(what, err, words...)
+			r.programs(f)
+		}
+		refused("a device that is not there", r.prepare("a.gbs", nil, "c-port0"), "there is no device c-port0")
+		refused("a file that is not there", r.prepare("x.gbs", nil, "a-port0"), "bitstreams/x.gbs", "no such file")
+		refused("a path", r.prepare("../a.gbs", nil, "a-port0"), "it is a path")
+		refused("a region that is fixed", r.prepare("a.gbs", nil, "b-port0"), "b-port0", "cannot be programmed from here")
+		refused("a shared device with another function", r.prepare("a.gbs", []string{"a-port0"}, "a-port0"),
+			"a.gbs was not programmed into region 0 of the card a", "another container uses it", functionB)
+		f.change(func() { f.misfit = errors.New("a.gbs is for another card") })
+		refused("a misfit", r.prepare("a.gbs", nil, "a-port0"), "a.gbs is for another card")
+		f.change(func() {
+			f.misfit = nil
+			f.reading.Cards[0].Regions[0].Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x1"}}
+		})
+		refused("a faulty region", r.prepare("a.gbs", nil, "a-port0"), "errors is 0x1")
+		f.change(func() { f.reading.Cards[0].Regions[0].Faults = nil })
+		r.configure(`{}`)
+		refused("without a directory", r.prepare("a.gbs", nil, "a-port0"), "nothing is programmed on this node", "bitstreams")
+	}, cardOf("a", 1, port("a", 0, functionB)), cardOf("b", 2, fixed))
+}
+
+// Without a file a container gets what is loaded; if nothing is it does not start,
+// unless it has the nodes to program the region itself.
+func TestNoFile(t *testing.T) {
+	card := cardOf("a", 1, port("a", 0, ""), port("a", 1, functionA))
+	for settings, starts := range map[string]bool{programming: false, `{"mode": "region-devel", "prepare": {"leftovers": "report"}}`: true} {
+		run(t, settings, func(r *rig, f *fake) {
+			r.inventory("both regions", healthy(2))
+			r.do(r.prepare("", nil, "a-port1"))
+			if err := r.prepare("", nil, "a-port0"); starts {
+				r.do(err)
+			} else {
+				r.says("nothing is loaded", err, "no accelerator function is loaded in region 0 of the card a", "fpga.intel.com/x", "parameter bitstream")
+			}
+			r.programs(f)
+		}, card)
+	}
+}
+
+// A programming that fails, or after which something else is loaded, fails the start; the
+// next one tries again.
+func TestProgramFails(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("an empty region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		fail := func(f *fake, do func(ctx context.Context, usual func() error) error) {
+			f.change(func() { f.program = do })
+		}
+		fail(f, func(context.Context, func() error) error { return errors.New("the card says CRC error") })
+		r.says("it fails", r.prepare("a.gbs", nil, "a-port0"), "a-port0", "the card says CRC error")
+		fail(f, func(context.Context, func() error) error { return nil })
+		r.says("it did nothing", r.prepare("a.gbs", nil, "a-port0"), "a.gbs was programmed into region 0 of the card a, which has")
+		fail(f, func(_ context.Context, usual func() error) error {
+			err := usual()
+			f.change(func() {
+				f.reading.Cards[0].Regions[0].Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x4"}}
+			})
+			return err
+		})
+		r.says("it has a fault", r.prepare("a.gbs", nil, "a-port0"), "was programmed into", "errors is 0x4")
+		fail(f, nil)
+		f.change(func() { f.reading.Cards[0].Regions[0].Faults = nil })
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+	}, cardOf("a", 1, port("a", 0, "")))
+}
+
+// Two containers that ask at once for different files for one region: the first has its
+// own, the second is refused. Those that ask for the same share one programming.
+func TestConflict(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("an empty region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		r.gbs("b.gbs", functionB)
+		begun, free := make(chan struct{}), make(chan struct{})
+		f.change(func() {
+			f.program = func(_ context.Context, usual func() error) error {
+				close(begun)
+				<-free
+				return usual()
+			}
+		})
+		var errs [3]error
+		r.during(func() {
+			var all sync.WaitGroup
+			all.Go(func() { errs[0] = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0") })
+			<-begun
+			all.Go(func() { errs[1] = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0") })
+			all.Go(func() {
+				errs[2] = r.prepareCall(r.t.Context(), "b.gbs", nil, "a-port0")
+				<-time.After(5 * time.Second)
+				close(free)
+			})
+			all.Wait()
+		})
+		r.do(errors.Join(errs[0], errs[1]))
+		r.says("the other file", errs[2], "b.gbs was not programmed into region 0 of the card a", "asks for a.gbs")
+		r.programs(f, "a-port0 a.gbs")
+		f.change(func() { f.program = nil })
+		r.do(r.prepare("b.gbs", nil, "a-port0")) // the claim is over
+		r.programs(f, "a-port0 a.gbs", "a-port0 b.gbs")
+	}, cardOf("a", 1, port("a", 0, "")))
+}
+
+// Regions of one card are programmed one after the other, those of several at the same
+// time, and nobody else sees a fault meanwhile.
+func TestOneAtATime(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("all regions", healthy(3))
+		r.gbs("a.gbs", functionA)
+		var mu sync.Mutex
+		now, most := 0, 0
+		f.change(func() {
+			f.program = func(_ context.Context, usual func() error) error {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				mu.Unlock()
+				<-time.After(3 * time.Second)
+				mu.Lock()
+				now--
+				mu.Unlock()
+				return usual()
+			}
+		})
+		began := time.Now()
+		var err error
+		for _, inv := range r.during(func() { err = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0", "a-port1", "b-port0") }) {
+			if !healthy(3)(inv) {
+				t.Errorf("meanwhile %v", summary(inv))
+			}
+		}
+		r.do(err)
+		if took := time.Since(began); most != 2 || took < 6*time.Second || took > 8*time.Second {
+			t.Errorf("%d at a time, and it took %v; want 2, and 6 s", most, took)
+		}
+	}, cardOf("a", 1, port("a", 0, ""), port("a", 1, "")), cardOf("b", 2, port("b", 0, "")))
+}
+
+// A programming that does not end in time is abandoned with an answer before the
+// deadline; its region cannot be used until it is known what became of it, and nothing
+// else of the card is programmed meanwhile.
+func TestAbandoned(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("both regions", healthy(2))
+		r.gbs("a.gbs", functionA)
+		free := make(chan struct{})
+		f.change(func() {
+			f.program = func(_ context.Context, usual func() error) error {
+				<-free // whatever the context says
+				return usual()
+			}
+		})
+		began := time.Now()
+		err := r.prepare("a.gbs", nil, "a-port0")
+		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "has not come to its end")
+		if !only("a-port0", "programming")(r.last) {
+			r.inventory("the fault", only("a-port0", "programming"))
+		}
+		r.says("the other region", r.prepare("a.gbs", nil, "a-port1"), "something else is done to the card a")
+		if all := r.idle(time.Minute); len(all) > 0 {
+			t.Errorf("meanwhile %v", summary(all[0]))
+		}
+		f.change(func() { f.program = nil })
+		close(free)
+		r.inventory("the end of it", func(inv *backendv1.Inventory) bool {
+			return healthy(2)(inv) && text(device(inv, "a-port0"), "functionID") == functionA
+		})
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		r.do(r.prepare("a.gbs", nil, "a-port1"))
+		r.programs(f, "a-port0 a.gbs", "a-port1 a.gbs")
+	}, cardOf("a", 1, port("a", 0, ""), port("a", 1, "")))
+}
+
+// A call that is cancelled is over at once, even if the kernel cannot be left.
+func TestCancelled(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		free := make(chan struct{})
+		f.change(func() { f.program = func(context.Context, func() error) error { <-free; return nil } })
+		ctx, cancel := context.WithCancel(r.t.Context())
+		var err error
+		began := time.Now()
+		r.during(func() {
+			go func() {
+				<-time.After(time.Second)
+				cancel()
+			}()
+			err = r.prepareCall(ctx, "a.gbs", nil, "a-port0")
+		})
+		if took := time.Since(began); err == nil || took > 2*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+		close(free)
+		r.inventory("the end of it", healthy(1))
+	}, cardOf("a", 1, port("a", 0, "")))
+}
+
+// A region is reset before a start if settings say so, which helps against what it has
+// latched, and never while another container holds it.
+func TestResetBeforeStart(t *testing.T) {
+	run(t, `{"bitstreams": "BITSTREAMS", "prepare": {"reset": true}, "health": {"interval": "1s"}}`, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		resets := func(want int) {
+			t.Helper()
+			if _, got := f.done(); len(got) != want {
+				t.Errorf("%d resets, want %d", len(got), want)
+			}
+		}
+		r.do(r.prepare("", nil, "a-port0"))
+		resets(1)
+		r.do(r.prepare("", []string{"a-port0"}, "a-port0"))
+		r.do(r.prepare("a.gbs", []string{"a-port0"}, "a-port0"))
+		resets(1)
+		f.change(func() {
+			f.reading.Cards[0].Regions[0].Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x1"}}
+		})
+		r.inventory("the fault", only("a-port0", "port-errors"))
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		resets(2)
+		f.change(func() { f.reset = func(context.Context) error { return errors.New("the port does not answer") } })
+		r.says("a reset that fails", r.prepare("a.gbs", nil, "a-port0"), "reset before the start", "the port does not answer")
+		r.programs(f)
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}
+
+// Processes on the device fail the start if settings say so, but not those of another
+// container that holds it, too.
+func TestLeftovers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{t: t, name: "dfl", reading: driver.Reading{Cards: []driver.Card{cardOf("a", 1, port("a", 0, functionA))}}}
+		r := newRig(t, f)
+		for name, to := range map[string]string{"proc/self/ns/pid": "pid:[4026531836]", "proc/77/fd/5": "/dev/a.0"} {
+			path := filepath.Join(r.root, name)
+			r.do(os.MkdirAll(filepath.Dir(path), 0o755))
+			r.do(os.Symlink(to, path))
+		}
+		r.file("opencl\n", r.root, "proc/77/comm")
+		r.watch(`{"prepare": {"leftovers": "fail"}}`)
+		r.inventory("the region", healthy(1))
+		r.says("in use", r.prepare("", nil, "a-port0"), "opencl (77)")
+		r.do(r.prepare("", []string{"a-port0"}, "a-port0"))
+		r.configure(`{"prepare": {"leftovers": "report"}}`)
+		synctest.Wait()
+		r.do(r.prepare("", nil, "a-port0"))
+	})
+}
+
+// Many containers at once, with any files, on regions of several cards: each start that
+// succeeds has its function, and nothing is left over.
+func TestStorm(t *testing.T) {
+	var cards []driver.Card
+	for i := range 3 {
+		id := fmt.Sprintf("c%d", i)
+		cards = append(cards, cardOf(id, uint8(i+1), port(id, 0, ""), port(id, 1, "")))
+	}
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("all regions", healthy(6))
+		r.gbs("a.gbs", functionA)
+		r.gbs("b.gbs", functionB)
+		f.change(func() {
+			f.program = func(_ context.Context, usual func() error) error {
+				<-time.After(100 * time.Millisecond)
+				return usual()
+			}
+		})
+		r.during(func() {
+			var all sync.WaitGroup
+			for i := range 60 {
+				all.Go(func() {
+					<-time.After(time.Duration(i%7) * 70 * time.Millisecond)
+					file := []string{"a.gbs", "b.gbs"}[i%5%2]
+					err := r.prepareCall(r.t.Context(), file, nil, fmt.Sprintf("c%d-port%d", i%3, i/3%2))
+					if err != nil && !strings.Contains(err.Error(), "another container that starts now") {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		})
+		for i := range 3 {
+			r.do(r.prepare("b.gbs", nil, fmt.Sprintf("c%d-port0", i), fmt.Sprintf("c%d-port1", i)))
+		}
+		programmed := func(inv *backendv1.Inventory) bool {
+			for _, d := range inv.GetDevices() {
+				if text(d, "functionID") != functionB {
+					return false
+				}
+			}
+			return healthy(6)(inv)
+		}
+		if !programmed(r.last) {
+			r.inventory("all with the last file", programmed)
+		}
+	}, cards...)
+}
