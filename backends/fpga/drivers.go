@@ -1,8 +1,10 @@
 package fpga
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/accelmux/accelmux/backends/fpga/alveo"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/intel"
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
@@ -13,14 +15,19 @@ import (
 // asked: a card that two of them find is the first one's.
 var openers = []struct {
 	name string
+	// own are the driver's own settings.
+	own  func(*config) any
 	open func(*config) driver.Driver
 }{
-	{"dfl", func(cfg *config) driver.Driver { return intel.NewDriver(cfg.host, intel.DFL, ioctl.Open) }},
-	{"opae", func(cfg *config) driver.Driver { return intel.NewDriver(cfg.host, intel.OPAE, ioctl.Open) }},
-	{"manager", func(cfg *config) driver.Driver {
+	{"dfl", none, func(cfg *config) driver.Driver { return intel.NewDriver(cfg.host, intel.DFL, ioctl.Open) }},
+	{"opae", none, func(cfg *config) driver.Driver { return intel.NewDriver(cfg.host, intel.OPAE, ioctl.Open) }},
+	{"xrt", func(cfg *config) any { return cfg.XRT }, func(cfg *config) driver.Driver { return alveo.New(cfg.host, cfg.XRT) }},
+	{"manager", func(cfg *config) any { return cfg.Manager }, func(cfg *config) driver.Driver {
 		return manager.New(cfg.host, manager.Settings{Firmware: cfg.Manager.Firmware, Flags: cfg.Manager.Flags})
 	}},
 }
+
+func none(*config) any { return nil }
 
 // driverNames are what settings call the drivers.
 func driverNames() []string {
@@ -31,13 +38,22 @@ func driverNames() []string {
 	return names
 }
 
+// opened keeps drivers over a change of settings that are not theirs: some remember what
+// a card in reset does not say. The zero value is ready; it is for one goroutine.
+type opened map[string]driver.Driver // by name and own settings
+
 // drivers are those that settings name.
-func drivers(cfg *config) []driver.Driver {
+func (o opened) drivers(cfg *config) []driver.Driver {
 	var all []driver.Driver
-	for _, o := range openers {
-		if slices.Contains(cfg.Drivers, o.name) {
-			all = append(all, o.open(cfg))
+	for _, opener := range openers {
+		if !slices.Contains(cfg.Drivers, opener.name) {
+			continue
 		}
+		key := fmt.Sprintf("%s %q %v", opener.name, cfg.host, opener.own(cfg))
+		if o[key] == nil {
+			o[key] = opener.open(cfg)
+		}
+		all = append(all, o[key])
 	}
 	return all
 }

@@ -45,7 +45,7 @@ var (
 
 // New returns the backend.
 func New() *Backend {
-	return newBackend(sdk.Logger(), seams{drivers: drivers, uevents: uevent.Listen})
+	return newBackend(sdk.Logger(), seams{drivers: opened{}.drivers, uevents: uevent.Listen})
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {

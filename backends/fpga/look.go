@@ -90,7 +90,7 @@ func giving(cfg *config, card driver.Card, region driver.Region) given {
 		}
 	}
 	if len(nodes) == 0 {
-		return given{err: fmt.Errorf("the driver has no device node for it: see the kernel's log")}
+		return given{err: errors.New("the kernel has no device node by which a container could use it")}
 	}
 	edits, err := cfg.Edits.Edits(cfg.host.Devfs, nodes...)
 	if err == nil && len(region.Env) > 0 {

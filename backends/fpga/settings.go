@@ -3,6 +3,7 @@ package fpga
 import (
 	_ "embed" // settings.schema.json
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/devnode"
+	"github.com/accelmux/accelmux/backends/fpga/alveo"
 	"github.com/accelmux/accelmux/backends/fpga/manager"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -34,6 +36,7 @@ type settings struct {
 	Prepare prepareSettings  `json:"prepare"`
 	Health  healthSettings   `json:"health"`
 	Edits   devnode.Settings `json:"edits"`
+	XRT     alveo.Settings   `json:"xrt"`
 	Manager managerSettings  `json:"manager"`
 }
 
@@ -148,6 +151,10 @@ func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
 		}
 	}
 	s.Edits.Check("edits", errs)
+	var xrt sdk.FieldErrors
+	if errors.As(s.XRT.Check("xrt"), &xrt) {
+		*errs = append(*errs, xrt...)
+	}
 	manager.Settings{Firmware: s.Manager.Firmware, Flags: s.Manager.Flags}.Check("manager", errs)
 }
 

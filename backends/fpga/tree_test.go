@@ -1,0 +1,153 @@
+package fpga
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// onTree is the backend with its real drivers on a tree, in the time of the machine.
+func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, root: tree.Root, kernel: &ueventtest.Kernel{}, stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
+	}
+	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{drivers: opened{}.drivers, uevents: r.kernel.Listen})
+	r.watch(settings)
+	return r
+}
+
+// sane makes sure of what all listings promise.
+func sane(t *testing.T, inv *backendv1.Inventory) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, d := range inv.GetDevices() {
+		if id := d.GetId(); seen[id] || len(id) > 63 || d.GetParentId() == id {
+			t.Errorf("ID %q, of %q", id, d.GetParentId())
+		}
+		seen[d.GetId()] = true
+		if d.GetHealth() == nil || len(d.GetAttributes()) > maxAttributes || text(d, "model") == "" {
+			t.Errorf("%s: %v", d.GetId(), d)
+		}
+		for name, a := range d.GetAttributes() {
+			if len(name) > 32 || len(a.GetStringValue()) > maxText {
+				t.Errorf("%s: attribute %s: %v", d.GetId(), name, a)
+			}
+		}
+		for _, name := range []string{"functionName", "regionName", "platformName"} {
+			if value := text(d, name); d.GetAttributes()[name] != nil && !validName(value) {
+				t.Errorf("%s: %s is %q", d.GetId(), name, value)
+			}
+		}
+	}
+}
+
+// Every machine of the generator is listed in every mode, each region once.
+func TestMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine fpgatree.Machine
+		devices string // by class in mode af
+	}{
+		"D5005": {fpgatree.NewD5005(), "af 1"}, "N3000": {fpgatree.NewN3000(), "af 1"}, "N6000": {fpgatree.NewN6000(), "region 1"},
+		"Arria 10": {fpgatree.NewArria10(), "af 1"}, "VF": {fpgatree.NewVF(), "af 1"}, "mixed": {fpgatree.NewMixed(), "af 7 region 1"},
+		"many": {fpgatree.NewMany(8), "af 8"}, "Alveos": {fpgatree.NewAlveos(), "card 5"}, "vendors": {fpgatree.NewVendors(), "af 7 region 1 card 2"},
+		"ZynqMP": {fpgatree.NewZynqMP(), "region 1"}, "Zynq": {fpgatree.NewZynq(), "region 1"}, "Arria 10 SoC": {fpgatree.NewArria10SoC(), "region 2"},
+		"SPI": {fpgatree.NewSPI(), "region 2"}, "plain PCI": {fpgatree.NewPlainPCI(), "region 1"}, "plain": {fpgatree.NewPlainMixed(), "af 7 region 8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := fpgatree.Write(sysroot.TempDir(t), c.machine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := onTree(t, tree, `{}`)
+			inv := r.inventory("devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) > 0 })
+			sane(t, inv)
+			classes := map[string]int{}
+			for _, d := range inv.GetDevices() {
+				classes[d.GetClass()]++
+			}
+			got := ""
+			for _, class := range []string{classAF, classRegion, classCard} {
+				if classes[class] > 0 {
+					got += fmt.Sprintf(" %s %d", class, classes[class])
+				}
+			}
+			if got != " "+c.devices {
+				t.Errorf("classes%s, want %s; %v", got, c.devices, summary(inv))
+			}
+			for _, mode := range []string{"region", "region-devel"} {
+				r.configure(`{"mode": "` + mode + `"}`)
+				sane(t, r.inventory(mode, func(inv *backendv1.Inventory) bool { return inv.GetSettingsRevision() == r.revision }))
+			}
+		})
+	}
+}
+
+// Captures of real cards are listed.
+func TestCaptures(t *testing.T) {
+	archives, err := sysroot.Fixture("fpga")
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there are no captures here")
+	}
+	files, err := filepath.Glob(filepath.Join(archives, "*.tar.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			tree, err := fpgatree.Unpack(sysroot.TempDir(t), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inv := onTree(t, tree, `{}`).inventory("devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) > 0 })
+			sane(t, inv)
+			if !healthy(1)(inv) {
+				t.Errorf("%v, problems %q", summary(inv), inv.GetProblems())
+			}
+		})
+	}
+}
+
+// The driver is reloaded and finds the cards in another order: the devices stay, with
+// other nodes; a register that says an error is a fault until it is cleared.
+func TestLiveTree(t *testing.T) {
+	m := fpgatree.NewMany(3)
+	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+	before := r.inventory("three", healthy(3))
+	first := before.GetDevices()[0]
+	r.do(tree.ReloadDriver(2, 1, 0))
+	r.inventory("other nodes", func(inv *backendv1.Inventory) bool {
+		d := device(inv, first.GetId())
+		return healthy(3)(inv) && nodes(d)[0] != nodes(first)[0]
+	})
+	at := m.Cards[1].Address
+	r.do(tree.SetRegister(at, "port0/errors", 1))
+	bad := func(inv *backendv1.Inventory) bool {
+		for _, d := range inv.GetDevices() {
+			if parsed, err := pci.ParseAddress(d.GetPciBusId()); err != nil || (d.GetHealth().GetCode() != "") != (parsed == at) {
+				return false
+			}
+		}
+		return len(inv.GetDevices()) == 3
+	}
+	r.inventory("a register", bad)
+	r.do(tree.SetRegister(at, "port0/errors", 0))
+	r.inventory("it is clear", healthy(3))
+	r.do(tree.Unplug(0))
+	r.inventory("two", healthy(2))
+	r.do(tree.Plug(0))
+	r.inventory("three again", healthy(3))
+}
