@@ -93,8 +93,9 @@ func (t *Tree) LoadXclbin(i int, uuid string) error {
 }
 
 // TripFirewall trips the firewall of a level, with a status, at a time in seconds since
-// 1970. Status 0 opens it: what was detected stays.
-func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int64) error {
+// 1970. Status 0 opens it: what was detected stays. Both functions say so, or those that
+// are given, as during a reset.
+func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int64, sides ...Side) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, err := t.alveo(i)
@@ -108,7 +109,10 @@ func (t *Tree) TripFirewall(i int, level int, name string, status uint32, at int
 			"detected_level": fmt.Sprint(level), "detected_level_name": name, "detected_time": fmt.Sprint(at),
 		}
 	}
-	for _, side := range c.sides() {
+	if len(sides) == 0 {
+		sides = c.sides()
+	}
+	for _, side := range sides {
 		for file, text := range files {
 			if err := t.setAlveo(i, side, "firewall/"+file, text+"\n"); err != nil {
 				return err

@@ -81,6 +81,7 @@ func (t *Tree) userSide(w *writer, l *loaded, c Alveo, dir string) {
 		})
 		t.controller(w, l, c, dir, "u")
 	}
+	t.Halfway("no attributes")
 	xclbin := ""
 	if c.Xclbin != "" {
 		xclbin = c.Xclbin + "\n"

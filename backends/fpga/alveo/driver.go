@@ -49,10 +49,11 @@ var tools = []string{"/opt/xilinx/xrt/bin/xrt-smi", "/opt/xilinx/xrt/bin/xbutil"
 type Driver struct {
 	host     sdk.HostPaths
 	settings Settings
-	// write writes to a file of sysfs, and interval is how often it is looked whether a
-	// card is back; tests change both.
-	write    func(path, text string) error
-	interval time.Duration
+	// write writes to a file of sysfs, interval is how often it is looked whether a card is
+	// back, and verified how long it may take to say what was loaded, after the tool has
+	// ended; tests change them.
+	write              func(path, text string) error
+	interval, verified time.Duration
 
 	mu sync.Mutex
 	// places are the cards that were seen, by the address of the function that they are
@@ -77,7 +78,7 @@ var _ driver.Driver = (*Driver)(nil)
 // New is the driver on a host, with settings that were checked.
 func New(host sdk.HostPaths, s Settings) *Driver {
 	return &Driver{
-		host: host, settings: s, write: write, interval: interval,
+		host: host, settings: s, write: write, interval: interval, verified: verified,
 		places: map[pci.Address]place{}, shared: map[string]bool{}, begun: map[string]bool{},
 	}
 }
@@ -95,7 +96,7 @@ func (d *Driver) Read() driver.Reading {
 		reading.Problems = append(reading.Problems, driver.Problem(p))
 	}
 	_, err := d.tool().Find()
-	for n, id := range d.identify(i.Cards) {
+	for n, id := range d.identify(i) {
 		if c := i.Cards[n]; id.err != nil {
 			reading.Problems = append(reading.Problems, driver.Problem{Device: c.At().String(), Lost: true, Err: id.err})
 		} else {
@@ -115,27 +116,28 @@ type identity struct {
 var errUnknown = errors.New("it cannot be told which card it is: it is in reset or not ready, and has not said its serial number " +
 	"since this program runs; it is listed once it is back")
 
-// identify says which cards they are, and remembers it.
-func (d *Driver) identify(cards []Card) []identity {
+// identify says which cards they are, and remembers it. Of a machine that did not stand
+// still nothing is remembered: a card may be read without what it is known by.
+func (d *Driver) identify(i Inventory) []identity {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	seen := map[string]bool{}
-	for _, c := range cards {
-		if c.Serial != "" && seen[c.Serial] {
+	for _, c := range i.Cards {
+		if c.Serial != "" && seen[c.Serial] && !i.Unsettled {
 			d.shared[c.Serial] = true
 		}
 		seen[c.Serial] = true
 	}
-	all := make([]identity, len(cards))
-	for i, c := range cards {
-		all[i] = d.identity(c)
+	all := make([]identity, len(i.Cards))
+	for n, c := range i.Cards {
+		all[n] = d.identity(c, !i.Unsettled)
 	}
 	return all
 }
 
 // identity is which card one is. An ID that was given stays: a card whose controller
 // takes a while to say its serial number keeps the one of its place.
-func (d *Driver) identity(c Card) identity {
+func (d *Driver) identity(c Card, settled bool) identity {
 	device := c.pci()
 	at := device.Address
 	was, known := d.places[at]
@@ -145,7 +147,7 @@ func (d *Driver) identity(c Card) identity {
 	case known && (c.Serial == "" || was.serial == "" || c.Serial == was.serial) && !d.shared[c.Serial]:
 		is.id = was.id
 		is.serial = cmp.Or(c.Serial, was.serial)
-	case c.Serial != "" && d.shared[c.Serial], c.Serial == "" && c.settled():
+	case c.Serial != "" && d.shared[c.Serial], c.Serial == "" && settled && c.settled():
 		is.id = PlaceID(at)
 	case c.Serial != "":
 		is.id = SerialID(c.Serial)
@@ -155,7 +157,9 @@ func (d *Driver) identity(c Card) identity {
 		}
 		return identity{err: errUnknown}
 	}
-	d.places[at] = is
+	if settled {
+		d.places[at] = is
+	}
 	board := is.id
 	if is.serial != "" {
 		board = SerialID(is.serial)
@@ -164,9 +168,15 @@ func (d *Driver) identity(c Card) identity {
 }
 
 // settled reports whether a card that has said no serial number has none: it could have
-// said one.
+// said one. A management function has a controller once it is up.
 func (c Card) settled() bool {
-	return c.Unread == nil && c.Offline() == "" && (c.User == nil || c.User.Ready)
+	if c.Unread != nil || c.Offline() != "" {
+		return false
+	}
+	if c.User == nil {
+		return len(c.Management.controllers) > 0
+	}
+	return c.User.Ready
 }
 
 // tool is XRT's.
@@ -191,7 +201,7 @@ func write(path, text string) error {
 // again reads a card anew; it fails if it is not there any more, or is another one.
 func (d *Driver) again(c driver.Card) (Card, error) {
 	i := Read(d.host.Sysfs)
-	for n, id := range d.identify(i.Cards) {
+	for n, id := range d.identify(i) {
 		if id.err == nil && id.id == c.ID {
 			return i.Cards[n], nil
 		}
@@ -227,5 +237,9 @@ func (d *Driver) wait(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// interval is how often it is looked whether a card is back: resets take seconds.
-const interval = 200 * time.Millisecond
+const (
+	// interval is short against resets, which take seconds.
+	interval = 200 * time.Millisecond
+	// verified is long against the driver, which says at once what was loaded.
+	verified = 5 * time.Second
+)

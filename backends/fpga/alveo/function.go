@@ -33,7 +33,8 @@ func (r *reader) user(f function, device pci.Device) (*User, error) {
 		u.Offline = u.file("shutdown")
 	case r.flag(name, false, dir, "dev_offline"):
 		u.Offline = u.file("dev_offline")
-	case u.Shell.VBNV == "" && (!u.Ready || !f.has("dev_offline")):
+	case !f.has("ready"), u.Shell.VBNV == "" && !u.Ready:
+		// The driver makes its files last when a card comes back.
 		u.Offline = u.file("ready")
 	case u.Shell.VBNV == "":
 		return nil, errHalf

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
@@ -17,10 +16,6 @@ import (
 // handed is the path by which the tool opens the file that it is given as file
 // descriptor 3. See [Driver.Program].
 const handed = "/proc/self/fd/3"
-
-// verified is how long the driver may take to say what was loaded, after the tool has
-// ended.
-const verified = 5 * time.Second
 
 // Program has XRT's tool load an xclbin: the ioctl by which it does so has another
 // layout in other versions of XRT, and the tool comes with its driver.
@@ -93,7 +88,7 @@ func (d *Driver) usable(c driver.Card) (Card, error) {
 
 // verify waits until the card says that it has a file's xclbin.
 func (d *Driver) verify(ctx context.Context, c driver.Card, f *bitstream.File) error {
-	ctx, cancel := context.WithTimeout(ctx, verified)
+	ctx, cancel := context.WithTimeout(ctx, d.verified)
 	defer cancel()
 	if d.wait(ctx, func() bool { return d.has(c, f.UUID) }) != nil {
 		return fmt.Errorf("program card %s with %s: the tool has said that it is done, but %s, and the file is %s", c.ID, f.Path, d.became(c), f.UUID)

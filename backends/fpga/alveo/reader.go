@@ -247,7 +247,8 @@ const maxSerial = 40
 // isSerial reports whether text is what boards have as a serial number, and can be in
 // an ID.
 func isSerial(text string) bool {
-	return text != "" && len(text) <= maxSerial && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") == ""
+	return text != "" && len(text) <= maxSerial && isLetter(rune(text[0])) && isLetter(rune(text[len(text)-1])) &&
+		!strings.ContainsFunc(text, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("-_.", r) })
 }
 
 // printable is text for people: what is no such text is left out altogether.

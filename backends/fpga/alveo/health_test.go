@@ -1,0 +1,185 @@
+package alveo
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/test/fpgatree"
+)
+
+// Each thing that can be wrong is a fault with its recovery, and nothing else is.
+func TestFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		alone    bool
+		do       func(*fpgatree.Tree) error
+		code     string
+		recovery sdk.Recovery
+		state    driver.State
+		text     string
+	}{
+		"healthy": {do: func(*fpgatree.Tree) error { return nil }, state: driver.Unloaded},
+		"firewall": {
+			do: func(t *fpgatree.Tree) error {
+				return t.TripFirewall(0, 2, "ep_firewall_ctrl_user_00", 0x80000, 1700000000)
+			},
+			state: driver.Unloaded, code: FirewallTripped, recovery: sdk.RecoveryReset,
+			text: "the AXI firewall of level 2 is tripped (ep_firewall_ctrl_user_00, which guards control of kernels by the user function, since 2023-11-14T22:13:20Z): the kernel did not acknowledge a write in time; bus/pci/devices/0000:65:00.0/firewall.m",
+		},
+		"firewall in a virtual machine": {
+			alone: true, do: func(t *fpgatree.Tree) error { return t.TripFirewall(0, 0, "", 0x80, 0) },
+			state: driver.Unloaded, code: FirewallTripped, recovery: sdk.RecoveryReset, text: "level 0 is tripped: a read went to an address that nothing answers; bus/pci/devices/0000:65:00.0/firewall.u",
+		},
+		"firewall was": {do: func(t *fpgatree.Tree) error {
+			return errors.Join(t.TripFirewall(0, 2, "x", 4, 5), t.TripFirewall(0, 0, "", 0, 0))
+		}, state: driver.Unloaded},
+		"reset": {
+			do: func(t *fpgatree.Tree) error { return t.BeginReset(0) }, state: driver.Busy, code: CardOffline, recovery: sdk.RecoverySelf,
+			text: "dev_offline says so",
+		},
+		"management in reset": {
+			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.Management, "dev_offline", "1\n") }, state: driver.Busy,
+			code: CardOffline, recovery: sdk.RecoverySelf, text: "0000:65:00.0/dev_offline",
+		},
+		"shutdown": {
+			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.User, "shutdown", "1\n") }, state: driver.Busy, code: CardShutdown,
+			recovery: sdk.RecoverySelf, text: "0000:65:00.1/shutdown is 1",
+		},
+		"not ready": {
+			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.User, "ready", "0x0\n") }, state: driver.Unloaded, code: CardNotReady,
+			recovery: sdk.RecoverySelf, text: "xocl cannot reach xclmgmt",
+		},
+		"not ready in a virtual machine": {
+			alone: true, do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.User, "ready", "0x0\n") }, state: driver.Unloaded,
+			code: CardNotReady, recovery: sdk.RecoverySelf, text: "mpd",
+		},
+		"golden": {
+			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.Management, "recovery", "1\n") }, state: driver.Unloaded,
+			code: ManagementNotReady, recovery: sdk.RecoveryReboot, text: "the image that it came with",
+		},
+		"management not ready": {
+			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.Management, "ready", "0\n") }, state: driver.Unloaded,
+			code: ManagementNotReady, recovery: sdk.RecoveryReboot, text: "xclmgmt could not bring the card up",
+		},
+	} {
+		m := fpgatree.NewAlveo(fpgatree.U250)
+		m.Alveos[0].UserOnly = c.alone
+		tree := plugged(t, m)
+		d := newDriver(tree, Settings{})
+		ok(t, c.do(tree))
+		card := one(t, d)
+		if card.Regions[0].State != c.state {
+			t.Errorf("%s: it is %s, want %s", name, card.Regions[0].State, c.state)
+		}
+		if c.code == "" {
+			if len(card.Faults) != 0 {
+				t.Errorf("%s: %+v", name, card.Faults)
+			}
+			continue
+		}
+		if len(card.Faults) != 1 {
+			t.Errorf("%s: it has %+v", name, card.Faults)
+			continue
+		}
+		if f := card.Faults[0]; f.Code != c.code || f.Recovery != c.recovery || !strings.Contains(f.Text, c.text) || f.Cause == "" || len(f.Text) > 1000 {
+			t.Errorf("%s: %+v, want %s by %v: %q", name, f, c.code, c.recovery, c.text)
+		}
+	}
+}
+
+// What the card counts and has latched is told.
+func TestCounts(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
+	ok(t, tree.TripFirewall(0, 2, "ep_firewall_data_h2c_00", 4, 1700000000))
+	ok(t, tree.TripFirewall(0, 0, "", 0, 0))
+	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ce_cnt", "7\n"))
+	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_ue_cnt", "1\n"))
+	want := []driver.Count{
+		{Name: "firewall_status", Label: "current"}, {Name: "firewall_status", Label: "detected", Value: 4},
+		{Name: "firewall_detected_timestamp_seconds", Label: "ep_firewall_data_h2c_00", Value: 1700000000},
+		{Name: "memory_corrected_errors", Label: "mig0", Grows: true, Value: 7}, {Name: "memory_uncorrected_errors", Label: "mig0", Grows: true, Value: 1},
+		{Name: "memory_corrected_errors", Label: "mig1", Grows: true}, {Name: "memory_uncorrected_errors", Label: "mig1", Grows: true},
+	}
+	if got := one(t, newDriver(tree, Settings{})).Counts; !slices.Equal(got, want) {
+		t.Errorf("it counts %+v, want %+v", got, want)
+	}
+	ok(t, tree.SetAlveo(0, fpgatree.Management, "mig/ecc_enabled", "0\n"))
+	if got := one(t, newDriver(tree, Settings{})).Counts; len(got) != 5 {
+		t.Errorf("with a bank that does not count: %+v", got)
+	}
+	if got := one(t, newDriver(plugged(t, fpgatree.NewAlveo(fpgatree.F1)), Settings{})).Counts; len(got) != 0 {
+		t.Errorf("a card on AWS counts %+v", got)
+	}
+}
+
+// Sensors have base units; those that the board does not have are left out.
+func TestSense(t *testing.T) {
+	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
+		m := fpgatree.NewAlveo(fpgatree.U250)
+		m.Alveos[0].UserOnly = alone
+		tree := plugged(t, m)
+		d := newDriver(tree, Settings{})
+		c := one(t, d)
+		want := []driver.Sensor{
+			{Metric: current, Sensor: "xmc_12v_pex_curr", Value: 1.864}, {Metric: current, Sensor: "xmc_vccint_curr", Value: 9.2},
+			{Metric: power, Sensor: "xmc_power", Value: 22.560392}, {Metric: temperature, Sensor: "xmc_fpga_temp", Value: 41},
+			{Metric: voltage, Sensor: "xmc_12v_pex_vol", Value: 12.103}, {Metric: voltage, Sensor: "xmc_3v3_pex_vol", Value: 3.303},
+			{Metric: voltage, Sensor: "xmc_vccint_vol", Value: 0.849},
+		}
+		if got := d.Sense(c); !slices.Equal(got.Sensors, want) || len(got.Faults) != 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		side := fpgatree.Management
+		if alone {
+			side = fpgatree.User
+		}
+		ok(t, tree.SetAlveo(0, side, "xmc/xmc_power_warn", "1\n"))
+		if got := d.Sense(c).Faults; len(got) != 1 || got[0].Code != PowerWarning || got[0].Cause != "xmc_power_warn" || !strings.Contains(got[0].Text, "takes more power than it may") {
+			t.Errorf("%s: with a warning: %+v", name, got)
+		}
+		ok(t, tree.BeginReset(0))
+		if got := d.Sense(c); len(got.Sensors)+len(got.Faults) != 0 {
+			t.Errorf("%s: in reset: %+v", name, got)
+		}
+	}
+}
+
+// Versal cards have their sensors in hwmon, with limits.
+func TestSenseHwmon(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.F1))
+	dir, err := tree.Alveo(0, fpgatree.User)
+	ok(t, err)
+	chip := filepath.Join(tree.Root, dir, "hwmon_sdm.u.7/hwmon/hwmon3")
+	ok(t, os.MkdirAll(chip, 0o750))
+	for file, text := range map[string]string{
+		"name": "u55c_hwmon_sdm_mgmt", "temp1_input": "45000", "temp1_label": "PCB", "temp1_crit": "90000", "temp2_input": "91000", "temp2_crit": "90000",
+		"power1_input": "25000000", "power1_label": "Total", "curr1_input": "1500", "in0_input": "12100", "in0_label": "12V", "in1_input": "", "fan1_input": "900",
+		"temp1_max_alarm": "1", "power1_alarm": "0", "tempx_input": "3",
+	} {
+		ok(t, os.WriteFile(filepath.Join(chip, file), []byte(text+"\n"), 0o600))
+	}
+	d := newDriver(tree, Settings{})
+	got := d.Sense(one(t, d))
+	want := []driver.Sensor{
+		{Metric: current, Sensor: "curr1", Value: 1.5}, {Metric: power, Sensor: "Total", Value: 25}, {Metric: temperature, Sensor: "PCB", Value: 45},
+		{Metric: temperature, Sensor: "temp2", Value: 91}, {Metric: voltage, Sensor: "12V", Value: 12.1},
+	}
+	if !slices.Equal(got.Sensors, want) {
+		t.Errorf("the sensors are %+v, want %+v", got.Sensors, want)
+	}
+	var codes []string
+	for _, f := range got.Faults {
+		codes = append(codes, f.Code+" "+f.Cause)
+	}
+	if slices.Sort(codes); !slices.Equal(codes, []string{"alarm-temp1-max temp1_max_alarm", "critical-temp temp2_crit"}) {
+		t.Errorf("the alarms are %q", codes)
+	}
+	if d.Sense(driver.Card{ID: "fpga-none"}).Sensors != nil {
+		t.Error("a card that is not there has sensors")
+	}
+}
