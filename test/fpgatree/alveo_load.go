@@ -5,6 +5,7 @@ import (
 	"path"
 
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // Major numbers of the device nodes of XRT's drivers; that of DRM is fixed.
@@ -31,7 +32,7 @@ func (t *Tree) loadManagement(w *writer, l *loaded, c Alveo, at pci.Address) {
 	w.Relative(dir+"/driver", "sys/bus/pci/drivers/xclmgmt")
 	l.dirs = append(l.dirs, dir+"/driver")
 	w.attributes(l, dir, map[string]string{
-		"mgmt_pf": "", "instance": fmt.Sprintln(instance(at)), "board_name": c.Model.Board + "\n", "ready": "1\n", "dev_offline": "0\n",
+		"mgmt_pf": "", "instance": fmt.Sprintln(instance(at)), "board_name": c.Model.Board + "\n", "ready": "0\n", "dev_offline": "0\n",
 		"recovery": "0\n", "flash_type": "qspi_ps\n", "slot": fmt.Sprintln(at.Device), "error": "\n", "mfg": "0\n",
 		"interface_uuids": text(c.Model.Interfaces), "logic_uuids": text(c.Model.Logic),
 	})
@@ -47,6 +48,7 @@ func (t *Tree) loadManagement(w *writer, l *loaded, c Alveo, at pci.Address) {
 			"ecc_enabled": "1", "ecc_status": "0", "ecc_ce_cnt": "0", "ecc_ue_cnt": "0",
 		})
 	}
+	w.Do(sysroot.Replace(t.Root, dir+"/ready", "1\n"))
 	node := fmt.Sprintf("dev/xclmgmt%d", instance(at))
 	w.Node(node, xclmgmtMajor, instance(at))
 	l.nodes = append(l.nodes, node)

@@ -350,6 +350,23 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The user function asks the other one for what the firewalls say, and logs that, so it
+// is read there only where the other one is not here.
+func TestFirewallReads(t *testing.T) {
+	for name, alone := range map[string]bool{"node": false, "virtual machine": true} {
+		m := fpgatree.NewAlveo(fpgatree.U250)
+		m.Alveos[0].UserOnly = alone
+		asked := false
+		i := read(plugged(t, m).Sysfs(), func(path string, limit int) ([]byte, error) {
+			asked = asked || strings.Contains(path, "firewall.u.")
+			return sysfs.Read(path, limit)
+		}, func() {})
+		if asked != alone || i.Cards[0].firewall() == nil {
+			t.Errorf("%s: the user function was asked: %v", name, asked)
+		}
+	}
+}
+
 // A card of the streaming DMA engine has a node more.
 func TestQDMA(t *testing.T) {
 	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U250))

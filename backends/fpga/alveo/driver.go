@@ -174,7 +174,7 @@ func (c Card) settled() bool {
 		return false
 	}
 	if c.User == nil {
-		return len(c.Management.controllers) > 0
+		return c.Management.Ready
 	}
 	return c.User.Ready
 }

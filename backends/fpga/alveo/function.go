@@ -85,7 +85,7 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 		return nil, &fs.PathError{Op: "read", Path: filepath.Join(dir, "instance"), Err: fmt.Errorf("%s is no number of a node", sysfs.Quote(text))}
 	}
 	m.Instance = uint32(instance)
-	m.Ready = r.flag(name, true, dir, "ready")
+	m.Ready = r.flag(name, false, dir, "ready")
 	m.Offline = r.flag(name, false, dir, "dev_offline")
 	m.Recovery = r.flag(name, false, dir, "recovery")
 	if m.Shell, err = r.shell(f); err != nil {

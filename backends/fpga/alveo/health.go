@@ -101,11 +101,8 @@ func (c Card) faults() []driver.Fault {
 	add := func(code, cause string, recovery sdk.Recovery, format string, a ...any) {
 		all = append(all, driver.Fault{Code: code, Cause: cause, Recovery: recovery, Text: fmt.Sprintf(format, a...)})
 	}
-	for _, f := range c.walls() {
-		if f.Tripped() {
-			add(FirewallTripped, "firewall", sdk.RecoveryReset, "%s", f.text())
-			break
-		}
+	if f := c.firewall(); f.Tripped() {
+		add(FirewallTripped, "firewall", sdk.RecoveryReset, "%s", f.text())
 	}
 	switch offline := c.Offline(); {
 	case c.User != nil && c.User.Shutdown:
@@ -126,30 +123,26 @@ func (c Card) faults() []driver.Fault {
 			add(ManagementNotReady, "recovery", sdk.RecoveryReboot, "the card runs the image that it came with (%s is 1); flash its shell by xbmgmt and power-cycle the node",
 				m.file("recovery"))
 		case !m.Ready:
-			add(ManagementNotReady, "ready", sdk.RecoveryReboot, "xclmgmt could not bring the card up (%s is 0); see xbmgmt examine and the kernel's log: "+
-				"its shell or its firmware may be of another version", m.file("ready"))
+			add(ManagementNotReady, "ready", sdk.RecoverySelf, "xclmgmt has not brought the card up (%s is 0); if it stays so, see xbmgmt examine and the "+
+				"kernel's log: its shell or its firmware may be of another version", m.file("ready"))
 		}
 	}
 	return all
 }
 
-// walls are what the firewalls say, by the management function first.
-func (c Card) walls() []*Firewall {
-	var all []*Firewall
-	if c.Management != nil && c.Management.Firewall != nil {
-		all = append(all, c.Management.Firewall)
+// firewall is what the firewalls say, by the management function if it is here; nil if
+// they say nothing.
+func (c Card) firewall() *Firewall {
+	if c.Management != nil && c.Management.Firewall != nil || c.User == nil {
+		return c.Management.Firewall
 	}
-	if c.User != nil && c.User.Firewall != nil {
-		all = append(all, c.User.Firewall)
-	}
-	return all
+	return c.User.Firewall
 }
 
 // counts are what the card counts or latches.
 func (c Card) counts() []driver.Count {
 	var all []driver.Count
-	if walls := c.walls(); len(walls) > 0 {
-		f := walls[0]
+	if f := c.firewall(); f != nil {
 		name := f.DetectedName
 		if name == "" && f.Detected != 0 {
 			name = fmt.Sprintf("level %d", f.DetectedLevel)

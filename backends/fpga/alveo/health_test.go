@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 		},
 		"management not ready": {
 			do: func(t *fpgatree.Tree) error { return t.SetAlveo(0, fpgatree.Management, "ready", "0\n") }, state: driver.Unloaded,
-			code: ManagementNotReady, recovery: sdk.RecoveryReboot, text: "xclmgmt could not bring the card up",
+			code: ManagementNotReady, recovery: sdk.RecoverySelf, text: "xclmgmt has not brought the card up",
 		},
 	} {
 		m := fpgatree.NewAlveo(fpgatree.U250)

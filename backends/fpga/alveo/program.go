@@ -78,10 +78,8 @@ func (d *Driver) usable(c driver.Card) (Card, error) {
 	case !card.User.Ready:
 		return Card{}, fmt.Errorf("it is not ready (%s is 0)", card.User.file("ready"))
 	}
-	for _, w := range card.walls() {
-		if w.Tripped() {
-			return Card{}, errors.New(w.text())
-		}
+	if w := card.firewall(); w.Tripped() {
+		return Card{}, errors.New(w.text())
 	}
 	return card, nil
 }

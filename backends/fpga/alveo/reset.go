@@ -140,10 +140,8 @@ func (d *Driver) missing(c driver.Card) string {
 	case !card.User.Ready:
 		return card.User.file("ready") + " is 0"
 	}
-	for _, w := range card.walls() {
-		if w.Tripped() {
-			return fmt.Sprintf("%s is 0x%x", w.File, w.Status)
-		}
+	if w := card.firewall(); w.Tripped() {
+		return fmt.Sprintf("%s is 0x%x", w.File, w.Status)
 	}
 	return ""
 }

@@ -85,6 +85,9 @@ func TestHalfway(t *testing.T) {
 		if r.Unsettled {
 			t.Errorf("%s, in the state %q it is unsettled", name, state)
 		}
+		if at := slices.IndexFunc(r.Cards, func(c driver.Card) bool { return c.ID == "fpga-21770202K02A" }); name == "reset" && r.Cards[at].Regions[0].State != driver.Busy {
+			t.Errorf("%s, in the state %q it is %s", name, state, r.Cards[at].Regions[0].State)
+		}
 	}
 	all := changes(tree)
 	for _, name = range slices.Sorted(maps.Keys(all)) {
