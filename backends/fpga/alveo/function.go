@@ -26,12 +26,12 @@ func (r *reader) user(f function, device pci.Device) (*User, error) {
 	if u.Shell, err = r.shell(f); err != nil {
 		return nil, err
 	}
-	u.Shutdown = r.flag(name, false, dir, "shutdown")
-	u.Ready = r.flag(name, false, dir, "ready")
+	u.Shutdown = r.flag(name, dir, "shutdown")
+	u.Ready = r.flag(name, dir, "ready")
 	switch {
 	case u.Shutdown:
 		u.Offline = u.file("shutdown")
-	case r.flag(name, false, dir, "dev_offline"):
+	case r.flag(name, dir, "dev_offline"):
 		u.Offline = u.file("dev_offline")
 	case !f.has("ready"), u.Shell.VBNV == "" && !u.Ready:
 		// The driver makes its files last when a card comes back.
@@ -85,9 +85,9 @@ func (r *reader) management(f function, device pci.Device) (*Management, error) 
 		return nil, &fs.PathError{Op: "read", Path: filepath.Join(dir, "instance"), Err: fmt.Errorf("%s is no number of a node", sysfs.Quote(text))}
 	}
 	m.Instance = uint32(instance)
-	m.Ready = r.flag(name, false, dir, "ready")
-	m.Offline = r.flag(name, false, dir, "dev_offline")
-	m.Recovery = r.flag(name, false, dir, "recovery")
+	m.Ready = r.flag(name, dir, "ready")
+	m.Offline = r.flag(name, dir, "dev_offline")
+	m.Recovery = r.flag(name, dir, "recovery")
 	if m.Shell, err = r.shell(f); err != nil {
 		// The user function has it, too.
 		r.doubt(name, false, err)
@@ -109,7 +109,7 @@ func (r *reader) banks(f function) []Bank {
 	var all []Bank
 	for i, dir := range append(f.subdevices("mig"), f.subdevices("mem_hbm")...) {
 		path := filepath.Join(r.dir(f.at), dir)
-		if !r.flag(f.at.String(), false, path, "ecc_enabled") {
+		if !r.flag(f.at.String(), path, "ecc_enabled") {
 			continue
 		}
 		kind, _, _ := strings.Cut(dir, ".")

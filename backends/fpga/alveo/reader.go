@@ -60,16 +60,16 @@ func (r *reader) optional(device string, parts ...string) string {
 	return text
 }
 
-// flag reads a file that is 0 or 1; a file that is not there is unset.
-func (r *reader) flag(device string, unset bool, parts ...string) bool {
+// flag reads a file that is 0 or 1; one that is not there is 0.
+func (r *reader) flag(device string, parts ...string) bool {
 	text := r.optional(device, parts...)
 	if text == "" {
-		return unset
+		return false
 	}
 	n, err := parseNumber(text)
 	if err != nil || n > 2 {
 		r.doubt(device, false, &fs.PathError{Op: "read", Path: filepath.Join(parts...), Err: fmt.Errorf("%s is neither 0 nor 1", sysfs.Quote(text))})
-		return unset
+		return false
 	}
 	return n != 0
 }
