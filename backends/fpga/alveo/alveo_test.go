@@ -223,6 +223,27 @@ func TestIDsChange(t *testing.T) {
 	}
 }
 
+// What was read of a machine that did not stand still gives no card an ID.
+func TestIDsUnsettled(t *testing.T) {
+	tree := plugged(t, fpgatree.NewAlveo(fpgatree.U50))
+	d := newDriver(tree, Settings{})
+	i := Read(tree.Sysfs())
+	serial := i.Cards[0].Serial
+	i.Cards[0].Serial, i.Unsettled = "", true
+	if got := d.identify(i)[0]; !errors.Is(got.err, errUnknown) {
+		t.Errorf("without a serial number it is %+v", got)
+	}
+	i.Cards[0].Serial = "half"
+	d.identify(i)
+	i.Cards[0].Serial, i.Unsettled = "", false
+	if got := d.identify(i)[0]; got.id != PlaceID(i.Cards[0].At()) {
+		t.Errorf("what was read before is remembered: %+v", got)
+	}
+	if c := one(t, newDriver(tree, Settings{})); c.ID != SerialID(serial) {
+		t.Errorf("it is %s", c.ID)
+	}
+}
+
 // Two FPGAs of one card have one serial number: each has the ID of its place, and both
 // are one board, also after one has gone.
 func TestSharedSerial(t *testing.T) {

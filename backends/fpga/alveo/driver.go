@@ -185,7 +185,7 @@ func (d *Driver) tool() tool.Tool {
 	if d.settings.Tool != "" {
 		paths = []string{d.settings.Tool}
 	}
-	return tool.Tool{Name: filepath.Base(paths[0]), Root: d.settings.Root, Paths: paths, Setting: "alveo.tool"}
+	return tool.Tool{Name: filepath.Base(paths[0]), Root: d.settings.Root, Paths: paths, Setting: "xrt.tool"}
 }
 
 // write writes to a file of sysfs.

@@ -195,7 +195,7 @@ func TestProgramRefused(t *testing.T) {
 		t.Error("it can be programmed without a tool")
 	}
 	err := d.Program(t.Context(), card, card.Regions[0], u250().open(t))
-	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "needs XRT's tool") || !strings.Contains(err.Error(), "set alveo.tool") {
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "needs XRT's tool") || !strings.Contains(err.Error(), "set xrt.tool") {
 		t.Errorf("without a tool: %v", err)
 	}
 	ok(t, os.MkdirAll(filepath.Join(d.settings.Root, "usr/bin"), 0o750))
