@@ -112,7 +112,9 @@ func TestPrepareResets(t *testing.T) {
 		tool.idle()
 	}
 	// A replica of one of them runs elsewhere, though no process of it does yet.
-	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: all[:2], SharedDeviceIds: all[1:2]}); err != nil {
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := r.Prepare(short, &backendv1.PrepareRequest{DeviceIds: all[:2], SharedDeviceIds: all[1:2]}); err != nil {
 		t.Errorf("shared: %v", err)
 	}
 	tool.idle()

@@ -158,10 +158,14 @@ func (d *decoder) list(n *yaml.Node, line int, v reflect.Value, path string) {
 	}
 }
 
-// table decodes a mapping into a map of strings.
+// table decodes a mapping into a map with strings as keys.
 func (d *decoder) table(n *yaml.Node, line int, v reflect.Value, path string) {
 	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, line, path, "a mapping of names to strings")
+		what := "strings"
+		if v.Type().Elem().Kind() != reflect.String {
+			what = "mappings"
+		}
+		d.wrongType(n, line, path, "a mapping of names to "+what)
 		return
 	}
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.Content)/2))

@@ -77,6 +77,10 @@ func TestEveryField(t *testing.T) {
 			Name: "example.com/big", Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
 			Replicas: 1, Injection: InjectPlain, Registration: RegisterWatcher,
+			Parameters: map[string]Parameter{
+				"program": {Value: "sieve.bin", Annotation: "example.com/program", Env: "PROGRAM"},
+				"mode":    {Value: "fast"},
+			},
 		}, {
 			Name:     "example.com/shared",
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",

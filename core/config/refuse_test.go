@@ -27,6 +27,15 @@ func with(backend, resource string) string {
 		indent(backend) + "    resources:\n      - name: example.com/gpu\n" + indent(resource)
 }
 
+// manyParameters is the inside of a mapping of n parameters.
+func manyParameters(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "p%d: {value: a},", i)
+	}
+	return b.String()
+}
+
 // TestRefused verifies for every kind of mistake what the operator reads: the
 // file, the line, the field and the sentence.
 func TestRefused(t *testing.T) {
@@ -63,7 +72,7 @@ func TestRefused(t *testing.T) {
 		}},
 		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
 		"unknown field": {with("", "replica: 2"), []string{
-			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration`,
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration, parameters`,
 		}},
 		"unknown field, nothing near": {"colour: red\n" + with("", ""), []string{
 			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
@@ -143,6 +152,29 @@ func TestRefused(t *testing.T) {
 		}},
 		"class": {with("", "class: GPU"), []string{
 			`node.yaml:9: ` + resource + `.class: must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is "GPU"`,
+		}},
+		"parameters": {with("", "parameters:\n  4x: {value: a}\n  a: {}\n  b: {value: \"\", annotation: -, env: A-B}\n  c: {vlaue: a}\n  d: {value: \"a\\n\"}\n  e:"), []string{
+			`node.yaml:10: ` + resource + `.parameters.4x: the name of a parameter must be letters, digits and underscores, not starting with a digit, at most 32, is "4x"`,
+			`node.yaml:11: ` + resource + `.parameters.a: needs at least one of value, annotation, env`,
+			`node.yaml:12: ` + resource + `.parameters.b.annotation: "-" is not the key of an annotation, such as example.com/program: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
+			`node.yaml:12: ` + resource + `.parameters.b.env: the name of a variable must be letters, digits and underscores, not starting with a digit, is "A-B"`,
+			`node.yaml:13: ` + resource + `.parameters.c.vlaue: unknown field "vlaue"; did you mean "value"?; the fields here are value, annotation, env`,
+			`node.yaml:14: ` + resource + `.parameters.d.value: the value must be UTF-8 without control characters, is "a\n"`,
+			`node.yaml:15: ` + resource + `.parameters.e: must be a mapping with the fields value, annotation, env, is empty`,
+		}},
+		"parameter's value is long": {with("", "parameters: {a: {value: "+strings.Repeat("x", 254)+"}}"), []string{
+			`node.yaml:9: ` + resource + `.parameters.a.value: the value is too long: 254 bytes, at most 253`,
+		}},
+		"parameters share a source": {with("", "parameters:\n  a: {annotation: e.x/a, env: A}\n  b: {annotation: e.x/a, env: A}\n  c: {annotation: e.x/a.main}"), []string{
+			`node.yaml:11: ` + resource + `.parameters.b.annotation: "e.x/a" is already the parameter a's`,
+			`node.yaml:11: ` + resource + `.parameters.b.env: "A" is already the parameter a's`,
+			`node.yaml:12: ` + resource + `.parameters.c.annotation: "e.x/a.main" is what the parameter a has for a container named "main"`,
+		}},
+		"too many parameters": {with("", "parameters: {"+manyParameters(33)+"}"), []string{
+			`node.yaml:9: ` + resource + `.parameters: at most 32 parameters are possible, these are 33`,
+		}},
+		"parameters are a list": {with("", "parameters: [a]"), []string{
+			`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`,
 		}},
 		"unknown backend": {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: there is no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
 		"profile name":    {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},

@@ -70,6 +70,11 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 			agree(t, root, property, v.Field(i), path+"."+name)
 		}
 		return
+	case reflect.Map:
+		if items, ok := schema["additionalProperties"].(map[string]any); ok && v.Type().Elem().Kind() == reflect.Struct {
+			agree(t, root, items, reflect.New(v.Type().Elem()).Elem(), path+"{}")
+			return
+		}
 	case reflect.Slice:
 		if items, ok := schema["items"].(map[string]any); ok && v.Type().Elem().Kind() == reflect.Struct {
 			item := reflect.New(v.Type().Elem()).Elem()
@@ -194,6 +199,8 @@ func TestSchemaJudges(t *testing.T) {
 	for _, extra := range []struct{ backend, resource string }{
 		{"heartbeat: 10", ""}, {"holdovr: 1s", ""}, {"env: {PLUGIN_X: y}", ""}, {"command: a/b", ""}, {"settings: [1]", ""},
 		{"allow: {devices: [dev]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
+		{"", "parameters: {4x: {value: a}}"}, {"", "parameters: {a: {}}"}, {"", "parameters: {a: {annotation: /a}}"},
+		{"", "parameters: {a: {env: A-B}}"}, {"", "parameters: {a: {vlaue: b}}"},
 	} {
 		if validate([]byte(with(extra.backend, extra.resource))) == nil {
 			t.Errorf("the schema accepts %q %q", extra.backend, extra.resource)

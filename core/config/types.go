@@ -187,7 +187,33 @@ type Resource struct {
 	Injection Injection `yaml:"injection"`
 	// Registration is how kubelet learns of the resource. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
+	// Parameters are what a container asks of its devices before it starts, by the
+	// names that the backend knows (its Prepare); at most 32. Names are as those of
+	// attributes. They matter for devices that ask to be prepared.
+	Parameters map[string]Parameter `yaml:"parameters"`
 }
+
+// Parameter says where the value of a parameter comes from; at least one of the
+// three is there. The first counts that the container has: Env, Annotation for the
+// container, Annotation, Value. If that is empty, or there is none, the backend is
+// not told of the parameter. Values are at most MaxParameterValue bytes of UTF-8
+// without control characters.
+type Parameter struct {
+	// Value is for containers that say nothing else.
+	Value string `yaml:"value"`
+	// Annotation is the key of an annotation of the pod. With a dot and a container's
+	// name behind it, it is for that container only; a name with which the part after
+	// the slash gets longer than 63 characters cannot be meant that way.
+	Annotation string `yaml:"annotation"`
+	// Env is a variable of the container, with a value that the pod itself has.
+	Env string `yaml:"env"`
+}
+
+// FromPod reports whether the value may come from the pod.
+func (p Parameter) FromPod() bool { return p.Annotation != "" || p.Env != "" }
+
+// MaxParameterValue bounds the value of a parameter, in bytes.
+const MaxParameterValue = 253
 
 // Injection is how a container gets its devices.
 type Injection string

@@ -175,6 +175,7 @@ func (v *validator) resource(r *Resource, at string) {
 	}
 	oneOf(v, at+".injection", r.Injection, InjectCDI, InjectCDIAnnotations, InjectPlain)
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
+	v.parameters(at+".parameters", r.Parameters)
 }
 
 // references checks what a resource says about the backends of its profile. If

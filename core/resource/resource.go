@@ -31,6 +31,8 @@ type Resource struct {
 	Injection config.Injection
 	// Registration is how kubelet learns of the resource.
 	Registration config.Registration
+	// Parameters are what containers ask of Prepare. Nobody changes them.
+	Parameters map[string]config.Parameter
 	// Replicas is how many units each device has; 1 means the device itself.
 	Replicas int
 	// MaxReplicasPerContainer is 0 for no limit; only of meaning if Replicas > 1.
