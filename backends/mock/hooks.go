@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -51,8 +52,42 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
 		}
+		if err := b.tell(id, p, more); err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", id, err)
+		}
 	}
 	return more, nil
+}
+
+// The parameter of the mock, and the variable that the container finds it in.
+const (
+	parameterMessage = "message"
+	messageVariable  = "ACCELMUX_MOCK_MESSAGE"
+)
+
+// tell gives the container the message that it asks for. A device has one at a time,
+// as an FPGA has one program: while another container has the device, too, it stays.
+func (b *Backend) tell(id string, p sdk.Preparation, more map[string]*sdk.Edits) error {
+	message, asked := p.Parameters[parameterMessage]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Contains(p.Shared, id) {
+		b.messages[id] = message
+	}
+	if !asked {
+		return nil
+	}
+	if now := b.messages[id]; now != message {
+		return fmt.Errorf("another container has the device with the message %q, so it cannot have %q", now, message)
+	}
+	if more[id] == nil {
+		more[id] = &sdk.Edits{}
+	}
+	if more[id].Env == nil {
+		more[id].Env = map[string]string{}
+	}
+	more[id].Env[messageVariable] = message
+	return nil
 }
 
 // Release implements [sdk.Releaser].

@@ -29,6 +29,8 @@ type Backend struct {
 	play   player
 	file   loadedFile
 	counts map[string]*counts
+	// messages are what Prepare was asked for last, by device.
+	messages map[string]string
 	// cleared holds the faults that a reset took away, until the scenario has
 	// another one for the device.
 	cleared map[string]fault
@@ -63,6 +65,8 @@ func New(exit func(code int)) *Backend {
 		changed: make(chan struct{}, 1),
 		counts:  map[string]*counts{},
 		cleared: map[string]fault{},
+
+		messages: map[string]string{},
 	}
 }
 
@@ -71,6 +75,10 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "mock", Vendor: "Mock Devices", Version: Version,
 		Classes: classes, SettingsSchema: settingsSchema,
+		Parameters: []sdk.Parameter{{
+			Name:        parameterMessage,
+			Description: "Any text; the container finds it in the variable " + messageVariable + ". A device has one message at a time.",
+		}},
 	}
 }
 

@@ -332,3 +332,36 @@ func TestCreateFiles(t *testing.T) {
 		t.Errorf("problems %q", p)
 	}
 }
+
+// The message that a container asks for is in its environment, and stays while another
+// container has the device.
+func TestPrepareMessage(t *testing.T) {
+	r := newRig(t, t.TempDir(), `{"count": 2, "hooks": ["prepare"]}`)
+	prepare := func(message string, shared ...string) (*backendv1.PrepareResponse, error) {
+		request := &backendv1.PrepareRequest{DeviceIds: []string{"mock-0", "mock-1"}, SharedDeviceIds: shared}
+		if message != "" {
+			request.Parameters = map[string]string{"message": message}
+		}
+		return r.Prepare(t.Context(), request)
+	}
+	wants := func(message string, shared ...string) {
+		t.Helper()
+		res, err := prepare(message, shared...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"mock-0", "mock-1"} {
+			if got := res.GetEdits()[id].GetEnv()["ACCELMUX_MOCK_MESSAGE"]; got != message {
+				t.Errorf("%s has the message %q, want %q", id, got, message)
+			}
+		}
+	}
+	wants("one")
+	wants("two")
+	wants("two", "mock-1")
+	if _, err := prepare("three", "mock-1"); err == nil || !strings.Contains(err.Error(), `prepare mock-1: another container has the device with the message "two", so it cannot have "three"`) {
+		t.Errorf("a shared device has another message: %v", err)
+	}
+	wants("")
+	wants("four")
+}

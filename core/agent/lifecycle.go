@@ -81,7 +81,7 @@ func (l lifecycle) Abandon(name string, units []resource.Unit) {
 func claims(units []resource.Unit) []usage.Claim {
 	claims := make([]usage.Claim, len(units))
 	for i, unit := range units {
-		claims[i] = usage.Claim{Unit: unit.ID, Key: unit.Device.Key}
+		claims[i] = usage.Claim{Unit: unit.ID, Key: unit.Device.Key, Announced: unit.Device.Hooks.Prepare}
 	}
 	return claims
 }
@@ -89,27 +89,64 @@ func claims(units []resource.Unit) []usage.Claim {
 // Prepare has the devices' backends ready them for a container that is about to
 // start, and puts the edits that are known only then where the runtime looks.
 func (l lifecycle) Prepare(ctx context.Context, name string, units, others []resource.Unit) error {
-	ids := map[string][]string{}
+	ids := make([]string, 0, len(units)+len(others))
+	for _, unit := range slices.Concat(units, others) {
+		ids = append(ids, unit.ID)
+	}
+	parameters, err := l.agent.parameters(ctx, name, ids)
+	if err != nil {
+		err = fmt.Errorf("what the container asks of %s is not known: %w", name, err)
+		l.agent.log.Warn("a container does not start: its parameters are not known", "resource", name, "devices", ids, "error", err)
+		return err
+	}
+	shared, failed := l.agent.book.Starting(name, claims(units))
+	answers, err := l.prepare(ctx, name, units, parameters, shared)
+	err = errors.Join(err, l.amend(name, units, others, answers))
+	if err != nil {
+		failed()
+	}
+	return err
+}
+
+// prepare asks every backend that has some of the units' devices, and returns what
+// each answered.
+func (l lifecycle) prepare(ctx context.Context, name string, units []resource.Unit, parameters map[string]string,
+	shared []inventory.Key,
+) (map[string]*backendv1.PrepareResponse, error) {
+	requests := map[string]*backendv1.PrepareRequest{}
 	for _, unit := range units {
-		backend := unit.Device.Backend
-		ids[backend] = append(ids[backend], unit.Device.ID)
+		key := unit.Device.Key
+		r := requests[key.Backend]
+		if r == nil {
+			r = &backendv1.PrepareRequest{Resource: name, Parameters: parameters}
+			requests[key.Backend] = r
+		}
+		// Two replicas of one device are prepared once.
+		if slices.Contains(r.DeviceIds, key.ID) {
+			continue
+		}
+		r.DeviceIds = append(r.DeviceIds, key.ID)
+		if slices.Contains(shared, key) {
+			r.SharedDeviceIds = append(r.SharedDeviceIds, key.ID)
+		}
 	}
 	var errs []error
 	answers := map[string]*backendv1.PrepareResponse{}
-	for _, backend := range slices.Sorted(maps.Keys(ids)) {
-		// Two replicas of one device are prepared once.
-		devices := slices.Compact(slices.Sorted(slices.Values(ids[backend])))
-		response, err := l.agent.supervisor.Prepare(ctx, backend, &backendv1.PrepareRequest{DeviceIds: devices, Resource: name})
+	for _, backend := range slices.Sorted(maps.Keys(requests)) {
+		r := requests[backend]
+		slices.Sort(r.DeviceIds)
+		slices.Sort(r.SharedDeviceIds)
+		response, err := l.agent.supervisor.Prepare(ctx, backend, r)
 		if err != nil {
-			err = prepareError(backend, devices, name, err)
+			err = prepareError(backend, r.DeviceIds, name, err)
 			l.agent.log.Warn("a container does not start: its devices could not be prepared",
-				"backend", backend, "resource", name, "devices", devices, "error", err)
+				"backend", backend, "resource", name, "devices", r.DeviceIds, "error", err)
 			errs = append(errs, err)
 			continue
 		}
 		answers[backend] = response
 	}
-	return errors.Join(append(errs, l.amend(name, units, others, answers))...)
+	return answers, errors.Join(errs...)
 }
 
 // prepareError says what failed, once, and in the backend's own words.

@@ -34,6 +34,7 @@ func (a *Agent) Report() status.Report {
 	v := a.view.Load()
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
+	reportParameters(&report, v)
 	a.reportDevices(&report, v)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)

@@ -165,6 +165,10 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
+// DidYouMean is "; did you mean X?", with the name that is closest to got, or "" if
+// none is close.
+func DidYouMean(got string, names []string) string { return didYouMean(got, names) }
+
 // didYouMean is "; did you mean X?" or "".
 func didYouMean(got string, names []string) string {
 	if s := suggest(got, names); s != "" && s != got {

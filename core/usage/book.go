@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -85,6 +86,9 @@ type Claim struct {
 	// Unit is the ID that kubelet sees: the device's, with ::N for a replica.
 	Unit string
 	Key  inventory.Key
+	// Announced says that the container does not start before [Book.Starting] was
+	// called for the unit.
+	Announced bool
 }
 
 // Holder is a container that holds a device.
@@ -108,6 +112,12 @@ type Book struct {
 	changed  chan struct{}
 	released chan []inventory.Key
 	lister   lister
+
+	// asking is held by the one list call, and with it latest, which is kept while
+	// others wait that may share it; waiting counts who asks or waits.
+	asking  chan struct{} // 1 slot
+	latest  *listing
+	waiting atomic.Int32
 
 	mu    sync.Mutex
 	holds map[unit]*hold
@@ -136,6 +146,8 @@ type hold struct {
 	// seen says that a list named it after that; holders are those of the latest.
 	seen    bool
 	holders []holder
+	// idle says that no container was started with it yet.
+	idle bool
 }
 
 type holder struct {
@@ -163,6 +175,7 @@ func Open(opts Options) (*Book, error) {
 		refresh: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 		dirty: make(chan struct{}, 1), ended: make(chan struct{}, 1), changed: make(chan struct{}, 1),
 		released: make(chan []inventory.Key),
+		asking:   make(chan struct{}, 1),
 		lister:   &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
 		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
@@ -180,7 +193,7 @@ func (b *Book) Allocated(resource string, claims []Claim) {
 	now := b.opts.Now()
 	b.mu.Lock()
 	for _, claim := range claims {
-		b.put(unit{resource: resource, id: claim.Unit}, &hold{key: claim.Key, since: now})
+		b.put(unit{resource: resource, id: claim.Unit}, &hold{key: claim.Key, since: now, idle: claim.Announced})
 	}
 	b.mu.Unlock()
 	signal(b.dirty)

@@ -19,9 +19,12 @@ import (
 // 4 MiB for one resource; there may be many.
 const maxListSize = 64 << 20
 
-// lister asks kubelet what its active pods hold. One call at a time.
+// lister asks kubelet what its active pods hold.
 type lister interface {
+	// list asks for all of them. One call at a time.
 	list(ctx context.Context, now func() time.Time) (listing, error)
+	// get asks for one. Kubelets before 1.36 may refuse it.
+	get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error)
 }
 
 // podResources asks the pod-resources API, version 1.
@@ -65,14 +68,9 @@ func (p *podResources) list(ctx context.Context, now func() time.Time) (listing,
 		return listing{}, &startingError{left}
 	}
 	before := p.server
-	conn, err := grpc.NewClient("passthrough:///kubelet",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
-		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
+	conn, err := p.connect()
 	if err != nil {
-		return listing{}, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", p.socket, err)
+		return listing{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	response, err := podresourcesv1.NewPodResourcesListerClient(conn).List(ctx, &podresourcesv1.ListPodResourcesRequest{})
@@ -89,6 +87,35 @@ func (p *podResources) list(ctx context.Context, now func() time.Time) (listing,
 	l.kubeletUp = l.began.Sub(p.upSince)
 	l.pods = response.GetPodResources()
 	return l, nil
+}
+
+// get may be called at any time, also of a kubelet that has just started: it frees
+// nothing.
+func (p *podResources) get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error) {
+	conn, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	response, err := podresourcesv1.NewPodResourcesListerClient(conn).Get(ctx, &podresourcesv1.GetPodResourcesRequest{PodNamespace: namespace, PodName: pod})
+	if err != nil {
+		return nil, fmt.Errorf("get pod resources at %s: %w", p.socket, err)
+	}
+	return response.GetPodResources(), nil
+}
+
+// connect makes a connection for one call.
+func (p *podResources) connect() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///kubelet",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListSize)))
+	if err != nil {
+		return nil, fmt.Errorf("connect to kubelet's pod-resources API at %s: %w", p.socket, err)
+	}
+	return conn, nil
 }
 
 // look notices a new kubelet process.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +56,14 @@ type kubelet struct {
 	pods   []*podresourcesv1.PodResources
 	absent bool
 	calls  int
-	during func() // called while the list is made
+	// gets counts the calls of Get, which noGet makes fail.
+	gets  int
+	noGet bool
+	// until is when kubelet may be asked, if it has just started.
+	until time.Time
+	// realTime says that time.Now is its clock.
+	realTime bool
+	during   func() // called while the list is made
 }
 
 func newKubelet() *kubelet {
@@ -77,6 +85,13 @@ func (k *kubelet) pass(d time.Duration) {
 // list implements lister.
 func (k *kubelet) list(context.Context, func() time.Time) (listing, error) {
 	k.mu.Lock()
+	if k.realTime {
+		k.now = time.Now()
+	}
+	if left := k.until.Sub(k.now); left > 0 {
+		k.mu.Unlock()
+		return listing{}, &startingError{left}
+	}
 	k.calls++
 	l, absent, during := listing{began: k.now, kubeletUp: k.up, pods: k.pods}, k.absent, k.during
 	k.mu.Unlock()
@@ -87,6 +102,17 @@ func (k *kubelet) list(context.Context, func() time.Time) (listing, error) {
 		during()
 	}
 	return l, nil
+}
+
+// get implements lister.
+func (k *kubelet) get(_ context.Context, namespace, name string) (*podresourcesv1.PodResources, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gets++
+	if i := slices.IndexFunc(k.pods, func(p *podresourcesv1.PodResources) bool { return p.GetNamespace() == namespace && p.GetName() == name }); i >= 0 && !k.noGet {
+		return k.pods[i], nil
+	}
+	return nil, errNoKubelet
 }
 
 // shows makes kubelet list these pods, and one that holds nothing of ours.

@@ -71,11 +71,41 @@ func (b *Book) idle(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// poll asks kubelet once and takes in the answer.
-func (b *Book) poll(ctx context.Context) error {
+// fresh is a list that began after the call, taken into the book. Of several that
+// ask at the same time most share one: kubelet serves 100 calls a second at most.
+func (b *Book) fresh(ctx context.Context) (listing, error) {
+	asked := b.opts.Now()
+	b.waiting.Add(1)
+	defer b.waiting.Add(-1)
+	select {
+	case b.asking <- struct{}{}:
+	case <-ctx.Done():
+		return listing{}, fmt.Errorf("list pod resources: %w", context.Cause(ctx))
+	}
+	defer func() { <-b.asking }()
+	if l := b.latest; l != nil && !l.began.Before(asked) {
+		if b.waiting.Load() == 1 {
+			b.latest = nil // nobody shares it any more
+		}
+		return *l, nil
+	}
+	b.latest = nil
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
 	defer cancel()
 	l, err := b.lister.list(ctx, b.opts.Now)
+	if err != nil {
+		return listing{}, err
+	}
+	b.apply(l)
+	if b.waiting.Load() > 1 {
+		b.latest = &l
+	}
+	return l, nil
+}
+
+// poll asks kubelet once and takes in the answer.
+func (b *Book) poll(ctx context.Context) error {
+	_, err := b.fresh(ctx)
 	var starting *startingError
 	if errors.As(err, &starting) {
 		return err // no trouble
@@ -85,7 +115,6 @@ func (b *Book) poll(ctx context.Context) error {
 		return err
 	}
 	b.note("kubelet", "")
-	b.apply(l)
 	return nil
 }
 

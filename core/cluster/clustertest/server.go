@@ -42,6 +42,8 @@ type Server struct {
 	applied map[string]bool
 	events  map[string]*corev1.Event
 	order   []string
+	// pods are by namespace/name.
+	pods map[string]*corev1.Pod
 
 	away bool
 	// forbidden are the verbs that are refused.
@@ -71,7 +73,7 @@ func New(t testing.TB, name string, labels map[string]string) *Server {
 func start(t testing.TB, name string, labels map[string]string, serve func(http.Handler) (*httptest.Server, dialer)) *Server {
 	t.Helper()
 	s := &Server{
-		name: name, version: 100, oldest: 100, events: map[string]*corev1.Event{},
+		name: name, version: 100, oldest: 100, events: map[string]*corev1.Event{}, pods: map[string]*corev1.Pod{},
 		changed: make(chan struct{}), cut: make(chan struct{}), requests: map[string]int{},
 	}
 	if labels != nil {
@@ -81,6 +83,7 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 	mux.HandleFunc("GET /api/v1/nodes", s.serve("watch", s.watch))
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.get))
 	mux.HandleFunc("PATCH /api/v1/nodes/{name}", s.serve("apply", s.apply))
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +194,7 @@ const Account = "system:serviceaccount:accelmux-system:accelmux"
 // As with the real one, running watches go on.
 func (s *Server) Forbid(forbidden bool) {
 	if forbidden {
-		s.ForbidVerbs("watch", "get", "apply", "create", "patch")
+		s.ForbidVerbs("watch", "get", "get pod", "apply", "create", "patch")
 	} else {
 		s.ForbidVerbs()
 	}
@@ -243,8 +246,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
 	if namespace := r.PathValue("namespace"); namespace != "" {
 		resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
 	}
-	if verb == "apply" {
+	switch verb {
+	case "apply":
 		verb = "patch"
+	case "get pod":
+		verb, resource = "get", "pods"
 	}
 	why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
 	fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// reportParameters adds what is wrong with the resources' parameters, as far as the
+// backends that have devices of them say what they know: a container that gives a
+// value to one that its backend does not know cannot start.
+func reportParameters(report *status.Report, v *view) {
+	if v == nil {
+		return
+	}
+	known := map[string][]string{}
+	for _, b := range v.backends() {
+		known[b.Name] = nil
+		for _, p := range b.Description.Parameters {
+			known[b.Name] = append(known[b.Name], p.Name)
+		}
+	}
+	// Of a name with placeholders there may be many resources: one tells for all.
+	var problems []status.Problem
+	others := map[status.Problem]int{}
+	for _, r := range v.table.Resources {
+		if len(r.Parameters) == 0 {
+			continue
+		}
+		for _, problem := range parameterProblems(r, known) {
+			key := problem
+			if others[key]++; others[key] == 1 {
+				problem.Resource = r.Name
+				problems = append(problems, problem)
+			}
+		}
+	}
+	for _, problem := range problems {
+		key := problem
+		key.Resource = ""
+		if more := others[key] - 1; more > 0 {
+			problem.Message += fmt.Sprintf("; it is the same with %d more resources", more)
+		}
+		report.Problems = append(report.Problems, problem)
+	}
+}
+
+// parameterProblems are those of one resource, without its name.
+func parameterProblems(r *resource.Resource, known map[string][]string) []status.Problem {
+	devices, unprepared := map[string]bool{}, map[string]map[inventory.Key]bool{}
+	for _, unit := range r.Units {
+		key := unit.Device.Key
+		devices[key.Backend] = true
+		if !unit.Device.Hooks.Prepare {
+			if unprepared[key.Backend] == nil {
+				unprepared[key.Backend] = map[inventory.Key]bool{}
+			}
+			unprepared[key.Backend][key] = true
+		}
+	}
+	var problems []status.Problem
+	for _, backend := range slices.Sorted(maps.Keys(devices)) {
+		names, ok := known[backend]
+		if !ok {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
+			if !slices.Contains(names, name) {
+				knows := "it knows none"
+				if len(names) > 0 {
+					knows = "it knows " + strings.Join(names, ", ")
+				}
+				problems = append(problems, status.Problem{Backend: backend, Message: fmt.Sprintf(
+					"the backend does not know the parameter %s of the resource%s; %s: containers with a value for it do not start",
+					name, config.DidYouMean(name, names), knows)})
+			}
+		}
+		if n := len(unprepared[backend]); n > 0 {
+			problems = append(problems, status.Problem{Backend: backend, Message: fmt.Sprintf(
+				"the resource has parameters, but %d of its devices ask for no preparation, so the backend is not told of them: see its settings", n)})
+		}
+	}
+	return problems
+}

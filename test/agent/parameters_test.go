@@ -1,0 +1,294 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
+)
+
+// asking is a resource whose containers may ask for a message.
+const asking = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 4, hooks: [prepare], scenarioFile: DIR/scenario.yaml}
+        recovery: {delay: 0s}
+    resources:
+      - name: example.com/gpu
+        parameters: {message: {value: nothing, annotation: example.com/message, env: MESSAGE}}
+`
+
+// startAsking is a node with that resource, and the API server that it asks.
+func startAsking(t *testing.T, config string, units int, edit ...func(*agent.Options)) (*node, *clustertest.Server) {
+	t.Helper()
+	server := clustertest.New(t, "node-1", map[string]string{})
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(config)
+	options := n.inCluster(server)
+	options.Profile = "default"
+	for _, e := range edit {
+		e(&options)
+	}
+	n.startAgentWith(options)
+	n.wantCounts(gpu, units, units)
+	return n, server
+}
+
+// aPod is a pod with a container main, and annotations in pairs.
+func aPod(name string, annotations ...string) corev1.Pod {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Annotations: map[string]string{}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "main"}}
+	for i := 0; i < len(annotations); i += 2 {
+		pod.Annotations[annotations[i]] = annotations[i+1]
+	}
+	return pod
+}
+
+// withEnv gives the pod's container a variable.
+func withEnv(pod corev1.Pod, name, value string) corev1.Pod {
+	c := &pod.Spec.Containers[0]
+	c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: value})
+	return pod
+}
+
+// run admits a pod's container and starts it, and returns the devices.
+func (n *node) run(pod, container string, reuse ...string) ([]string, error) {
+	n.Helper()
+	allocation, err := n.kubelet.Allocate(n.Context(), pod, container, gpu, 1, reuse...)
+	if err != nil {
+		n.Fatal(err)
+	}
+	_, err = n.kubelet.StartContainer(n.Context(), pod, container)
+	return allocation.Devices, err
+}
+
+// message is what the CDI definition of a device tells a container; "" for none.
+func (n *node) message(device string) string {
+	n.Helper()
+	spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(spec), `"name": "`+device+`"`)
+	rest, _, _ = strings.Cut(rest, `"name": "`)
+	_, rest, _ = strings.Cut(rest, `"ACCELMUX_MOCK_MESSAGE=`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// Verifies where the value of a parameter comes from, and which counts of several,
+// until it is in the container.
+func TestParameters(t *testing.T) {
+	n, server := startAsking(t, asking, 4)
+	const key = "example.com/message"
+	for name, c := range map[string]struct {
+		pod  corev1.Pod
+		want string
+	}{
+		"the configuration":              {aPod("p"), "nothing"},
+		"an annotation":                  {aPod("p", key, "all"), "all"},
+		"an annotation of the container": {aPod("p", key, "all", key+".main", "mine", key+".other", "not mine"), "mine"},
+		"a variable":                     {withEnv(withEnv(aPod("p", key+".main", "mine"), "OTHER", "x"), "MESSAGE", "env"), "env"},
+		"a variable twice":               {withEnv(withEnv(aPod("p"), "MESSAGE", "first"), "MESSAGE", "last"), "last"},
+		"an empty annotation":            {aPod("p", key, ""), ""},
+		"an empty variable":              {withEnv(aPod("p", key, "all"), "MESSAGE", ""), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.SetPod(c.pod)
+			devices, err := n.run("default/p", "main")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := n.message(devices[0]); got != c.want {
+				t.Errorf("the container is told %q, want %q", got, c.want)
+			}
+			n.kubelet.Free("default/p")
+		})
+	}
+}
+
+// Verifies that a change of the parameters counts for the next start, and that what
+// needs no pod needs no API server.
+func TestParametersChange(t *testing.T) {
+	n := startNode(t, 4, strings.Replace(asking, ", annotation: example.com/message, env: MESSAGE", "", 1))
+	devices, err := n.run("default/p", "main")
+	if err != nil || n.message(devices[0]) != "nothing" {
+		t.Fatalf("%v, the container is told %q", err, n.message(devices[0]))
+	}
+	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: something}", 1))
+	n.eventually("the new value is told", func() bool {
+		_, err := n.kubelet.StartContainer(t.Context(), "default/p", "main")
+		return err == nil && n.message(devices[0]) == "something"
+	})
+	n.configure(asking)
+	n.eventually("the start fails without an API server", func() bool {
+		_, err := n.kubelet.StartContainer(t.Context(), "default/p", "main")
+		return err != nil && strings.Contains(err.Error(), "no API server is configured")
+	})
+}
+
+// Verifies the sentence for each reason why it is not known what a container asks
+// for, and that the start goes well once that is mended.
+func TestParametersUnknown(t *testing.T) {
+	n, server := startAsking(t, asking, 4)
+	good := aPod("p", "example.com/message", "hello")
+	elsewhere := aPod("p")
+	elsewhere.Spec.NodeName = "node-2"
+	renamed := aPod("p")
+	renamed.Spec.Containers[0].Name = "other"
+	referring := aPod("p")
+	referring.Spec.Containers[0].Env = []corev1.EnvVar{{
+		Name: "MESSAGE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+	}}
+	for _, c := range []struct {
+		name    string
+		prepare func()
+		want    string
+	}{
+		{"no such pod", func() {}, "the API server knows no pod default/p, of which kubelet says that it has the devices"},
+		{"no right", func() { server.SetPod(good); server.ForbidVerbs("get pod") }, "needs the verb get on pods (a ClusterRole); check with `kubectl auth can-i get pods"},
+		{"no server", func() { server.ForbidVerbs(); server.Away(true) }, "read pod default/p: "},
+		{"on another node", func() { server.Away(false); server.SetPod(elsewhere) }, `is on node "node-2" for the API server`},
+		{"another container", func() { server.SetPod(renamed) }, "no container of pod default/p has"},
+		{"a reference", func() { server.SetPod(referring) }, "parameter message, from the variable MESSAGE of container main: it has valueFrom"},
+		{"another variable", func() { server.SetPod(withEnv(aPod("p"), "MESSAGE", "$(HOSTNAME)")) }, `"$(HOSTNAME)" refers to another variable`},
+		{"too long", func() { server.SetPod(aPod("p", "example.com/message", strings.Repeat("x", 254))) }, "from the annotation example.com/message: the value is too long: 254 bytes, at most 253"},
+		{"control characters", func() { server.SetPod(aPod("p", "example.com/message", "a\x1b[31m")) }, "without control characters"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.prepare()
+			_, err := n.run("default/p", "main")
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "what the container asks of example.com/gpu is not known") {
+				t.Errorf("%v\nwant %q", err, c.want)
+			}
+		})
+	}
+	server.SetPod(good)
+	if _, err := n.run("default/p", "main"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Verifies that an init container is told what its pod asks for while it has devices
+// that another container of the pod has later, unless the two ask for different things.
+func TestParametersOfInitContainers(t *testing.T) {
+	n, server := startAsking(t, asking, 4)
+	pod := aPod("p", "example.com/message", "both")
+	limits := corev1.ResourceList{gpu: resource.MustParse("1")}
+	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: corev1.ResourceRequirements{Limits: limits}}}
+	server.SetPod(pod)
+	devices, err := n.run("default/p", "main")
+	if err != nil || n.message(devices[0]) != "both" {
+		t.Fatalf("%v, the container is told %q", err, n.message(devices[0]))
+	}
+	pod.Annotations["example.com/message.init"] = "mine"
+	server.SetPod(pod)
+	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err == nil ||
+		!strings.Contains(err.Error(), "the containers main and init may both have "+devices[0]+", and ask for different things") {
+		t.Errorf("different values: %v", err)
+	}
+}
+
+// Verifies that a container which comes up while kubelet has just started waits until
+// kubelet may be asked, and that one which ran before does not have to.
+func TestParametersAfterAKubeletRestart(t *testing.T) {
+	const quiet = 2 * time.Second
+	n, server := startAsking(t, asking, 4, func(o *agent.Options) { o.Timing.Usage.Quiet = quiet })
+	server.SetPod(aPod("p", "example.com/message", "before"))
+	server.SetPod(aPod("q", "example.com/message", "after"))
+	if _, err := n.run("default/p", "main"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := n.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(gpu, 4, 4)
+	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > quiet {
+		t.Errorf("a container that ran before waited: %v", took)
+	}
+	devices, err := n.run("default/q", "main")
+	if err != nil || n.message(devices[0]) != "after" {
+		t.Errorf("%v, the container is told %q", err, n.message(devices[0]))
+	}
+	if took := time.Since(began); took < quiet {
+		t.Errorf("kubelet was asked %v after its start", took)
+	}
+	if err := n.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	n.wantCounts(gpu, 4, 4)
+	if _, err := n.kubelet.Allocate(t.Context(), "default/r", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), quiet/4)
+	defer cancel()
+	if _, err := n.kubelet.StartContainer(ctx, "default/r", "main"); err == nil {
+		t.Error("a container started though nobody could say what it asks for")
+	}
+}
+
+// Verifies that the backend learns whether another container uses a shared device: the
+// first has its way, the second may only ask for the same, until the first is gone.
+func TestParametersOfSharedDevices(t *testing.T) {
+	n, server := startAsking(t, strings.NewReplacer("count: 4", "count: 1", "- name: example.com/gpu", "- name: example.com/gpu\n        replicas: 4").Replace(asking), 4,
+		quickUsage)
+	for pod, message := range map[string]string{"a": "one", "b": "one", "c": "two"} {
+		server.SetPod(aPod(pod, "example.com/message", message))
+	}
+	// It is admitted first, but starts last, so it is in nobody's way.
+	if _, err := n.kubelet.Allocate(t.Context(), "default/c", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range []string{"default/a", "default/b", "default/a"} {
+		if _, err := n.run(pod, "main"); err != nil {
+			t.Errorf("%s: %v", pod, err)
+		}
+	}
+	const want = `another container has the device with the message "one", so it cannot have "two"`
+	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("another message: %v, want %q", err, want)
+	}
+	n.kubelet.Free("default/a")
+	n.kubelet.Free("default/b")
+	n.eventually("the message can be changed", func() bool {
+		_, err := n.run("default/c", "main")
+		return err == nil
+	})
+	if got := n.message("mock-0"); got != "two" {
+		t.Errorf("the container is told %q", got)
+	}
+	if _, err := n.run("default/a", "main"); err == nil {
+		t.Error("the message was changed under a container")
+	}
+}
+
+// Verifies that status tells of a parameter that the backend does not know, or is not
+// told of, before a container needs it.
+func TestParametersThatNobodyKnows(t *testing.T) {
+	n := startNode(t, 4, strings.Replace(asking, "{message:", "{mesage:", 1))
+	n.wantProblem("the backend does not know the parameter mesage of the resource; did you mean \"message\"?; it knows message")
+	n.configure(strings.Replace(asking, "hooks: [prepare], ", "", 1))
+	n.wantProblem("4 of its devices ask for no preparation")
+	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: a}, mesage: {value: b}", 1))
+	n.eventually("the start fails", func() bool {
+		_, err := n.run("default/p", "main")
+		return err != nil && strings.Contains(err.Error(), "backend mock does not know the parameter mesage; it knows message")
+	})
+}
