@@ -193,6 +193,35 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestPodsAreRead verifies that the agent may read pods where its configuration takes
+// something from them, however that is given, and nowhere else.
+func TestPodsAreRead(t *testing.T) {
+	const config = `{apiVersion: accelmux.io/v1alpha1, kind: NodeConfig, profiles: [{name: a, backends: [{name: mock}]}, ` +
+		`{name: b, backends: [{name: mock}], resources: [{name: example.com/a}, {name: example.com/b, parameters: {c: {value: d}, message: PARAMETER}}]}]}`
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}
+	for parameter, want := range map[string]bool{
+		"{value: a}": false, `{value: a, env: ""}`: false, "{annotation: example.com/message}": true, "{value: a, env: MESSAGE}": true,
+	} {
+		text := strings.Replace(config, "PARAMETER", parameter, 1)
+		for form, values := range map[string]string{"mapping": "config: " + text, "text": "config: |\n  # A comment.\n  " + text} {
+			path := write(t, "parameters.yaml", values)
+			rules := only[*rbacv1.ClusterRole](t, render(t, with("-f", path)...)).Rules
+			if got := slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return cmp.Equal(r, rule) }); got != want || len(rules) > 2 {
+				t.Errorf("%s, as %s: the rules are %v, want one for pods: %v", parameter, form, rules, want)
+			}
+			_, err := template(t, with("-f", path, "--set", "rbac.create=false")...)
+			if (err == nil) == want || err != nil && !strings.Contains(err.Error(), "which the agent reads from the pod at the API server: that needs rbac.create") {
+				t.Errorf("%s, as %s, without rights: %v", parameter, form, err)
+			}
+		}
+	}
+	for _, text := range []string{"[a]", "profiles: {a: b}", "profiles: [a, {resources: b}]", "profiles: [{resources: [c, {parameters: [d]}, {parameters: {e: f}}]}]", "a: ]"} {
+		if _, err := template(t, with("-f", write(t, "parameters.yaml", "config: |\n  "+text))...); err != nil {
+			t.Errorf("what is for the agent to refuse is refused by the chart: %s: %v", text, err)
+		}
+	}
+}
+
 // TestRightsAtTheAPIServer verifies that there are these and no others, and no
 // token where there are none.
 func TestRightsAtTheAPIServer(t *testing.T) {

@@ -51,6 +51,32 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* "true" if a resource of the configuration has a parameter that may come from the
+pod, which the agent then reads. */}}
+{{- define "accelmux.readsPods" -}}
+{{- $config := .Values.config }}
+{{- if kindIs "string" $config }}
+{{- $config = fromYaml $config }}
+{{- end }}
+{{- /* What does not have the form of a configuration is the agent's to refuse. */}}
+{{- $reads := false }}
+{{- $profiles := ternary $config dict (kindIs "map" $config) | dig "profiles" list }}
+{{- range $profile := ternary $profiles list (kindIs "slice" $profiles) }}
+{{- $resources := ternary $profile dict (kindIs "map" $profile) | dig "resources" list }}
+{{- range $resource := ternary $resources list (kindIs "slice" $resources) }}
+{{- $parameters := ternary $resource dict (kindIs "map" $resource) | dig "parameters" dict }}
+{{- range $parameter := ternary $parameters dict (kindIs "map" $parameters) }}
+{{- if kindIs "map" $parameter }}
+{{- if or $parameter.annotation $parameter.env }}
+{{- $reads = true }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $reads }}true{{ end }}
+{{- end }}
+
 {{- /* The affinity as given, or that with the nodes that have a PCI device of the
 vendors. Terms are alternatives: NFD names the class in its labels or not,
 depending on its own configuration. */}}
