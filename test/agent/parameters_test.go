@@ -252,10 +252,12 @@ func TestParametersOfSharedDevices(t *testing.T) {
 	for pod, message := range map[string]string{"a": "one", "b": "one", "c": "two"} {
 		server.SetPod(aPod(pod, "example.com/message", message))
 	}
-	// It is admitted first, but starts last, so it is in nobody's way.
-	if _, err := n.kubelet.Allocate(t.Context(), "default/c", "main", gpu, 1); err != nil {
-		t.Fatal(err)
+	// The first to be admitted starts last: until then it is in nobody's way.
+	n.scenario(`devices: {mock-0: {prepare: {error: not yet}}}`)
+	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Fatalf("a start that is to fail: %v", err)
 	}
+	n.scenario(`{}`)
 	for _, pod := range []string{"default/a", "default/b", "default/a"} {
 		if _, err := n.run(pod, "main"); err != nil {
 			t.Errorf("%s: %v", pod, err)
