@@ -52,6 +52,15 @@ type Resource struct {
 	MaxReplicasPerContainer *int   `json:"maxReplicasPerContainer,omitempty"`
 	Injection               string `json:"injection,omitempty"`
 	Registration            string `json:"registration,omitempty"`
+
+	Parameters map[string]Parameter `json:"parameters,omitempty"`
+}
+
+// Parameter says where the value of a parameter comes from.
+type Parameter struct {
+	Value      string `json:"value,omitempty"`
+	Annotation string `json:"annotation,omitempty"`
+	Env        string `json:"env,omitempty"`
 }
 
 // Write puts a configuration in place by renaming, as editors and kubelet do,
