@@ -326,44 +326,6 @@ func (b *Book) Sole(key inventory.Key) (Holder, bool) {
 	return sole, sole.Pod != ""
 }
 
-// Hold is a unit that a container has, and the device behind it.
-type Hold struct {
-	Key            inventory.Key
-	Resource, Unit string
-	// Since is when it was allocated, or first seen in a list.
-	Since time.Time
-}
-
-// Holds are all that is held, by device; those of one device as HoldsOf has them.
-func (b *Book) Holds() map[inventory.Key][]Hold {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	holds := make(map[inventory.Key][]Hold, len(b.byKey))
-	for key := range b.byKey {
-		holds[key] = b.holdsOf(key)
-	}
-	return holds
-}
-
-// HoldsOf are the holds of one device, the oldest first; nil if it has none.
-func (b *Book) HoldsOf(key inventory.Key) []Hold {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.holdsOf(key)
-}
-
-// holdsOf is HoldsOf for a caller that holds b.mu.
-func (b *Book) holdsOf(key inventory.Key) []Hold {
-	var holds []Hold
-	for u, h := range b.byKey[key] {
-		holds = append(holds, Hold{Key: key, Resource: u.resource, Unit: u.id, Since: h.since})
-	}
-	slices.SortFunc(holds, func(a, b Hold) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
-	})
-	return holds
-}
-
 // Changed tells that an answer of Held, Known or Holders may have changed. The
 // channel holds one signal.
 func (b *Book) Changed() <-chan struct{} { return b.changed }

@@ -76,30 +76,30 @@ func (b *Book) idle(ctx context.Context, pause time.Duration) bool {
 func (b *Book) fresh(ctx context.Context) (listing, error) {
 	asked := b.opts.Now()
 	b.waiting.Add(1)
-	defer b.waiting.Add(-1)
 	select {
 	case b.asking <- struct{}{}:
 	case <-ctx.Done():
+		b.waiting.Add(-1)
 		return listing{}, fmt.Errorf("list pod resources: %w", context.Cause(ctx))
 	}
-	defer func() { <-b.asking }()
-	if l := b.latest; l != nil && !l.began.Before(asked) {
-		if b.waiting.Load() == 1 {
-			b.latest = nil // nobody shares it any more
+	defer func() {
+		if b.waiting.Add(-1) == 0 {
+			b.latest = nil // nobody is left to share it; if the last gave up, the next poll ends so
 		}
+		<-b.asking
+	}()
+	if l := b.latest; l != nil && !l.began.Before(asked) {
 		return *l, nil
 	}
-	b.latest = nil
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
 	defer cancel()
 	l, err := b.lister.list(ctx, b.opts.Now)
 	if err != nil {
+		b.latest = nil
 		return listing{}, err
 	}
 	b.apply(l)
-	if b.waiting.Load() > 1 {
-		b.latest = &l
-	}
+	b.latest = &l
 	return l, nil
 }
 
