@@ -91,6 +91,7 @@ type call struct {
 	work    work
 	counts  []int64
 	touched []int32
+	nodes   []bool
 	subset  subsetCall
 	search  searchCall
 }

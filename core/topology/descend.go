@@ -145,8 +145,12 @@ func (t *tree) merge(s *shape, w *work, i int32, size int64) {
 			found, cut := nothing, int32(-1)
 			for y := from; y <= to; y++ {
 				a, b := &now[x-y-sum.low], &ranks[y-q.low]
-				if a.sharing == math.MinInt64 || b.sharing == math.MinInt64 || a.sharing+b.sharing < found.sharing {
+				if a.sharing == math.MinInt64 || b.sharing == math.MinInt64 {
 					continue
+				}
+				if sharing := a.sharing + b.sharing; sharing < found.sharing ||
+					sharing == found.sharing && a.even+b.even < found.even {
+					continue // most go here where units share devices
 				}
 				if r := a.plus(*b); r.better(found) {
 					found, cut = r, int32(y) //nolint:gosec // bounded by the units

@@ -27,6 +27,10 @@ func (a rank) plus(b rank) rank {
 	return rank{a.sharing + b.sharing, a.even + b.even, a.links + b.links, a.numa + b.numa, a.load + b.load, a.left + b.left, a.rest + b.rest}
 }
 
+func (a rank) minus(b rank) rank {
+	return rank{a.sharing - b.sharing, a.even - b.even, a.links - b.links, a.numa - b.numa, a.load - b.load, a.left - b.left, a.rest - b.rest}
+}
+
 // nothing is worse than every rank.
 var nothing = rank{sharing: math.MinInt64}
 

@@ -1,7 +1,5 @@
 package topology
 
-import "math/bits"
-
 // score counts what is chosen.
 func (t *Topology) score(c *call) Score {
 	var s Score
@@ -75,18 +73,19 @@ func (t *tree) links(c *call, s *Score, size int64) {
 
 // spread counts NUMA nodes, physical devices and load.
 func (t *Topology) spread(c *call, s *Score) {
-	var seen [16]uint64 // NUMA nodes are less than 1024
+	c.nodes = grow(c.nodes, len(t.nodes))
+	clear(c.nodes)
 	for _, d := range c.touched {
 		if t.numa[d] < 0 {
 			s.NUMANodes += int(c.counts[d])
 			continue
 		}
 		for _, n := range t.numaSets[t.numa[d]] {
-			seen[n>>6&15] |= 1 << (n & 63)
+			if !c.nodes[n] {
+				c.nodes[n] = true
+				s.NUMANodes++
+			}
 		}
-	}
-	for _, word := range seen {
-		s.NUMANodes += bits.OnesCount64(word)
 	}
 	c.counts = grow(c.counts, max(len(t.devices), t.physicals))
 	clear(c.counts)

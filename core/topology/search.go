@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -21,9 +20,12 @@ type searchCall struct {
 	// busy are the units in use. gain is what one more unit adds to the links.
 	busy, gain []int64
 	// inPart, busyPart are by physical device; inNode by NUMA node.
-	inPart, busyPart []int64
-	inNode           map[int]int64
-	rank             rank
+	inPart, busyPart, inNode []int64
+	rank                     rank
+	// apart: every class is a physical device. levelled: all choices share devices alike.
+	apart, levelled bool
+	// partly: a class is neither full nor as empty as can be; see next.
+	partly bool
 
 	bestRank    rank
 	bestWeakest int64
@@ -86,12 +88,11 @@ func (w *searchCall) start(s *shape, k *classes, c *call, size int) {
 	w.inPart, w.busyPart = grow(w.inPart, s.physicals), grow(w.busyPart, s.physicals)
 	clear(w.inPart)
 	clear(w.busyPart)
-	if w.inNode == nil {
-		w.inNode = map[int]int64{}
-	}
+	w.inNode = grow(w.inNode, len(s.nodes))
 	clear(w.inNode)
 	w.rank, w.bestRank = rank{}, nothing
 	w.deadline, w.steps, w.late, w.missed = s.options.Now().Add(s.options.TimeLimit), 0, false, 0
+	w.partly = false
 	for u, state := range c.state {
 		i := k.of[u]
 		switch state {
@@ -106,17 +107,17 @@ func (w *searchCall) start(s *shape, k *classes, c *call, size int) {
 		}
 	}
 	for i, low := range w.low {
-		for range low {
-			w.add(int32(i), 1) //nolint:gosec // bounded by the units
-		}
+		w.add(int32(i), low) //nolint:gosec // bounded by the units
 	}
-	if s.replicas && s.options.Policy == BestLinks {
+	w.apart = s.physicals == n && (s.replicas || !slices.ContainsFunc(k.all, func(c class) bool { return c.physical < 0 }))
+	w.levelled = s.replicas && s.options.Policy == BestLinks || w.apart && s.options.Policy == Spread
+	if w.levelled {
 		w.level()
 	}
 }
 
-// level narrows how many replicas of each device are chosen to what gives the least
-// repeats: as many of each, but for one more of some.
+// level narrows how many units of each class are chosen to what gives the fewest pairs
+// of units that share a device: as many of each, but for one more of some.
 func (w *searchCall) level() {
 	level, total := int64(0), func(level int64) (n int64) {
 		for i := range w.low {
@@ -133,48 +134,48 @@ func (w *searchCall) level() {
 	}
 	for i := range w.low {
 		most := max(w.low[i], min(w.high[i], level+1))
-		for w.low[i] < min(most, level) {
-			w.low[i]++
-			w.add(int32(i), 1) //nolint:gosec // bounded by the units
+		if least := min(most, level); least > w.low[i] {
+			w.add(int32(i), least-w.low[i]) //nolint:gosec // bounded by the units
+			w.low[i] = least
 		}
 		w.high[i] = most
 	}
 }
 
-// add chooses a unit of a class more, or with sign -1 one less.
-func (w *searchCall) add(i int32, sign int64) {
-	if sign < 0 {
-		w.count(i, sign)
-		r := w.marginal(i)
-		w.rank = w.rank.plus(rank{-r.sharing, -r.even, -r.links, -r.numa, -r.load, -r.left, -r.rest})
-		return
+// add chooses n units of a class more, or -n less if n is negative.
+func (w *searchCall) add(i int32, n int64) {
+	switch {
+	case n > 0:
+		w.rank = w.rank.plus(w.marginal(i, n))
+		w.count(i, n)
+	case n < 0:
+		w.count(i, n)
+		w.rank = w.rank.minus(w.marginal(i, -n))
 	}
-	w.rank = w.rank.plus(w.marginal(i))
-	w.count(i, sign)
 }
 
-func (w *searchCall) count(i int32, sign int64) {
+func (w *searchCall) count(i int32, n int64) {
 	k := &w.classes.all[i]
-	w.x[i] += sign
-	for _, n := range k.near {
-		w.gain[n.device] += sign * n.weight
+	w.x[i] += n
+	for _, near := range k.near {
+		w.gain[near.device] += n * near.weight
 	}
 	if k.physical >= 0 {
-		w.inPart[k.physical] += sign
+		w.inPart[k.physical] += n
 	}
 	if k.numa >= 0 {
 		for _, node := range w.shape.numaSets[k.numa] {
-			w.inNode[node] += sign
+			w.inNode[node] += n
 		}
 	}
 }
 
-// marginal is what one more unit of a class adds.
-func (w *searchCall) marginal(i int32) rank {
+// marginal is what n more units of a class add.
+func (w *searchCall) marginal(i int32, n int64) rank {
 	k, s := &w.classes.all[i], w.shape
-	r := rank{links: w.gain[i]}
+	r := rank{links: n*w.gain[i] + max(0, k.inner)*pairs(n)}
 	if k.numa < 0 {
-		r.numa = -1
+		r.numa = -n
 	} else {
 		for _, node := range s.numaSets[k.numa] {
 			if w.inNode[node] == 0 {
@@ -185,22 +186,22 @@ func (w *searchCall) marginal(i int32) rank {
 	var before, after rank
 	if x := w.x[i]; s.replicas {
 		s.options.onDevice(&before, x)
-		s.options.onDevice(&after, x+1)
+		s.options.onDevice(&after, x+n)
 	}
-	x, busy := int64(0), int64(0)
-	if k.physical >= 0 {
-		x, busy = w.inPart[k.physical], w.busyPart[k.physical]
+	if k.physical < 0 { // each is one, with nothing else on it
+		s.options.onPhysical(&after, 1)
+		s.onLoad(&after, 0, 1)
+		r = r.plus(rank{sharing: n * after.sharing, load: n * after.load, rest: n * after.rest})
+		return r
 	}
+	x, busy := w.inPart[k.physical], w.busyPart[k.physical]
 	s.options.onPhysical(&before, x)
-	s.options.onPhysical(&after, x+1)
+	s.options.onPhysical(&after, x+n)
 	if s.replicas && s.options.Policy == BestLinks {
 		x, busy = w.x[i], w.busy[i]
 	}
-	s.onLoad(&r, busy+x, 1)
-	r.sharing += after.sharing - before.sharing
-	r.even += after.even - before.even
-	r.rest += after.rest - before.rest
-	return r
+	s.onLoad(&r, busy+x, n)
+	return r.plus(after).minus(before)
 }
 
 // fill adds the unit that adds most, one after the other; when time is up, whatever
@@ -214,7 +215,7 @@ func (w *searchCall) fill(size int64) {
 		best, found := nothing, int32(-1)
 		for i := range w.x {
 			if i := int32(i); w.x[i] < w.high[i] { //nolint:gosec // bounded by the units
-				if r := w.marginal(i); r.better(best) {
+				if r := w.marginal(i, 1); r.better(best) {
 					best, found = r, i
 				}
 			}
@@ -231,10 +232,9 @@ func (w *searchCall) fill(size int64) {
 	for chosen < size {
 		before := chosen
 		for i := range w.x {
-			for n := min(step, w.high[i]-w.x[i], size-chosen); n > 0; n-- {
-				w.add(int32(i), 1) //nolint:gosec // bounded by the units
-				chosen++
-			}
+			n := min(step, w.high[i]-w.x[i], size-chosen)
+			w.add(int32(i), n) //nolint:gosec // bounded by the units
+			chosen += n
 		}
 		if chosen == before {
 			return
@@ -268,7 +268,7 @@ func (w *searchCall) improve() {
 			best, in := before, out
 			for j := range w.x {
 				if j := int32(j); j != out && w.x[j] < w.high[j] { //nolint:gosec // bounded by the units
-					if r := w.rank.plus(w.marginal(j)); r.better(best) {
+					if r := w.rank.plus(w.marginal(j, 1)); r.better(best) {
 						best, in = r, j
 					}
 				}
@@ -282,7 +282,8 @@ func (w *searchCall) improve() {
 // keep remembers the choice if it is the best so far.
 func (w *searchCall) keep() {
 	if r := w.rank; w.bestRank != nothing && (r.sharing < w.bestRank.sharing ||
-		r.sharing == w.bestRank.sharing && r.even < w.bestRank.even) {
+		r.sharing == w.bestRank.sharing && (r.even < w.bestRank.even ||
+			r.even == w.bestRank.even && !w.shape.options.WeakestFirst && r.links < w.bestRank.links)) {
 		return
 	}
 	if weakest := w.weakest(); w.shape.options.betterWith(w.rank, weakest, w.bestRank, w.bestWeakest) {
@@ -309,157 +310,4 @@ func (w *searchCall) weakest() int64 {
 		}
 	}
 	return weakest
-}
-
-// explore searches all choices, class by class, that can be better than the best.
-func (w *searchCall) explore() {
-	n := len(w.x)
-	w.order = grow(w.order, n)
-	w.lows, w.highs = grow(w.lows, n+1), grow(w.highs, n+1)
-	for i := range w.order {
-		w.order[i] = int32(i) //nolint:gosec // bounded by the units
-	}
-	slices.SortStableFunc(w.order, func(a, b int32) int { return cmp.Compare(w.best[b], w.best[a]) })
-	w.lows[n], w.highs[n] = 0, 0
-	for i := n - 1; i >= 0; i-- {
-		c := w.order[i]
-		w.lows[i], w.highs[i] = w.lows[i+1]+w.low[c], w.highs[i+1]+w.high[c]
-	}
-	w.tabulate()
-	w.reset()
-	w.descend(0, w.size-w.lows[0])
-}
-
-// reset goes back to what must be.
-func (w *searchCall) reset() {
-	for i := range w.x {
-		for w.x[i] > w.low[i] {
-			w.add(int32(i), -1) //nolint:gosec // bounded by the units
-		}
-	}
-}
-
-// tabulate computes what r units can add to the links of a unit at most: the weights
-// of the r best links that it has to what may be chosen.
-func (w *searchCall) tabulate() {
-	w.tops = grow(w.tops, len(w.x)*int(w.size))
-	for i := range w.x {
-		row := w.tops[i*int(w.size) : (i+1)*int(w.size)]
-		row[0] = 0
-		r := 1
-		for _, n := range w.classes.all[i].near {
-			units := w.high[n.device]
-			if int(n.device) == i {
-				units--
-			}
-			for ; units > 0 && r < len(row); units-- {
-				row[r] = row[r-1] + n.weight
-				r++
-			}
-		}
-		for ; r < len(row); r++ {
-			row[r] = row[r-1]
-		}
-	}
-}
-
-// bound is what the links can be at most with left more units of the classes from i
-// on. Each adds its links to what is chosen, and half of its best ones to others.
-func (w *searchCall) bound(i int, left int64) int64 {
-	if left == 0 {
-		return w.rank.links
-	}
-	w.values = w.values[:0]
-	for _, c := range w.order[i:] {
-		if units := w.high[c] - w.x[c]; units > 0 {
-			w.values = append(w.values, value{2*w.gain[c] + w.tops[int64(c)*w.size+left-1], units})
-		}
-	}
-	return (2*w.rank.links + w.sumBest(left)) / 2
-}
-
-// sumBest sums the best values of left units up.
-func (w *searchCall) sumBest(left int64) int64 {
-	slices.SortFunc(w.values, func(a, b value) int { return cmp.Compare(b.each, a.each) })
-	sum := int64(0)
-	for _, v := range w.values {
-		n := min(left, v.units)
-		sum += n * v.each
-		if left -= n; left == 0 {
-			break
-		}
-	}
-	return sum
-}
-
-// hopeless reports whether no choice below can be as good as the best.
-func (w *searchCall) hopeless(links, left int64) bool {
-	sharing, even := w.rank.sharing, w.rank.even
-	switch {
-	case w.shape.options.Policy == Spread:
-		if sharing+left < w.bestRank.sharing {
-			return true
-		}
-		return sharing+left == w.bestRank.sharing && (even < w.bestRank.even ||
-			even == w.bestRank.even && !w.shape.options.WeakestFirst && links < w.bestRank.links)
-	case w.shape.options.Policy == Pack:
-		return sharing < w.bestRank.sharing
-	case w.shape.replicas: // level has made all repeats equal
-		return !w.shape.options.WeakestFirst && links < w.bestRank.links
-	}
-	return !w.shape.options.WeakestFirst && links < w.bestRank.links
-}
-
-// descend tries all numbers of units of the class at i, and goes on with the next
-// one; left more units are to be chosen.
-func (w *searchCall) descend(i int, left int64) {
-	if left == 0 {
-		if w.timeIsUp(len(w.x)) {
-			w.missed = max(w.missed, w.rank.links-w.bestRank.links)
-			return
-		}
-		w.keep()
-		return
-	}
-	links := w.bound(i, left)
-	if w.hopeless(links, left) {
-		return
-	}
-	if w.timeIsUp(len(w.x)) {
-		w.missed = max(w.missed, links-w.bestRank.links)
-		return
-	}
-	c := w.order[i]
-	after := w.highs[i+1] - w.lows[i+1]
-	most := min(left, w.high[c]-w.low[c])
-	for range most {
-		w.add(c, 1)
-	}
-	for x := most; x >= 0; x-- {
-		if left-x > after {
-			for ; x > 0; x-- {
-				w.add(c, -1)
-			}
-			return
-		}
-		w.descend(i+1, left-x)
-		if x > 0 {
-			w.add(c, -1)
-		}
-	}
-}
-
-// ceiling is how much better the links of any choice can be than those of the best.
-func (w *searchCall) ceiling() int64 {
-	w.values = w.values[:0]
-	for i := range w.x {
-		sum, r := int64(0), w.size-1
-		for _, n := range w.classes.all[i].near {
-			units := min(r, w.high[n.device])
-			sum += units * n.weight
-			r -= units
-		}
-		w.values = append(w.values, value{sum, w.high[i]})
-	}
-	return w.sumBest(w.size)/2 - w.bestRank.links
 }

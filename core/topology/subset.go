@@ -175,7 +175,7 @@ func (b *subsetBuilder) pack(set uint32, links, weakest int64, numa int) uint64 
 // numaCosts counts the NUMA nodes of a set.
 func (b *subsetBuilder) numaCosts() func(set uint32) int {
 	// Nodes that the same units have are one entry.
-	nodes := map[int]uint32{}
+	nodes := make([]uint32, len(b.nodes))
 	unknown := uint32(0)
 	for u := range b.n {
 		set := b.shape.numa[b.device[u]]

@@ -34,15 +34,18 @@ type shape struct {
 	// devices are those of the units; device has the place of each unit's in it.
 	devices []*inventory.Device
 	device  []int32
-	// physical are the devices that the devices are parts of, counted.
+	// physical are the devices that the devices are parts of, numbered; roots are
+	// those.
 	physical  []int32
 	physicals int
+	roots     []inventory.Key
 	// own numbers the devices, as physical does.
 	own []int32
-	// numa are the sets of NUMA nodes of the devices; numaSets[-1] is not there:
-	// an unknown node is in no set, and -1.
+	// numa are the sets of NUMA nodes of the devices, -1 where they are unknown. The
+	// nodes are numbered from 0; nodes are the kernel's numbers.
 	numa     []int32
 	numaSets [][]int
+	nodes    []int
 	// replicas says that a device has several units.
 	replicas bool
 	graph    *graph
@@ -145,6 +148,7 @@ func (s *shape) place() {
 		if !ok {
 			p = int32(len(physical)) //nolint:gosec // bounded by the units
 			physical[root] = p
+			s.roots = append(s.roots, root)
 		}
 		s.physical[i], s.own[i] = p, int32(i) //nolint:gosec // bounded by the units
 		s.numa[i] = s.numaSet(d.NUMANodes)
@@ -174,10 +178,20 @@ const maxParents = 8
 
 // numaSet is the number of a set of NUMA nodes.
 func (s *shape) numaSet(nodes []int) int32 {
-	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
 	if len(nodes) == 0 {
 		return -1
 	}
+	numbers := make([]int, 0, len(nodes))
+	for _, n := range nodes {
+		i := slices.Index(s.nodes, n)
+		if i < 0 {
+			i = len(s.nodes)
+			s.nodes = append(s.nodes, n)
+		}
+		numbers = append(numbers, i)
+	}
+	slices.Sort(numbers)
+	nodes = slices.Compact(numbers)
 	i := slices.IndexFunc(s.numaSets, func(known []int) bool { return slices.Equal(known, nodes) })
 	if i < 0 {
 		i = len(s.numaSets)
