@@ -86,8 +86,11 @@ func TestMounts(t *testing.T) {
 			if slices.Contains(container.Args, "--features-dir="+featuresDir) {
 				want = append(want, featuresDir)
 			}
-			if name == "example nvidia-mps.yaml" {
+			switch name {
+			case "example nvidia-mps.yaml":
 				want = append(want, "/driver-root/run/accelmux-mps", "/driver-root/dev/shm")
+			case "example fpga.yaml":
+				want = append(want, "/host/sys/devices")
 			}
 			if diff := cmp.Diff(want, writable); diff != "" {
 				t.Errorf("writable (-want +got):\n%s", diff)
@@ -156,7 +159,7 @@ func TestHostPID(t *testing.T) {
 	if diff := cmp.Diff(without, pod); diff != "" {
 		t.Errorf("something else comes with it (-without +with):\n%s", diff)
 	}
-	for example, want := range map[string]bool{"amd.yaml": true, "nvidia-mps.yaml": true, "nvidia.yaml": false} {
+	for example, want := range map[string]bool{"amd.yaml": true, "fpga.yaml": false, "nvidia-mps.yaml": true, "nvidia.yaml": false} {
 		if got := only[*appsv1.DaemonSet](t, render(t, valueSets(t)["example "+example]...)).Spec.Template.Spec.HostPID; got != want {
 			t.Errorf("%s: the node's PID namespace: %v, want %v", example, got, want)
 		}
