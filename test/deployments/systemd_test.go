@@ -21,6 +21,29 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// TestDropIns verifies that systemd understands every line of the drop-ins that the
+// README shows, on top of the unit.
+func TestDropIns(t *testing.T) {
+	needSystemd(t)
+	text := strings.ReplaceAll(string(read(t, unit)), "/usr/bin/accelmux", filepath.Join(bin, "accelmux"))
+	shown := regexp.MustCompile(`(?m)(^    (.+)?\n|^\n)+`).FindAllString(string(read(t, "deployments/systemd/README.md")), -1)
+	found := 0
+	for _, block := range shown {
+		dropIn := strings.ReplaceAll("\n"+strings.Trim(block, "\n"), "\n    ", "\n")
+		if !strings.HasPrefix(dropIn, "\n[") {
+			continue
+		}
+		found++
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", write(t, "accelmux.service", text+dropIn+"\n")).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("systemd-analyze verify: %v\n%s\nof%s", err, out, dropIn)
+		}
+	}
+	if found < 6 {
+		t.Errorf("the README shows %d drop-ins, want all six of them", found)
+	}
+}
+
 // TestExposure verifies the figure that the README gives. Systems differ by what
 // their systemd knows, so a better one is fine.
 func TestExposure(t *testing.T) {
