@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -96,7 +97,11 @@ func change(tree *fpgatree.Tree, device *fpgadevice.Device, words []string) (str
 		}
 		return "ok", err
 	case verb == "wrap" && len(args) == 2:
-		return "ok", device.Program(args[1], args[0])
+		program, err := filepath.Abs(args[0])
+		if err == nil {
+			err = device.Program(args[1], program)
+		}
+		return "ok", err
 	case verb == "fail" && len(args) == 1:
 		return "ok", fail(device, args[0])
 	case verb == "register" && len(args) == 3:
