@@ -282,3 +282,22 @@ func TestSample(t *testing.T) {
 		}
 	}, manages, a)
 }
+
+// A reset is evidence for what was before it alone: not for a fault from after it.
+func TestEvidenceEnds(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		if got := r.reset("a-port0")["a-port0"]; !got.GetRecovered() {
+			t.Fatal(got)
+		}
+		if !recovered("a-port0")(r.last) {
+			r.inventory("evidence", recovered("a-port0"))
+		}
+		f.change(func() {
+			f.region("a", 0).Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x1"}}
+		})
+		r.inventory("the fault", only("a-port0", "port-errors"))
+		f.change(func() { f.region("a", 0).Faults = nil })
+		r.inventory("no evidence", recovered(""))
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}

@@ -55,6 +55,8 @@ type fake struct {
 	program func(ctx context.Context, usual func() error) error
 	reset   func(ctx context.Context) error
 	misfit  error
+	// visible has a region be busy, as looks see it, while it is programmed.
+	visible bool
 }
 
 func (f *fake) Name() string { return f.name }
@@ -110,6 +112,9 @@ func (f *fake) Program(ctx context.Context, c driver.Card, r driver.Region, file
 	}
 	f.mu.Lock()
 	program := f.program
+	if f.visible {
+		f.region(c.ID, r.Number).State = driver.Busy
+	}
 	f.mu.Unlock()
 	if program != nil {
 		return program(ctx, usual)

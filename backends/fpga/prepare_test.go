@@ -106,6 +106,7 @@ func TestRefused(t *testing.T) {
 		refused("a faulty region", r.prepare("a.gbs", nil, "a-port0"), "errors is 0x1")
 		f.change(func() { f.reading.Cards[0].Regions[0].Faults = nil })
 		r.configure(`{}`)
+		synctest.Wait()
 		refused("without a directory", r.prepare("a.gbs", nil, "a-port0"), "nothing is programmed on this node", "bitstreams")
 	}, cardOf("a", 1, port("a", 0, functionB)), cardOf("b", 2, fixed))
 }
@@ -201,12 +202,19 @@ func TestOneAtATime(t *testing.T) {
 		var mu sync.Mutex
 		now, most := 0, 0
 		f.change(func() {
+			f.visible = true
 			f.program = func(_ context.Context, usual func() error) error {
 				mu.Lock()
 				now++
 				most = max(most, now)
 				mu.Unlock()
+				f.change(func() {
+					if f.region("b", 0).State == driver.Busy {
+						f.card("b").Faults = []driver.Fault{{Code: "away", Recovery: sdk.RecoverySelf, Text: "the shell is being loaded"}}
+					}
+				})
 				<-time.After(3 * time.Second)
+				f.change(func() { f.card("b").Faults = nil })
 				mu.Lock()
 				now--
 				mu.Unlock()

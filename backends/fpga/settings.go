@@ -83,7 +83,7 @@ const (
 )
 
 const (
-	defaultInterval, minInterval, maxInterval = 10 * time.Second, time.Second, time.Hour
+	defaultInterval, minInterval, maxInterval = 30 * time.Second, time.Second, time.Hour
 	defaultSensors, minSensors, maxSensors    = time.Minute, 5 * time.Second, time.Hour
 	// maxIgnored bounds the list of causes, maxCause each of them in bytes.
 	maxIgnored, maxCause = 64, 64
