@@ -8,9 +8,10 @@
 // whenever something changed; it may skip what it was too slow for. What runs
 // beside it: which profile of the configuration applies, by the node's labels
 // (choice.go), the change from one to another without a gap (transition.go), what
-// backends report (sink.go), kubelet's calls (lifecycle.go), the clean-up after the
-// last holder of a device (releases.go), resets of faulted devices (resets.go), and
-// what schedulers are told of the node (features.go).
+// backends report (sink.go), kubelet's calls (lifecycle.go), what a container asks of
+// its devices (parameters.go), the clean-up after the last holder of a device
+// (releases.go), resets of faulted devices (resets.go), and what schedulers are told
+// of the node (features.go).
 //
 // An agent can be replaced while it runs: [Run] gives a process its turns among
 // the agents of a node (turns.go), and each hands over to the next without a gap
