@@ -29,8 +29,8 @@ const (
 // port that never tells, as on OFS cards, has it when the kernel says so. The kernel
 // does not ask who uses the port: the caller makes sure that nobody does.
 //
-// When ctx ends the kernel goes on by itself, and the next call for the board waits for
-// that. The file can be closed when Program returns, whatever it returns.
+// When ctx ends while it waits for other work on the board, it has not begun; once the
+// kernel is in it, it returns when the kernel is done, whatever ctx says.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
 		return err
@@ -41,20 +41,14 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	if err := f.Unchanged(); err != nil {
 		return wrong(fmt.Errorf("%w; the port is as it was", err))
 	}
-	// Here and not in the lane: an abandoned one outlives the open file.
 	payload, unmap, err := f.Map()
 	if err != nil {
 		return wrong(fmt.Errorf("%w; the port is as it was", err))
 	}
-	_, err = d.lanes.run(ctx, c.Board, func() (string, error) {
-		defer func() { _ = unmap() }()
-		return "", d.put(ctx, c, r, f, payload)
-	})
-	switch {
-	case errors.Is(err, errNotBegun), errors.Is(err, errOccupied):
-		err = fmt.Errorf("%w; the port is as it was", errors.Join(err, unmap()))
-	case errors.Is(err, errAbandoned):
-		err = fmt.Errorf("%w, and was abandoned: the kernel goes on by itself, and what the port has is unknown until then", err)
+	defer func() { _ = unmap() }()
+	_, err = d.lanes.run(ctx, c.Board, func() (string, error) { return "", d.put(ctx, c, r, f, payload) })
+	if errors.Is(err, errNotBegun) || errors.Is(err, errOccupied) {
+		err = fmt.Errorf("%w; the port is as it was", err)
 	}
 	if err != nil {
 		return wrong(err)
@@ -94,18 +88,19 @@ func (d *Driver) put(ctx context.Context, c driver.Card, r driver.Region, f *bit
 	if err := f.Unchanged(); err != nil {
 		return fmt.Errorf("%w: it changed while the port was programmed with it, so what the port has is unknown: program it again", err)
 	}
-	return d.settled(ctx, t, accelerator(f))
+	return d.settled(t, accelerator(f))
 }
 
-// settled waits until the port says that it has an accelerator function.
-func (d *Driver) settled(ctx context.Context, t target, want string) error {
+// settled waits until the port says that it has an accelerator function. That is soon,
+// and nobody can tell what it has before.
+func (d *Driver) settled(t target, want string) error {
 	var state State
 	var afu string
 	var err error
 	has := func() bool {
 		return err == nil && (state == Loaded && afu == want || state == Untold && t.port.State == Untold)
 	}
-	poll(ctx, func() bool {
+	poll(context.Background(), func() bool {
 		state, afu, err = d.afu(t)
 		return has() || err == nil && state == Loaded && afu != t.port.AFU
 	})

@@ -198,10 +198,9 @@ func TestFileChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// Verifies that a call is over when its time is up though the kernel goes on, that the
-// file may be closed then, and that the next call for the board, also of another
-// function, waits for the kernel.
-func TestAbandoned(t *testing.T) {
+// Verifies that a call whose time is up is over when the kernel is done, and that the next
+// call for the board, also of another function, waits for that.
+func TestOutOfTime(t *testing.T) {
 	rig := newRig(t, fpgatree.NewMixed(), DFL)
 	card, region := port(t, rig.Driver, "fpga-10000-e1-00-1-port-0")
 	f, payload := rig.file(t, region.Interface, crypto)
@@ -212,12 +211,6 @@ func TestAbandoned(t *testing.T) {
 	go func() { failed <- rig.Program(ctx, card, region, f) }()
 	<-begun
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) || !errors.Is(err, errAbandoned) || !strings.Contains(err.Error(), "the kernel goes on by itself, and what the port has is unknown until then") {
-		t.Error(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
 	otherCard, other := port(t, rig.Driver, "fpga-10000-e1-00-0-port-2")
 	second, _ := rig.file(t, other.Interface, crypto)
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -237,14 +230,15 @@ func TestAbandoned(t *testing.T) {
 	if err := rig.Program(t.Context(), elsewhere, there, third); err != nil {
 		t.Error(err)
 	}
-	go func() { failed <- rig.Program(t.Context(), otherCard, other, second) }()
+	next := make(chan error, 1)
+	go func() { next <- rig.Program(t.Context(), otherCard, other, second) }()
 	reset := make(chan error, 1)
 	go func() { _, err := rig.Reset(t.Context(), card, region); reset <- err }()
 	if calls := rig.device.Calls(); len(calls) != 2 {
 		t.Errorf("calls %+v", calls)
 	}
 	close(hold)
-	if err := errors.Join(<-failed, <-reset); err != nil {
+	if err := errors.Join(<-failed, <-next, <-reset); err != nil {
 		t.Error(err)
 	}
 	calls := rig.device.Calls(fpgadevice.Program)
@@ -252,7 +246,7 @@ func TestAbandoned(t *testing.T) {
 		t.Errorf("calls %+v", calls)
 	}
 	if _, region := port(t, rig.Driver, region.ID); region.Function != crypto {
-		t.Errorf("the abandoned one has %s", region.Function)
+		t.Errorf("the first one has %s", region.Function)
 	}
 }
 

@@ -18,12 +18,9 @@ import (
 // Reset resets a port, and clears what the port and the engine of its card have
 // latched. It fails if an error is there again at once, or is one that cannot be
 // cleared. The function that is loaded stays; what it does is lost. The kernel does not
-// ask who uses the port. When ctx ends it is abandoned as [Driver.Program] is.
+// ask who uses the port. When ctx ends it is as with [Driver.Program].
 func (d *Driver) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
 	done, err := d.lanes.run(ctx, c.Board, func() (string, error) { return d.reset(c, r) })
-	if errors.Is(err, errAbandoned) {
-		err = fmt.Errorf("%w, and was abandoned: the kernel goes on by itself", err)
-	}
 	if err != nil {
 		return "", fmt.Errorf("reset port %d of the card %s (%s): %w", r.Number, c.ID, c.Model, err)
 	}
