@@ -98,10 +98,10 @@ func TestPrepare(t *testing.T) {
 	r.configure(settings)
 	r.inventory("devices with a hook", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()[0].GetHooks()) == 1 })
 	id := gpu.ID(m.GPUs[5].UniqueID, m.GPUs[5].Address)
-	prepare := func(id string) error {
+	prepare := func(id string, shared ...string) error {
 		var err error
 		r.during(func() {
-			_, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}, Resource: "amd.com/gpu"})
+			_, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}, Resource: "amd.com/gpu", SharedDeviceIds: shared})
 		})
 		return err
 	}
@@ -124,6 +124,9 @@ func TestPrepare(t *testing.T) {
 	r.do(os.Symlink(fmt.Sprintf("/dev/dri/renderD%d", renders[0]), filepath.Join(r.proc, "77/fd/5")))
 	if err := prepare(other); err == nil || !strings.Contains(err.Error(), "python (77)") {
 		t.Errorf("a device in use is prepared: %v", err)
+	}
+	if err := prepare(other, other); err != nil {
+		t.Errorf("a device that another container holds, too, and may use: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		err = t.Missing()
 	}
 	if err == nil {
-		err = b.leftovers(ctx, t, p.Resource)
+		err = b.leftovers(ctx, t, p)
 	}
 	if err != nil || !t.cfg.prepare.Check {
 		return nil, err
@@ -40,26 +40,20 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	return nil, nil
 }
 
-// leftovers looks for processes that are on the devices before the container is.
-func (b *Backend) leftovers(ctx context.Context, t *targets, resource string) error {
+// leftovers looks for processes that are on the devices before the container is. Those
+// on a device that another container holds, too, are taken for that one's.
+func (b *Backend) leftovers(ctx context.Context, t *targets, p sdk.Preparation) error {
 	setting := t.cfg.prepare.Leftovers
 	if !setting.Wanted() {
 		return nil
 	}
 	for _, device := range t.devices {
-		id := device.part.ID
+		if slices.Contains(p.Shared, device.part.ID) {
+			continue
+		}
 		pids, err := users(ctx, t.cfg.host, device)
-		switch {
-		case err != nil && setting == process.Fail:
-			return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", id, err)
-		case err != nil:
-			b.log.Warn("whether processes were left behind is not known", "device", id, "resource", resource, "error", err)
-		case len(pids) == 0:
-		case setting == process.Fail:
-			return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", id, process.Names(t.cfg.host.Procfs, pids...))
-		default:
-			b.log.Warn("processes use the device before its container starts", "device", id,
-				"resource", resource, "processes", process.Names(t.cfg.host.Procfs, pids...))
+		if err := setting.Judge(b.log.With("resource", p.Resource), t.cfg.host.Procfs, device.part.ID, pids, err); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/process"
@@ -14,9 +15,8 @@ import (
 // prepareSettings say what is done before a container starts. By default nothing
 // is, and devices do without the call.
 //
-// The core promises no more than that the container was given the devices. Others
-// may hold them too, if they are shared: their processes are leftovers here, and
-// their memory is used memory.
+// Of a device that another container holds, too, processes and memory are taken for
+// that one's, and it is not reset.
 type prepareSettings struct {
 	// Check has the driver asked for faults right before the start.
 	Check bool `json:"check"`
@@ -87,24 +87,20 @@ type preparation struct {
 	seen     *found // by a look after a reset
 }
 
-// leftovers looks for processes that are on the devices before the container is.
+// leftovers looks for processes that are on the devices before the container is. Those
+// on a device that another container holds, too, are taken for that one's.
 func (p *preparation) leftovers(ctx context.Context) error {
-	if !p.settings.Leftovers.Wanted() {
+	setting := p.settings.Leftovers
+	if !setting.Wanted() {
 		return nil
 	}
 	for _, device := range p.devices {
-		users, err := p.users(ctx, device)
-		switch {
-		case err != nil && p.settings.Leftovers == process.Fail:
-			return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", device.id, err)
-		case err != nil:
-			p.b.log.Warn("whether processes were left behind is not known", "device", device.id, "resource", p.resource, "error", err)
-		case len(users) == 0:
-		case p.settings.Leftovers == process.Fail:
-			return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", device.id, p.names(users))
-		default:
-			p.b.log.Warn("processes use the device before its container starts", "device", device.id,
-				"resource", p.resource, "processes", p.names(users))
+		if slices.Contains(p.shared, device.id) {
+			continue
+		}
+		pids, err := p.users(ctx, device)
+		if err := setting.Judge(p.b.log.With("resource", p.resource), p.cfg.host.Procfs, device.id, pids, err); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -181,7 +177,7 @@ func (p *preparation) check(ctx context.Context) error {
 	return nil
 }
 
-// memory makes sure that the devices' memory is free.
+// memory makes sure that the memory of devices that nobody else holds is free.
 func (p *preparation) memory(ctx context.Context) error {
 	limit := p.settings.MaxMemoryUsedMiB
 	if limit == 0 {
@@ -200,6 +196,9 @@ func (p *preparation) memory(ctx context.Context) error {
 		}
 	}
 	for _, device := range p.devices {
+		if slices.Contains(p.shared, device.id) {
+			continue
+		}
 		bytes, ok := used[device.id]
 		if !ok {
 			return fmt.Errorf("how much memory of %s is in use is not known", device.id)

@@ -15,9 +15,14 @@ import (
 
 // prepare calls Prepare beside the test.
 func (r *rig) prepare(ctx context.Context, ids ...string) <-chan error {
+	return r.prepareShared(ctx, nil, ids...)
+}
+
+// prepareShared is prepare for devices of which other containers hold some, too.
+func (r *rig) prepareShared(ctx context.Context, shared []string, ids ...string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Resource: "nvidia.com/gpu", DeviceIds: ids})
+		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Resource: "nvidia.com/gpu", DeviceIds: ids, SharedDeviceIds: shared})
 		done <- err
 	}()
 	return done
@@ -95,6 +100,34 @@ func TestPrepare(t *testing.T) {
 			}
 			tool.idle()
 		})
+	}
+}
+
+// What is on a device that another container holds, too, is that one's: its processes
+// and its memory fail no start, while those of the other device do.
+func TestPrepareShared(t *testing.T) {
+	for settings, want := range map[string]string{
+		`{"leftovers": "fail"}`:      "is still used",
+		`{"maxMemoryUsedMiB": 1000}`: "1001 MiB",
+	} {
+		lib := drivertest.New("H100 80GB", 2)
+		r := newRig(t, lib, 2)
+		r.link("pid:[4026531836]", "proc", "self", "ns", "pid")
+		tool := newTool(r)
+		r.configure(tool.settings(`, "prepare": ` + settings))
+		r.watch()
+		all := ids(r.inventory("two healthy GPUs", healthy(2)))
+		for i := range lib.GPUs {
+			lib.GPUs[i].SetProcesses(nvml.ProcessInfo{Pid: 4711, GpuInstanceId: driver.Whole, ComputeInstanceId: driver.Whole})
+			lib.GPUs[i].SetMemoryUsed(1001 << 20)
+		}
+		if err := r.prepared(r.prepareShared(t.Context(), all, all...)); err != nil {
+			t.Errorf("%s: shared devices: %v", settings, err)
+		}
+		err := r.prepared(r.prepareShared(t.Context(), all[:1], all...))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), all[1]) {
+			t.Errorf("%s: one device that is not shared: %v, want %q of %s", settings, err, want, all[1])
+		}
 	}
 }
 

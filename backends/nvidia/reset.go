@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -80,7 +81,7 @@ func (t *targets) free(ctx context.Context, pass bool) error {
 			return fmt.Errorf("see whether GPU %s is in use: %w", g.UUID, errors.Join(ctx.Err(), err))
 		}
 		if err == nil && len(users) > 0 {
-			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, t.names(users))
+			return fmt.Errorf("GPU %s is in use by %s: end them, then it can be reset", g.UUID, process.Names(t.cfg.host.Procfs, users...))
 		}
 	}
 	return nil

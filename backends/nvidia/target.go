@@ -7,7 +7,6 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/reset"
-	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
@@ -97,19 +96,13 @@ func (t *targets) toReset() []reset.GPU {
 }
 
 // users are the processes that use the device, as far as NVML tells.
-func (t *targets) users(ctx context.Context, of target) ([]driver.Process, error) {
+func (t *targets) users(ctx context.Context, of target) ([]int, error) {
 	all, err := t.driver.Processes(ctx, of.gpu.UUID)
-	return slices.DeleteFunc(all, func(p driver.Process) bool {
-		i := of.instance
-		return i != nil && (p.GPUInstance != i.GPUInstance || p.ComputeInstance != i.ComputeInstance)
-	}), err
-}
-
-// names are processes in words.
-func (t *targets) names(all []driver.Process) string {
-	pids := make([]int, len(all))
-	for i, p := range all {
-		pids[i] = int(p.PID)
+	var pids []int
+	for _, p := range all {
+		if i := of.instance; i == nil || p.GPUInstance == i.GPUInstance && p.ComputeInstance == i.ComputeInstance {
+			pids = append(pids, int(p.PID))
+		}
 	}
-	return process.Names(t.cfg.host.Procfs, pids...)
+	return pids, err
 }

@@ -1,6 +1,11 @@
 package process
 
-import "github.com/accelmux/accelmux/backends/sdk"
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
 
 // Leftovers is a setting: what is done about processes that a container before has
 // left on its device.
@@ -30,3 +35,21 @@ func (l Leftovers) Check(at, procfs string, errs *sdk.FieldErrors) {
 
 // Wanted reports whether they are looked for.
 func (l Leftovers) Wanted() bool { return l == Report || l == Fail }
+
+// Judge is what becomes of the processes that were found on a device before a
+// container starts with it; err is why nobody knows of any. With [Fail] both are an
+// error, else they are in the log.
+func (l Leftovers) Judge(log *slog.Logger, procfs, device string, pids []int, err error) error {
+	switch {
+	case err != nil && l == Fail:
+		return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", device, err)
+	case err != nil && l.Wanted():
+		log.Warn("whether processes were left behind is not known", "device", device, "error", err)
+	case len(pids) == 0 || !l.Wanted():
+	case l == Fail:
+		return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", device, Names(procfs, pids...))
+	default:
+		log.Warn("processes use the device before its container starts", "device", device, "processes", Names(procfs, pids...))
+	}
+	return nil
+}

@@ -1,8 +1,12 @@
 package process
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -29,6 +33,35 @@ func TestLeftovers(t *testing.T) {
 		c.setting.Check("prepare.leftovers", c.procfs, &errs)
 		if (len(errs) == 0) != c.ok || c.setting.Wanted() != c.wanted {
 			t.Errorf("%q: %v, wanted %v", c.setting, errs, c.setting.Wanted())
+		}
+	}
+}
+
+// What is found is an error, a line of the log, or nothing, as the setting says.
+func TestJudge(t *testing.T) {
+	unknown := errors.New("no procfs")
+	for _, c := range []struct {
+		setting   Leftovers
+		pids      []int
+		err       error
+		fail, log string
+	}{
+		{Ignore, []int{7}, nil, "", ""},
+		{Ignore, nil, unknown, "", ""},
+		{Report, nil, nil, "", ""},
+		{Report, []int{7}, nil, "", "processes=7"},
+		{Report, nil, unknown, "", "no procfs"},
+		{Fail, nil, nil, "", ""},
+		{Fail, []int{7}, nil, "gpu-1 is still used by processes that are not the container's: 7; end them", ""},
+		{Fail, nil, unknown, "whether gpu-1 still has processes of an earlier container is not known: no procfs", ""},
+	} {
+		var log bytes.Buffer
+		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), t.TempDir(), "gpu-1", c.pids, c.err)
+		if (err == nil) != (c.fail == "") || err != nil && err.Error() != c.fail {
+			t.Errorf("%s, %v, %v: error %v, want %q", c.setting, c.pids, c.err, err, c.fail)
+		}
+		if (log.Len() == 0) != (c.log == "") || !strings.Contains(log.String(), c.log) {
+			t.Errorf("%s, %v, %v: log %q, want %q", c.setting, c.pids, c.err, log.String(), c.log)
 		}
 	}
 }
