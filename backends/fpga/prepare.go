@@ -247,17 +247,5 @@ func (p *preparation) leftovers(ctx context.Context) error {
 	}
 	procfs := p.cfg.host.Procfs
 	pids, err := process.Opened(ctx, procfs, p.region.Nodes...)
-	switch {
-	case err != nil && setting == process.Fail:
-		return fmt.Errorf("whether it still has processes of an earlier container is not known: %w", err)
-	case err != nil:
-		p.b.log.Warn("whether processes were left behind is not known", "device", p.region.ID, "resource", p.resource, "error", err)
-	case len(pids) == 0:
-	case setting == process.Fail:
-		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", process.Names(procfs, pids...))
-	default:
-		p.b.log.Warn("processes use the device before its container starts", "device", p.region.ID,
-			"resource", p.resource, "processes", process.Names(procfs, pids...))
-	}
-	return nil
+	return setting.Judge(p.b.log.With("resource", p.resource), procfs, p.region.ID, pids, err)
 }
