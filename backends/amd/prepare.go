@@ -52,8 +52,9 @@ func (b *Backend) leftovers(ctx context.Context, t *targets, p sdk.Preparation) 
 			continue
 		}
 		pids, err := users(ctx, t.cfg.host, device)
-		if err := setting.Judge(b.log.With("resource", p.Resource), t.cfg.host.Procfs, device.part.ID, pids, err); err != nil {
-			return err
+		log := b.log.With("device", device.part.ID, "resource", p.Resource)
+		if err := setting.Judge(log, t.cfg.host.Procfs, pids, err); err != nil {
+			return fmt.Errorf("%s: %w", device.part.ID, err)
 		}
 	}
 	return nil

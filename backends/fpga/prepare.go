@@ -247,5 +247,5 @@ func (p *preparation) leftovers(ctx context.Context) error {
 	}
 	procfs := p.cfg.host.Procfs
 	pids, err := process.Opened(ctx, procfs, p.region.Nodes...)
-	return setting.Judge(p.b.log.With("resource", p.resource), procfs, p.region.ID, pids, err)
+	return setting.Judge(p.b.log.With("device", p.region.ID, "resource", p.resource), procfs, pids, err)
 }

@@ -99,8 +99,9 @@ func (p *preparation) leftovers(ctx context.Context) error {
 			continue
 		}
 		pids, err := p.users(ctx, device)
-		if err := setting.Judge(p.b.log.With("resource", p.resource), p.cfg.host.Procfs, device.id, pids, err); err != nil {
-			return err
+		log := p.b.log.With("device", device.id, "resource", p.resource)
+		if err := setting.Judge(log, p.cfg.host.Procfs, pids, err); err != nil {
+			return fmt.Errorf("%s: %w", device.id, err)
 		}
 	}
 	return nil

@@ -38,18 +38,18 @@ func (l Leftovers) Wanted() bool { return l == Report || l == Fail }
 
 // Judge is what becomes of the processes that were found on a device before a
 // container starts with it; err is why nobody knows of any. With [Fail] both are an
-// error, else they are in the log.
-func (l Leftovers) Judge(log *slog.Logger, procfs, device string, pids []int, err error) error {
+// error, else they are in the log, which names the device.
+func (l Leftovers) Judge(log *slog.Logger, procfs string, pids []int, err error) error {
 	switch {
 	case err != nil && l == Fail:
-		return fmt.Errorf("whether %s still has processes of an earlier container is not known: %w", device, err)
+		return fmt.Errorf("whether it still has processes of an earlier container is not known: %w", err)
 	case err != nil && l.Wanted():
-		log.Warn("whether processes were left behind is not known", "device", device, "error", err)
+		log.Warn("whether processes were left behind is not known", "error", err)
 	case len(pids) == 0 || !l.Wanted():
 	case l == Fail:
-		return fmt.Errorf("%s is still used by processes that are not the container's: %s; end them", device, Names(procfs, pids...))
+		return fmt.Errorf("it is still used by processes that are not the container's: %s; end them", Names(procfs, pids...))
 	default:
-		log.Warn("processes use the device before its container starts", "device", device, "processes", Names(procfs, pids...))
+		log.Warn("processes use the device before its container starts", "processes", Names(procfs, pids...))
 	}
 	return nil
 }

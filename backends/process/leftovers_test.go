@@ -52,11 +52,11 @@ func TestJudge(t *testing.T) {
 		{Report, []int{7}, nil, "", "processes=7"},
 		{Report, nil, unknown, "", "no procfs"},
 		{Fail, nil, nil, "", ""},
-		{Fail, []int{7}, nil, "gpu-1 is still used by processes that are not the container's: 7; end them", ""},
-		{Fail, nil, unknown, "whether gpu-1 still has processes of an earlier container is not known: no procfs", ""},
+		{Fail, []int{7}, nil, "it is still used by processes that are not the container's: 7; end them", ""},
+		{Fail, nil, unknown, "whether it still has processes of an earlier container is not known: no procfs", ""},
 	} {
 		var log bytes.Buffer
-		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), t.TempDir(), "gpu-1", c.pids, c.err)
+		err := c.setting.Judge(slog.New(slog.NewTextHandler(&log, nil)), t.TempDir(), c.pids, c.err)
 		if (err == nil) != (c.fail == "") || err != nil && err.Error() != c.fail {
 			t.Errorf("%s, %v, %v: error %v, want %q", c.setting, c.pids, c.err, err, c.fail)
 		}

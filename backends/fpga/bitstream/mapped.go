@@ -79,7 +79,7 @@ type stamp struct {
 func stampOf(info fs.FileInfo) stamp {
 	s := stamp{size: info.Size(), modified: info.ModTime()}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode = uint64(stat.Dev), stat.Ino
+		s.device, s.inode = stat.Dev, stat.Ino
 	}
 	return s
 }
