@@ -109,8 +109,49 @@ func TestBruteForceSearch(t *testing.T) {
 		b.withoutLeft = true
 		topology := Prepare(units, options)
 		topology.tree, topology.subsets, topology.goals = nil, nil, nil
+		if rapid.Bool().Draw(t, "with a ceiling") {
+			clusters, _ := topology.graph.clusters()
+			topology.ceiling = topology.newCeiling(clusters)
+		}
 		for range 4 {
 			compareWithBrute(t, topology, b, drawRequest(t, units))
+		}
+	})
+}
+
+// The search finds the best without a good choice to begin with.
+func TestBruteForceExplore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		units, options := drawUnits(t, 9), drawOptions(t)
+		options.Now = still
+		b := newOracle(units, options)
+		b.withoutLeft = true
+		topology := Prepare(units, options)
+		topology.goals = nil
+		for range 4 {
+			r := drawRequest(t, units)
+			if r.Size == len(r.Must) {
+				continue
+			}
+			c := &call{}
+			topology.read(c, r)
+			k, w := topology.searcher(), &c.search
+			w.start(topology.shape, k, c, r.Size)
+			w.explore()
+			for i, x := range w.best {
+				c.markUnits(k.all[i].units, x)
+			}
+			set := uint32(0)
+			for u, state := range c.state {
+				if state&chosen != 0 {
+					set |= 1 << u
+				}
+			}
+			open, must := b.set(r.Available), b.set(r.Must)
+			want := b.best(open, must, r.Size)
+			if score := b.score(set, open); set&must != must || slices.Compare(score, want) != 0 {
+				t.Fatalf("found %b of %+v with %v, best is %v", set, r, score, want)
+			}
 		}
 	})
 }

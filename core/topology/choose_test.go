@@ -18,10 +18,13 @@ import (
 // all that must be up to the size, and otherwise only what is available, known and
 // healthy.
 func checkAnswer(t interface{ Fatalf(string, ...any) }, units []Unit, r Request, got Result) {
-	usable := map[string]bool{}
+	usable, available := map[string]bool{}, map[string]bool{}
+	for _, id := range r.Available {
+		available[id] = true
+	}
 	for _, u := range units {
 		if _, known := usable[u.ID]; !known {
-			usable[u.ID] = u.Healthy && slices.Contains(r.Available, u.ID)
+			usable[u.ID] = u.Healthy && available[u.ID]
 		}
 	}
 	included := map[string]bool{}
@@ -76,6 +79,27 @@ func TestAnyRequest(t *testing.T) {
 			checkAnswer(t, units, r, *e.RunnerUp)
 		}
 	})
+}
+
+// What must be included counts once, known or not, and the first IDs if it is too much.
+func TestMust(t *testing.T) {
+	topology := Prepare(switched(4, 12), Options{})
+	for _, tc := range []struct {
+		must []string
+		size int
+		want []string
+	}{
+		{[]string{"x", "a", "x", "a"}, 3, []string{"a", "gpu00", "x"}},
+		{[]string{"gpu03", "gpu03"}, 2, []string{"gpu02", "gpu03"}},
+		{[]string{"gpu03", "gpu02", "gpu01"}, 2, []string{"gpu01", "gpu02"}},
+		{[]string{"b", "a"}, 1, []string{"a"}},
+		{[]string{"gpu03"}, 0, []string{}},
+	} {
+		r := topology.Choose(Request{Available: []string{"gpu00", "gpu01", "gpu02", "gpu03"}, Must: tc.must, Size: tc.size})
+		if diff := cmp.Diff(tc.want, r.IDs); diff != "" || r.Missing != 0 {
+			t.Errorf("%v of %d (-want +got):\n%s", tc.must, tc.size, diff)
+		}
+	}
 }
 
 // The order of units, links and IDs makes no difference.
@@ -250,7 +274,7 @@ func TestTimeLimit(t *testing.T) {
 // Many goroutines may ask one topology.
 func TestConcurrent(t *testing.T) {
 	for name, units := range map[string][]Unit{"hierarchy": switched(16, 12), "enumeration": torus(), "search": split(dgx1(), 3)} {
-		topology := Prepare(units, Options{})
+		topology := Prepare(units, Options{Now: still})
 		r := Request{Available: ids(units), Size: 5}
 		want := topology.Choose(r)
 		var group sync.WaitGroup

@@ -11,13 +11,15 @@ type cluster struct {
 // clusters are those of a graph that is a hierarchy: of any three devices, the two
 // worst weights are equal (an ultrametric). They contain each other or have nothing
 // in common, and the weight of a pair is that of the smallest that contains both.
-// The last one has all devices. ok is false if the graph is none.
+// The last one has all devices. ok is false if the graph is none; then
+// the weight of a pair is that of the cluster or less (the clusters are those of single
+// linkage).
 //
 // Links are added from the best to the worst. Where those of one weight join some
 // sets, each device of one must have a link of just that weight to each of the
 // others; it is enough to count them. The work is that of sorting the links.
 func (g *graph) clusters() (all []cluster, ok bool) {
-	n := len(g.neighbors)
+	n, ok := len(g.neighbors), true
 	sets := newSets(n)
 	for start := 0; start < len(g.edges); {
 		end := start
@@ -32,7 +34,7 @@ func (g *graph) clusters() (all []cluster, ok bool) {
 			}
 			// The pairs inside, less those inside of what was joined.
 			if pairs(int64(len(sets.members[root])))-sets.inner[root] != sets.links[root] {
-				return nil, false
+				ok = false
 			}
 			all = append(all, cluster{g.edges[start].weight, slices.Sorted(slices.Values(sets.members[root]))})
 			sets.links[root] = 0
@@ -47,7 +49,7 @@ func (g *graph) clusters() (all []cluster, ok bool) {
 		}
 		all = append(all, cluster{devices: everything})
 	}
-	return all, true
+	return all, ok
 }
 
 // pairs is how many pairs n things have.

@@ -40,7 +40,8 @@ type best struct {
 // noLink is the weakest link of a set without pairs of different devices.
 const noLink = math.MaxInt64
 
-// choose marks size of the units as chosen; there are as many. Every way to divide
+// choose marks size of the units as chosen; there are as many. It returns what they
+// count for. Every way to divide
 // the units of a node among its children is looked at, but with each number of
 // units of a child only its best choice: that is exact, as ranks add up.
 //
@@ -48,7 +49,7 @@ const noLink = math.MaxInt64
 // the choice; so each cluster that can hold it is tried as the top, with its weight.
 // The true weakest link may be better; then the choice is also that of a smaller
 // cluster, and wins there. The work is O(units x size).
-func (t *tree) choose(s *shape, c *call, size int64) {
+func (t *tree) choose(s *shape, c *call, size int64) best {
 	w := &c.work
 	t.measure(c, size)
 	w.ranks, w.cuts = w.ranks[:0], w.cuts[:0]
@@ -86,6 +87,7 @@ func (t *tree) choose(s *shape, c *call, size int64) {
 	if found.top >= 0 {
 		t.mark(c, found.top, size)
 	}
+	return found
 }
 
 // measure counts what can be chosen in every node.

@@ -90,10 +90,13 @@
 // too.
 //
 // Beyond that, units that stand for each other (replicas; partitions with the same
-// links) are made classes, and a search with bounds decides how many of each are chosen. It
-// is exact if it comes to its end. After [Options.TimeLimit] the best choice so far
-// counts, and [Result.Missed] says how much greater the sum of the links could be at
-// most. The search does not count good sets left.
+// links) are made classes, and a search with bounds decides how many of each are chosen.
+// One bound is a hierarchy again, in which no pair has less weight than it really has
+// (single linkage): where its best choice is as good in truth, as it mostly is where a
+// few links are missing, that is the proof. The search is exact, too, if it comes to its
+// end. After [Options.TimeLimit] the best choice so far counts, and [Result.Missed] says
+// how much greater the sum of the links of a choice that shares devices as well could be
+// at most. The search does not count good sets left.
 //
 // Requests with the same IDs have the same answer, whatever the order of the IDs; but
 // for a search that was out of time.

@@ -9,6 +9,10 @@ import (
 // explore searches all choices, class by class, that can be better than the best.
 func (w *searchCall) explore() {
 	n := len(w.x)
+	if int64(n)*w.size > maxTable {
+		w.late, w.missed = true, w.ceiling()
+		return
+	}
 	w.order = grow(w.order, n)
 	w.lows, w.highs = grow(w.lows, n+1), grow(w.highs, n+1)
 	for i := range w.order {
@@ -21,14 +25,11 @@ func (w *searchCall) explore() {
 		w.lows[i], w.highs[i] = w.lows[i+1]+w.low[c], w.highs[i+1]+w.high[c]
 	}
 	w.tabulate()
-	w.reset()
-	w.descend(0, w.size-w.lows[0], noLink)
-}
-
-// reset goes back to what must be.
-func (w *searchCall) reset() {
-	for i := range w.x {
-		w.add(int32(i), w.low[i]-w.x[i]) //nolint:gosec // bounded by the units
+	w.reachable()
+	if left := w.size - w.lows[0]; w.late {
+		w.missed = w.bound(0, left) - w.bestRank.links
+	} else {
+		w.descend(0, left, noLink)
 	}
 }
 
@@ -153,11 +154,10 @@ func (w *searchCall) weakestWith(c int32, weakest int64) int64 {
 // that is compared first.
 func (w *searchCall) descend(i int, left, weakest int64) {
 	if left == 0 {
-		if w.timeIsUp(len(w.x)) {
-			w.missed = max(w.missed, w.rank.links-w.bestRank.links)
-			return
-		}
 		w.keep()
+		return
+	}
+	if w.timeIsUp(1 << 6) {
 		return
 	}
 	hopeless, unsure := w.hopeless(i, left, weakest)
@@ -168,49 +168,53 @@ func (w *searchCall) descend(i int, left, weakest int64) {
 	if unsure && links < w.bestRank.links {
 		return
 	}
-	if w.timeIsUp(len(w.x)) {
-		w.missed = max(w.missed, links-w.bestRank.links)
-		return
-	}
 	c := w.order[i]
 	after := w.highs[i+1] - w.lows[i+1]
 	most := min(left, w.high[c]-w.low[c])
-	w.add(c, most)
 	partly := w.partly
-	for x := most; x >= 0 && left-x <= after; x = w.next(c, x) {
-		w.partly = partly || w.inBetween(c, w.x[c])
+	for x := most; x >= 0 && left-x <= after; x-- {
+		between := x > 0 && x < w.high[c]-w.low[c]
+		if w.convex && (partly || between) && (partly && between || !w.reach[int64(i+1)*w.size+left-x]) {
+			continue
+		}
+		w.partly = partly || between
+		w.add(c, w.low[c]+x-w.x[c])
 		below := weakest
 		if w.shape.options.WeakestFirst && w.x[c] > 0 {
 			below = w.weakestWith(c, weakest)
 		}
 		w.descend(i+1, left-x, below)
 		w.partly = partly
+		if w.late || w.proven { // what was not tried is within the bound of this one
+			w.missed = max(w.missed, links-w.bestRank.links)
+			return
+		}
 	}
 	w.add(c, w.low[c]-w.x[c])
 }
 
-// inBetween reports whether a class with x units is neither full nor as empty as can
-// be, where that matters; see next.
-func (w *searchCall) inBetween(c int32, x int64) bool {
-	return w.apart && w.shape.options.Policy == Pack && max(1, w.low[c]) < x && x < w.high[c]
-}
-
-// next takes one unit of a class away, or more where what is in between cannot be the
-// best, of the x that can be taken; it returns how many can be then, -1 for none.
+// reachable finds what the classes from each place on can add if all of them are full
+// or as empty as can be.
 //
-// With the policy pack and classes that are physical devices, the most pairs share one
-// where all classes but one are full or have as few units as they can: the sum of
-// squares is convex.
-func (w *searchCall) next(c int32, x int64) int64 {
-	n := min(x, 1)
-	if w.partly && w.inBetween(c, w.x[c]-n) {
-		n = w.x[c] - max(1, w.low[c])
+// With the policy pack and classes that are physical devices, one class at most is in
+// between. Of two, a unit that moves from the one with fewer to the other makes no
+// device more, and more pairs that share one.
+func (w *searchCall) reachable() {
+	w.convex = w.apart && w.shape.options.Policy == Pack
+	if !w.convex {
+		return
 	}
-	w.add(c, -n)
-	if x == 0 {
-		return -1
+	n, size := len(w.order), int(w.size)
+	w.reach = grow(w.reach, (n+1)*size)
+	clear(w.reach)
+	w.reach[n*size] = true
+	for i := n - 1; i >= 0; i-- {
+		row, below := w.reach[i*size:(i+1)*size], w.reach[(i+1)*size:(i+2)*size]
+		units := int(w.high[w.order[i]] - w.low[w.order[i]])
+		for sum := range row {
+			row[sum] = below[sum] || sum >= units && below[sum-units]
+		}
 	}
-	return x - n
 }
 
 // ceiling is how much better the links of any choice can be than those of the best.

@@ -35,40 +35,46 @@ func newGraph(devices []*inventory.Device) *graph {
 	for i, d := range devices {
 		index[d.Key] = int32(i) //nolint:gosec // bounded by the units of a resource
 	}
-	type pair struct{ from, to int32 }
-	weights := map[pair]int64{}
+	one := make([][]neighbor, len(devices)) // one way
 	for i, d := range devices {
-		from := int32(i) //nolint:gosec // as above
 		for _, l := range d.Links {
-			if to, ok := index[inventory.Key{Backend: d.Backend, ID: l.Peer}]; ok && to != from {
-				weights[pair{from, to}] = max(weights[pair{from, to}], Weight(l))
+			if to, ok := index[inventory.Key{Backend: d.Backend, ID: l.Peer}]; ok && int(to) != i {
+				one[i] = append(one[i], neighbor{to, Weight(l)})
 			}
 		}
+		slices.SortFunc(one[i], func(x, y neighbor) int {
+			return cmp.Or(cmp.Compare(x.device, y.device), cmp.Compare(y.weight, x.weight))
+		})
+		one[i] = slices.CompactFunc(one[i], func(x, y neighbor) bool { return x.device == y.device })
 	}
-	for p, there := range weights {
-		back, ok := weights[pair{p.to, p.from}]
-		if !ok || p.from > p.to {
-			continue
+	for i := range one {
+		from := int32(i) //nolint:gosec // as above
+		for _, n := range one[i] {
+			if n.device < from {
+				continue
+			}
+			if back := find(one[n.device], from); back > 0 {
+				w := min(n.weight, back)
+				g.edges = append(g.edges, edge{from, n.device, w})
+				g.neighbors[from] = append(g.neighbors[from], neighbor{n.device, w})
+				g.neighbors[n.device] = append(g.neighbors[n.device], neighbor{from, w})
+			}
 		}
-		w := min(there, back)
-		g.edges = append(g.edges, edge{p.from, p.to, w})
-		g.neighbors[p.from] = append(g.neighbors[p.from], neighbor{p.to, w})
-		g.neighbors[p.to] = append(g.neighbors[p.to], neighbor{p.from, w})
 	}
 	slices.SortFunc(g.edges, func(x, y edge) int {
 		return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
 	})
-	for _, n := range g.neighbors {
-		slices.SortFunc(n, func(x, y neighbor) int { return cmp.Compare(x.device, y.device) })
-	}
 	return g
 }
 
 // weight is that of a pair of different devices; 0 if there is no link both ways.
-func (g *graph) weight(a, b int32) int64 {
-	n := g.neighbors[a]
-	if i, ok := slices.BinarySearchFunc(n, b, func(x neighbor, b int32) int { return cmp.Compare(x.device, b) }); ok {
-		return n[i].weight
+func (g *graph) weight(a, b int32) int64 { return find(g.neighbors[a], b) }
+
+// find is the weight of a device among some that are sorted; 0 if it is not there.
+func find(among []neighbor, device int32) int64 {
+	i, ok := slices.BinarySearchFunc(among, device, func(x neighbor, d int32) int { return cmp.Compare(x.device, d) })
+	if !ok {
+		return 0
 	}
-	return 0
+	return among[i].weight
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // ids are those of units.
@@ -21,6 +24,9 @@ func without(all []string, gone ...string) []string {
 		return slices.ContainsFunc(gone, func(g string) bool { return strings.HasPrefix(id, g) })
 	})
 }
+
+// still is a clock that stands still: a search comes to its end.
+func still() time.Time { return time.Time{} }
 
 // TestRealMachines asks machines that exist what an operator knows the answer to.
 func TestRealMachines(t *testing.T) {
@@ -65,7 +71,7 @@ func TestRealMachines(t *testing.T) {
 		"partitions: of a mesh, the double lanes": {split(dgx1(), 7), BestLinks, nil, []string{"gpu05"}, 14, "", Search},
 	} {
 		t.Run(name, func(t *testing.T) {
-			topology := Prepare(tc.units, Options{Policy: tc.policy})
+			topology := Prepare(tc.units, Options{Policy: tc.policy, Now: still})
 			r := topology.Choose(Request{Available: without(ids(tc.units), tc.gone...), Must: tc.must, Size: tc.size})
 			if got := strings.Join(r.IDs, " "); tc.want != "" && got != tc.want {
 				t.Errorf("chosen %s, want %s; %+v %+v", got, tc.want, r.Score, r.Left)
@@ -74,5 +80,43 @@ func TestRealMachines(t *testing.T) {
 				t.Errorf("by %s, exact: %v", r.Method, r.Exact)
 			}
 		})
+	}
+}
+
+// A machine of 63 partitions whose links are not all there, or not both ways, is none of
+// the hierarchies; the choices are as good as ever, and most are proven to be.
+func TestMissingLinks(t *testing.T) {
+	for _, policy := range []Policy{BestLinks, Spread, Pack} {
+		units := captured(t, "amd/topo-mi300-cpx.tar.gz")
+		whole := Prepare(units, Options{Policy: policy})
+		d := units[5].Device
+		d.Links = slices.Delete(slices.Clone(d.Links), 3, 4) // one way to a partition beside it
+		topology := Prepare(units, Options{Policy: policy, Now: still})
+		for _, r := range requests(units) {
+			got, best := topology.Choose(r), whole.Choose(r)
+			if got.Method == Hierarchy || !got.Exact || got.Missed != 0 {
+				t.Fatalf("%s: %d by %s, exact: %v, missed %d", policy, r.Size, got.Method, got.Exact, got.Missed)
+			}
+			if got.Score.Physical != best.Score.Physical && policy != BestLinks || got.Score.Links > best.Score.Links ||
+				r.Size <= 8 && got.Score.Links != best.Score.Links {
+				t.Fatalf("%s: %d have %+v, with all links %+v", policy, r.Size, got.Score, best.Score)
+			}
+		}
+	}
+}
+
+// However many units there are, an answer comes in time, and replicas are dealt out.
+func TestManyUnits(t *testing.T) {
+	units := replicas(machine(7000, func(int, int) inventory.Link { return inventory.Link{} }), 10)
+	start := time.Now()
+	topology := Prepare(units, Options{})
+	r := Request{Available: ids(units), Must: ids(units[:5]), Size: 60_000}
+	got := topology.Choose(r)
+	checkAnswer(t, units, r, got)
+	if got.Score.Devices != 7000 || got.Score.Repeats != 7000*(8*7/2)+4000*8 {
+		t.Errorf("not dealt out: %+v", got.Score)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v", took)
 	}
 }

@@ -32,15 +32,25 @@ func (t *Topology) score(c *call) Score {
 	return s
 }
 
-// links are summed up pair by pair.
+// links are summed up link by link.
 func (t *Topology) links(c *call, s *Score) {
-	for i, a := range c.touched {
-		for _, b := range c.touched[:i] {
-			w := t.graph.weight(a, b)
-			s.Links += w * c.counts[a] * c.counts[b]
-			if s.Weakest < 0 || w < s.Weakest {
-				s.Weakest = w
+	if len(c.touched) > 1 {
+		s.Weakest = noLink
+	}
+	for _, a := range c.touched {
+		linked := 1
+		for _, n := range t.graph.neighbors[a] {
+			if c.counts[n.device] == 0 {
+				continue
 			}
+			linked++
+			s.Weakest = min(s.Weakest, n.weight)
+			if n.device > a {
+				s.Links += n.weight * c.counts[a] * c.counts[n.device]
+			}
+		}
+		if linked < len(c.touched) {
+			s.Weakest = 0 // a pair without a link
 		}
 	}
 }

@@ -24,11 +24,17 @@ type searchCall struct {
 	rank                     rank
 	// apart: every class is a physical device. levelled: all choices share devices alike.
 	apart, levelled bool
-	// partly: a class is neither full nor as empty as can be; see next.
-	partly bool
+	// convex, reach: see reachable. partly: a class is neither full nor as empty as can
+	// be.
+	convex, partly bool
+	reach          []bool
 
 	bestRank    rank
 	bestWeakest int64
+	// limit is what no choice is better than, if its top is not negative; proven: the
+	// best is as good.
+	limit  best
+	proven bool
 
 	// order is that of the search; lows and highs sum up low and high from there on;
 	// tops has, by class, what r units can add at most, for r below size.
@@ -57,25 +63,52 @@ func (s *shape) searcher() *classes {
 	return s.classes
 }
 
-// choose marks the best choice that is found in time: first one is put together unit
-// by unit, then units are exchanged as long as that helps, then all others are
-// searched that could have better links. missed is how much better they can be at
-// most where time was up.
+// choose marks the best choice that is found in time: one is put together unit by
+// unit, another one is that of the ceiling, if there is one; in both units are exchanged
+// as long as that helps; then all others are searched that could be better. missed is
+// how much better the links of those can be at most where time was up.
 func (k *classes) choose(s *shape, c *call, size int) (exact bool, missed int64) {
 	w := &c.search
 	w.start(s, k, c, size)
-	w.fill(int64(size))
-	w.improve()
-	w.keep()
-	if int64(len(k.all))*w.size <= maxTable {
+	if s.ceiling != nil && s.ceiling.affordable(s, w.size, int64(len(c.state))) {
+		w.limit = s.ceiling.choose(s, c, w.size)
+		w.adopt(c)
+		w.improve()
+		w.keep()
+		w.reset()
+	}
+	if !w.proven {
+		w.fill(w.size)
+		w.improve()
+		w.keep()
+		w.reset()
 		w.explore()
-	} else {
-		w.late, w.missed = true, w.ceiling()
 	}
 	for i, x := range w.best {
 		c.markUnits(k.all[i].units, x)
 	}
+	if w.proven {
+		return len(s.goals) == 0, 0
+	}
+	if l := w.limit; l.top >= 0 && l.rank.sharing == w.bestRank.sharing && l.rank.even == w.bestRank.even && !s.options.WeakestFirst {
+		w.missed = min(w.missed, l.rank.links-w.bestRank.links)
+	}
 	return !w.late && len(s.goals) == 0, max(0, w.missed)
+}
+
+// adopt takes over what is marked as chosen.
+func (w *searchCall) adopt(c *call) {
+	counts := w.best // not used yet
+	clear(counts)
+	for u, state := range c.state {
+		if state&chosen != 0 {
+			counts[w.classes.of[u]]++
+			c.state[u] &^= chosen
+		}
+	}
+	for i, x := range counts {
+		w.add(int32(i), x-w.x[i]) //nolint:gosec // bounded by the units
+	}
 }
 
 func (w *searchCall) start(s *shape, k *classes, c *call, size int) {
@@ -92,7 +125,7 @@ func (w *searchCall) start(s *shape, k *classes, c *call, size int) {
 	clear(w.inNode)
 	w.rank, w.bestRank = rank{}, nothing
 	w.deadline, w.steps, w.late, w.missed = s.options.Now().Add(s.options.TimeLimit), 0, false, 0
-	w.partly = false
+	w.partly, w.proven, w.limit = false, false, best{top: -1}
 	for u, state := range c.state {
 		i := k.of[u]
 		switch state {
@@ -279,6 +312,13 @@ func (w *searchCall) improve() {
 	}
 }
 
+// reset goes back to what must be.
+func (w *searchCall) reset() {
+	for i := range w.x {
+		w.add(int32(i), w.low[i]-w.x[i]) //nolint:gosec // bounded by the units
+	}
+}
+
 // keep remembers the choice if it is the best so far.
 func (w *searchCall) keep() {
 	if r := w.rank; w.bestRank != nothing && (r.sharing < w.bestRank.sharing ||
@@ -289,24 +329,34 @@ func (w *searchCall) keep() {
 	if weakest := w.weakest(); w.shape.options.betterWith(w.rank, weakest, w.bestRank, w.bestWeakest) {
 		w.bestRank, w.bestWeakest = w.rank, weakest
 		copy(w.best, w.x)
+		l := &w.limit
+		w.proven = l.top >= 0 && !w.shape.options.betterWith(l.rank, l.weakest, w.bestRank, w.bestWeakest)
 	}
 }
 
 // weakest is the weakest link of what is chosen.
 func (w *searchCall) weakest() int64 {
-	weakest := int64(noLink)
+	weakest, classes := int64(noLink), 0
+	for _, x := range w.x {
+		classes += int(min(x, 1))
+	}
 	for i, x := range w.x {
 		if x == 0 {
 			continue
 		}
 		k := &w.classes.all[i]
+		linked := 1
+		for _, n := range k.near {
+			if int(n.device) != i && w.x[n.device] > 0 {
+				linked++
+				weakest = min(weakest, n.weight)
+			}
+		}
 		if x > 1 && k.inner >= 0 {
 			weakest = min(weakest, k.inner)
 		}
-		for j, y := range w.x[:i] {
-			if y > 0 {
-				weakest = min(weakest, w.shape.graph.weight(k.device, w.classes.all[j].device))
-			}
+		if linked < classes {
+			return 0
 		}
 	}
 	return weakest

@@ -55,6 +55,8 @@ type shape struct {
 	tree    *tree
 	subsets *subsets
 	classes *classes
+	// ceiling bounds what a search can find; nil where there is none.
+	ceiling *tree
 
 	once    sync.Once // of classes, where they are no more than a way out
 	scratch sync.Pool
@@ -89,6 +91,7 @@ func Prepare(units []Unit, options Options) *Topology {
 	default:
 		s.goals = nil
 		s.classes = s.newClasses()
+		s.ceiling = s.newCeiling(clusters)
 	}
 	return s.with(s.units)
 }

@@ -51,6 +51,7 @@ type gains struct {
 type family struct {
 	units []int32
 	mark  func(*node)
+	numa  bool
 }
 
 // newTree is nil if the sets are no hierarchy.
@@ -58,7 +59,21 @@ func (s *shape) newTree(clusters []cluster) *tree {
 	if !s.numaDisjoint() {
 		return nil
 	}
-	families := s.families(clusters)
+	return s.treeOf(s.families(clusters), true)
+}
+
+// newCeiling is a tree in which no choice has a lower rank than it really has: where
+// links are no hierarchy the weights in it are no less, and NUMA nodes do not count
+// where they are none. It is nil if physical devices are none.
+func (s *shape) newCeiling(clusters []cluster) *tree {
+	if t := s.newTree(clusters); t != nil {
+		return t
+	}
+	families := slices.DeleteFunc(s.families(clusters), func(f family) bool { return f.numa })
+	return s.treeOf(families, false)
+}
+
+func (s *shape) treeOf(families []family, numa bool) *tree {
 	slices.SortStableFunc(families, func(a, b family) int {
 		return cmp.Or(cmp.Compare(len(b.units), len(a.units)), cmp.Compare(a.units[0], b.units[0]))
 	})
@@ -75,7 +90,7 @@ func (s *shape) newTree(clusters []cluster) *tree {
 		return t
 	}
 	t.weigh()
-	s.addLeaves(t)
+	s.addLeaves(t, numa)
 	t.order()
 	s.markGoals(t)
 	return t
@@ -115,23 +130,23 @@ func (s *shape) families(clusters []cluster) []family {
 		for _, d := range c.devices {
 			units = append(units, of[d]...)
 		}
-		all = append(all, family{units, func(n *node) { n.top, n.weight = true, c.weight }})
+		all = append(all, family{units: units, mark: func(n *node) { n.top, n.weight = true, c.weight }})
 	}
 	byDevice := s.options.Policy == BestLinks && s.replicas
 	for set, units := range nodes {
 		if len(units) > 1 {
 			cost := s.numaCost(int32(set)) //nolint:gosec // bounded by the units
-			all = append(all, family{units, func(n *node) { n.numa = cost }})
+			all = append(all, family{units: units, mark: func(n *node) { n.numa = cost }, numa: true})
 		}
 	}
 	for _, units := range parts {
 		if len(units) > 1 {
-			all = append(all, family{units, func(n *node) { n.physical, n.load = true, n.load || !byDevice }})
+			all = append(all, family{units: units, mark: func(n *node) { n.physical, n.load = true, n.load || !byDevice }})
 		}
 	}
 	for _, units := range of {
 		if len(units) > 1 {
-			all = append(all, family{units, func(n *node) { n.device, n.load = true, n.load || byDevice }})
+			all = append(all, family{units: units, mark: func(n *node) { n.device, n.load = true, n.load || byDevice }})
 		}
 	}
 	return all
@@ -177,7 +192,7 @@ func (t *tree) weigh() {
 }
 
 // addLeaves puts the units that are directly in a node into leaves below it.
-func (s *shape) addLeaves(t *tree) {
+func (s *shape) addLeaves(t *tree, numa bool) {
 	type key struct {
 		owner int32
 		numa  int64
@@ -195,7 +210,7 @@ func (s *shape) addLeaves(t *tree) {
 	leaves := map[key]int32{}
 	for u, owner := range t.leaf {
 		k := key{owner: owner}
-		if !inNUMA[owner] {
+		if numa && !inNUMA[owner] {
 			k.numa = s.numaCost(s.numa[s.device[u]])
 		}
 		leaf, ok := leaves[k]
