@@ -235,7 +235,7 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 		return fmt.Errorf("%s was programmed into %s, which has %s now: see the kernel's log", file.Path, p.name(), is.loaded())
 	}
 	p.b.log.Info("a region was programmed", "device", p.region.ID, "resource", p.resource, "file", file.Path,
-		"function", is.region.Function, "took", time.Since(began).Round(time.Millisecond))
+		"function", is.region.Function, "took", time.Since(began).Round(time.Millisecond).String())
 	return nil
 }
 

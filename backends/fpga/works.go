@@ -85,7 +85,8 @@ func (b *Backend) work(ctx context.Context, l *loop, id string, t *task, leave f
 			if r := l.roster.region(id); r != nil {
 				t.overAt = r.of.by.begun
 				ended(r, err)
-				r.of.by.wantAt(time.Now())
+				// Who waits for it asks for a look at once, which is enough.
+				r.of.by.wantAt(time.Now().Add(settle))
 			}
 		})
 		leave()
