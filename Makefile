@@ -101,6 +101,10 @@ bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the
 bench-amd: build ## Inventory of 64 partitions, memory and CPU of the AMD backend
 	$(GO) run ./test/bench/amd -bin $(BIN) $(ARGS)
 
+.PHONY: bench-fpga
+bench-fpga: build ## Inventory of 8 cards, programming, memory and CPU of the FPGA backend
+	$(GO) run ./test/bench/fpga -bin $(BIN) $(ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: ## What 1,000 agents cost a real API server
 	programs=$$(test/node/programs/build.sh) && PATH=$$programs:$$PATH $(GO) run ./test/bench/fleet $(ARGS)

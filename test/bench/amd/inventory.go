@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -52,7 +50,7 @@ func firstInventory(bin string, starts int) (_ []rig.Figure, err error) {
 		if err != nil {
 			return nil, err
 		}
-		reading, err := cat(files)
+		reading, err := rig.Cat(files)
 		if err != nil {
 			return nil, err
 		}
@@ -65,19 +63,4 @@ func firstInventory(bin string, starts int) (_ []rig.Figure, err error) {
 		Note: fmt.Sprintf("%d starts, %.1f ms in all, cat of %d files %.1f ms", starts,
 			rig.Milliseconds(rig.Median(slices.Clone(all))), len(files), rig.Milliseconds(rig.Median(cats))),
 	}}, nil
-}
-
-// cat is how long the program cat takes to read the files, into /dev/null, less what it
-// takes to read none.
-func cat(files []string) (time.Duration, error) {
-	var took [2]time.Duration
-	for i, args := range [][]string{{os.DevNull}, files} {
-		command := exec.Command("cat", args...) //nolint:noctx // it ends with its input
-		began := time.Now()
-		if err := command.Run(); err != nil {
-			return 0, fmt.Errorf("cat: %w", err)
-		}
-		took[i] = time.Since(began)
-	}
-	return max(took[1]-took[0], 0), nil
 }
