@@ -1,0 +1,19 @@
+package fpga
+
+import "testing"
+
+// A start that programs a region looks at it twice, before and after, and one that finds
+// the file there already once: reading the cards is what a start costs.
+func TestLooksOfAStart(t *testing.T) {
+	run(t, `{"bitstreams": "BITSTREAMS", "health": {"interval": "1h"}}`, func(r *rig, f *fake) {
+		r.inventory("an empty region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		for start, want := range []int{2, 1} {
+			before := f.count()
+			r.do(r.prepare("a.gbs", nil, "a-port0"))
+			if looks := f.count() - before; looks != want {
+				t.Errorf("start %d: %d looks, want %d", start, looks, want)
+			}
+		}
+	}, cardOf("a", 1, port("a", 0, "")))
+}
