@@ -157,8 +157,8 @@ func (c Card) counts() []driver.Count {
 	}
 	for _, b := range c.Management.Banks {
 		all = append(all,
-			driver.Count{Name: "memory_corrected_errors", Label: b.Name, Grows: true, Value: float64(b.Corrected)},
-			driver.Count{Name: "memory_uncorrected_errors", Label: b.Name, Grows: true, Value: float64(b.Uncorrected)})
+			driver.Count{Name: "memory_corrected_errors_total", Label: b.Name, Grows: true, Value: float64(b.Corrected)},
+			driver.Count{Name: "memory_uncorrected_errors_total", Label: b.Name, Grows: true, Value: float64(b.Uncorrected)})
 	}
 	return all
 }

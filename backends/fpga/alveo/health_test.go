@@ -102,8 +102,8 @@ func TestCounts(t *testing.T) {
 	want := []driver.Count{
 		{Name: "firewall_status", Label: "current"}, {Name: "firewall_status", Label: "detected", Value: 4},
 		{Name: "firewall_detected_timestamp_seconds", Label: "ep_firewall_data_h2c_00", Value: 1700000000},
-		{Name: "memory_corrected_errors", Label: "mig0", Grows: true, Value: 7}, {Name: "memory_uncorrected_errors", Label: "mig0", Grows: true, Value: 1},
-		{Name: "memory_corrected_errors", Label: "mig1", Grows: true}, {Name: "memory_uncorrected_errors", Label: "mig1", Grows: true},
+		{Name: "memory_corrected_errors_total", Label: "mig0", Grows: true, Value: 7}, {Name: "memory_uncorrected_errors_total", Label: "mig0", Grows: true, Value: 1},
+		{Name: "memory_corrected_errors_total", Label: "mig1", Grows: true}, {Name: "memory_uncorrected_errors_total", Label: "mig1", Grows: true},
 	}
 	if got := one(t, newDriver(tree, Settings{})).Counts; !slices.Equal(got, want) {
 		t.Errorf("it counts %+v, want %+v", got, want)

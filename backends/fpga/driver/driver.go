@@ -163,7 +163,8 @@ type Count struct {
 	Name string
 	// Label tells those of one name apart, such as the register.
 	Label string
-	// Grows says that it only grows, until a reset.
+	// Grows says that it only grows, until a reset; then, and only then, its name ends in
+	// _total.
 	Grows bool
 	Value float64
 }
