@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -125,26 +123,7 @@ func (n *amdNode) raise(gpu int, counter string) {
 // definitions are those of the CDI specs as they are now: what a container gets, by
 // the device's name.
 func (n *amdNode) definitions() map[string]string {
-	all := map[string]string{}
-	for _, class := range []string{"gpu", "partition"} {
-		text, err := os.ReadFile(n.path("cdi", "accelmux-amd-"+class+".json"))
-		if err != nil {
-			continue
-		}
-		var spec struct {
-			Devices []struct {
-				Name           string
-				ContainerEdits json.RawMessage
-			}
-		}
-		if err := json.Unmarshal(text, &spec); err != nil {
-			n.Errorf("the CDI spec of class %s: %v", class, err)
-		}
-		for _, d := range spec.Devices {
-			all[d.Name] = string(d.ContainerEdits)
-		}
-	}
-	return all
+	return n.node.definitions("amd", "gpu", "partition")
 }
 
 // compare sees whether there is a definition for each unit that kubelet hears of, at

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -366,4 +367,29 @@ func (n *node) wantFault(id, code string) {
 		}
 		return false
 	})
+}
+
+// definitions are those of the CDI specs of a backend as they are now: what a container
+// gets, by the device's name.
+func (n *node) definitions(backend string, classes ...string) map[string]string {
+	all := map[string]string{}
+	for _, class := range classes {
+		text, err := os.ReadFile(n.path("cdi", "accelmux-"+backend+"-"+class+".json"))
+		if err != nil {
+			continue
+		}
+		var spec struct {
+			Devices []struct {
+				Name           string
+				ContainerEdits json.RawMessage
+			}
+		}
+		if err := json.Unmarshal(text, &spec); err != nil {
+			n.Errorf("the CDI spec of class %s: %v", class, err)
+		}
+		for _, d := range spec.Devices {
+			all[d.Name] = string(d.ContainerEdits)
+		}
+	}
+	return all
 }
