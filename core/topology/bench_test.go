@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // benchMachines are what BenchmarkChoose asks, with the limit of the 99th percentile
@@ -24,12 +26,24 @@ var benchMachines = []struct {
 	{"16-pcie", func(testing.TB) []Unit { return pcieOnly(16) }, 500 * time.Microsecond},
 	{"16-torus", func(testing.TB) []Unit { return torus() }, 500 * time.Microsecond},
 	{"16-random", func(testing.TB) []Unit { return random(16) }, 500 * time.Microsecond},
+	{"16-ties", func(testing.TB) []Unit { return ties() }, 500 * time.Microsecond},
 	{"63-mi300x", func(tb testing.TB) []Unit { return captured(tb, "amd/topo-mi300-cpx.tar.gz") }, 5 * time.Millisecond},
 	{"1024-replicas-switched", func(testing.TB) []Unit { return replicas(switched(8, 18), 128) }, 5 * time.Millisecond},
 	{"1024-replicas-mesh", func(testing.TB) []Unit { return replicas(dgx1(), 128) }, 5 * time.Millisecond},
 	// No hierarchy and more than 16: what the time limit is for.
 	{"56-partitions-mesh", func(testing.TB) []Unit { return split(dgx1(), 7) }, 0},
 	{"60-random", func(testing.TB) []Unit { return random(60) }, 0},
+}
+
+// ties are 16 halves of devices without links, on NUMA nodes that are no hierarchy: all
+// that can be compared is compared for each set.
+func ties() []Unit {
+	units := split(machine(8, func(int, int) inventory.Link { return inventory.Link{} }), 2)
+	for i, u := range units {
+		u.Device.Links = nil
+		u.Device.NUMANodes = [][]int{{0, 1}, {1, 2}, {0, 2}}[i%3]
+	}
+	return units
 }
 
 // requests are of every size, with all units available, and with a third of them in
@@ -52,7 +66,8 @@ func requests(units []Unit) []Request {
 	return out
 }
 
-// BenchmarkChoose reports percentiles of calls of every size.
+// BenchmarkChoose reports percentiles of calls of every size, how many of the answers are
+// proven, and how much greater, at most, the links of another one could be.
 func BenchmarkChoose(b *testing.B) {
 	for _, m := range benchMachines {
 		for _, policy := range []Policy{BestLinks, Spread, Pack} {
@@ -60,14 +75,21 @@ func BenchmarkChoose(b *testing.B) {
 				units := m.make(b)
 				topology, rs := Prepare(units, Options{Policy: policy}), requests(units)
 				b.ReportAllocs()
-				times := make([]time.Duration, 0, b.N)
+				var times []time.Duration
+				exact, missed := 0, 0.0
 				defer onOneThread()()
 				for i := 0; b.Loop(); i++ {
 					start := cpu()
-					topology.Choose(rs[i%len(rs)])
+					r := topology.Choose(rs[i%len(rs)])
 					times = append(times, cpu()-start)
+					if r.Exact {
+						exact++
+					}
+					missed = max(missed, float64(r.Missed)/float64(max(1, r.Score.Links)))
 				}
 				report(b, times, m.limit)
+				b.ReportMetric(100*float64(exact)/float64(len(times)), "exact-%")
+				b.ReportMetric(100*missed, "missed-%")
 			})
 		}
 	}

@@ -291,6 +291,30 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// A call needs the memory of its answer; what else it needs is used again.
+func TestAllocations(t *testing.T) {
+	var pool sync.Pool
+	for range 1000 {
+		pool.Put(&call{})
+		if pool.Get() == nil {
+			t.Skip("the race detector has sync.Pool lose some of what it is given")
+		}
+	}
+	for name, units := range map[string][]Unit{
+		"hierarchy": split(switched(8, 12), 8), "enumeration": torus(), "search": split(dgx1(), 7),
+	} {
+		topology, rs := Prepare(units, Options{}), requests(units)
+		next := 0
+		allocations := testing.AllocsPerRun(200, func() {
+			topology.Choose(rs[next%len(rs)])
+			next++
+		})
+		if allocations > 2 {
+			t.Errorf("%s: %v allocations a call", name, allocations)
+		}
+	}
+}
+
 // FuzzChoose: any graph and any request have an answer.
 func FuzzChoose(f *testing.F) {
 	f.Add(uint8(8), uint8(1), []byte{1, 2, 3, 4, 5}, []byte{0, 1, 2, 3}, []byte{1}, 2)
