@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/test/fpgadevice"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// exampleFile is what the example's crypto.gbs is here.
+var exampleFile = fpgadevice.Bitstream{
+	Interface: "a5d72a3cc8b04939912cf715e5dc10ca", AFU: "d8424dc4a4a3c413f89e433683f9040b", Payload: []byte("crypto"),
+}
+
+// startFPGAExample is a node with cards of Intel's and AMD's that runs a profile of the
+// chart's example values, and what answers its ioctls.
+func startFPGAExample(t *testing.T, profile string) (*node, *fpgadevice.Device) {
+	t.Helper()
+	text, err := os.ReadFile("../../deployments/helm/accelmux/examples/fpga.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct{ Config string }
+	if err := yaml.Unmarshal(text, &values); err != nil || values.Config == "" {
+		t.Fatalf("the example has no configuration: %v", err)
+	}
+	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewVendors())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel := fpgadevice.New(t, tree)
+	kernel.Know(exampleFile)
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.ReplaceAll(values.Config, "/var/lib/bitstreams", n.path("bitstreams")))
+	options := n.options()
+	options.Profile, options.BackendDir = profile, n.path("backends")
+	options.HostPaths = agent.HostPaths{Procfs: n.path("proc"), Devfs: tree.Devfs(), Sysfs: tree.Sysfs()}
+	const backend = "accelmux-backend-fpga"
+	for _, err := range []error{
+		os.Mkdir(n.path("backends"), 0o755), os.Mkdir(n.path("bitstreams"), 0o755),
+		os.WriteFile(n.path("bitstreams", "crypto.gbs"), exampleFile.GBS(), 0o600),
+		kernel.Program(filepath.Join(options.BackendDir, backend), filepath.Join(programs, backend)),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	quickUsage(&options)
+	n.startAgentWith(options)
+	return n, kernel
+}
+
+// Verifies that the chart's example values list what is loaded, as their comments say,
+// and that nothing is complained of but the virtual function that has nothing loaded.
+func TestFPGAExample(t *testing.T) {
+	fpgadevice.SkipWithoutFilter(t)
+	n, _ := startFPGAExample(t, "default")
+	for resource, units := range map[string]int{
+		"fpga.intel.com/af-934.f7d.k0YRbaUtXKiwaqmjie98jfffQFy9es9yIvFEsLk6zRg": 1,
+		"fpga.intel.com/af-a5d.9ae.pdcqPMiwSTmRLPcV5dwQyprv_l-EVwYSwADJZg2CQnI": 4,
+		"fpga.intel.com/af-f64.d84.9k5Zi-oRUX-ijnvGXYhRBNhCTcSko8QT-J5DNoP5BAs": 1,
+		"fpga.intel.com/region-98b4d5bc98ba5f4b98d9a2841ccf11b0":                1,
+		"amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0":                          1,
+		"amd.com/xilinx_u50_gen3x16_xdma_base_5-0":                              1,
+	} {
+		n.wantCounts(resource, units, units)
+	}
+	if p := strings.TrimSpace(n.problems()); strings.Count(p, "\n") > 0 || !strings.Contains(p, "no-function") {
+		t.Errorf("complaints: %s", p)
+	}
+}
+
+// Verifies that the example's other profile lists what bitstreams must fit, that nothing
+// is complained of, and that a container has the file in its card that its resource names.
+func TestFPGAExamplePrograms(t *testing.T) {
+	fpgadevice.SkipWithoutFilter(t)
+	n, kernel := startFPGAExample(t, "programmed")
+	const crypto = "example.com/crypto"
+	for resource, units := range map[string]int{
+		crypto: 4,
+		"fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d": 2,
+		"fpga.intel.com/region-f64e598bea11517fa28e7bc65d885104": 1,
+		"fpga.intel.com/region-98b4d5bc98ba5f4b98d9a2841ccf11b0": 1,
+		"amd.com/xilinx_u250_gen3x16_xdma_shell_4_1-0":           1,
+		"amd.com/xilinx_u50_gen3x16_xdma_base_5-0":               1,
+	} {
+		n.wantCounts(resource, units, units)
+	}
+	if p := n.problems(); p != "" {
+		t.Error(p)
+	}
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", crypto, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
+		t.Fatal(err)
+	}
+	if calls := kernel.Calls(fpgadevice.Program); len(calls) != 1 || calls[0].Errno != 0 || calls[0].Size != len(exampleFile.Payload) {
+		t.Errorf("the card was asked %+v, want one programming", calls)
+	}
+}
