@@ -75,6 +75,9 @@ func checkScore(t *rapid.T, b *oracle, got Result, set, open uint32) {
 	if got.Left.Units != b.count(open&^set) {
 		t.Fatalf("%d are left, told %+v", b.count(open&^set), got.Left)
 	}
+	if want := b.near(open &^ set); got.Left.Near >= 0 && int64(got.Left.Near) != want {
+		t.Fatalf("%d good pairs are left, told %d", want, got.Left.Near)
+	}
 	for size, n := range map[int]int{2: got.Left.Pairs, 4: got.Left.Fours, 8: got.Left.Eights} {
 		if want := b.packing(open&^set, size); n >= 0 && int64(n) != want {
 			t.Fatalf("%d good sets of %d are left, told %d", want, size, n)

@@ -73,6 +73,9 @@ type Left struct {
 	// Pairs, Fours and Eights are how many good sets of these sizes could be made of
 	// it side by side; -1 where nobody counts them.
 	Pairs, Fours, Eights int
+	// Near is how many pairs of it are good, each unit in as many as it can; -1 where
+	// nobody counts them.
+	Near int
 }
 
 // The states of a unit in a call.

@@ -36,7 +36,8 @@
 // one on several nodes counts for all of them.
 //
 // Good sets left are those of 8, of 4 and of 2 devices that can be made of what remains,
-// side by side: first those of 8 are counted, then those of 4, then those of 2. A set is
+// side by side: first those of 8 are counted, then those of 4, then those of 2, at last
+// all pairs that are good, which are the most where what remains is together. A set is
 // good if its weakest link is as strong as that of any set of its size on the whole
 // node can be; and if one of those is on one NUMA node, it must be too. So a pod that
 // asks for one of 64 partitions gets one of a GPU that is in use already, and the other

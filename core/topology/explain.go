@@ -39,7 +39,7 @@ func (t *Topology) better(a, b Result) bool {
 }
 
 // parts is what is compared of a result, in this order; more is better.
-func (t *Topology) parts(r Result) [10]int64 {
+func (t *Topology) parts(r Result) [11]int64 {
 	s, l := r.Score, r.Left
 	weakest := s.Weakest
 	if weakest < 0 {
@@ -50,18 +50,18 @@ func (t *Topology) parts(r Result) [10]int64 {
 		links = [2]int64{weakest, s.Links}
 	}
 	parts, together, load := int64(s.Physical), s.Together, s.Load
-	left := [3]int64{int64(l.Eights), int64(l.Fours), int64(l.Pairs)}
+	left := [4]int64{int64(l.Eights), int64(l.Fours), int64(l.Pairs), int64(l.Near)}
 	nodes := -int64(s.NUMANodes)
 	switch t.options.Policy {
 	case Spread:
-		return [10]int64{parts, -together, -s.Repeats, links[0], links[1], nodes, -load, left[0], left[1], left[2]}
+		return [11]int64{parts, -together, -s.Repeats, links[0], links[1], nodes, -load, left[0], left[1], left[2], left[3]}
 	case Pack:
-		return [10]int64{-parts, together, s.Repeats, links[0], links[1], nodes, load, left[0], left[1], left[2]}
+		return [11]int64{-parts, together, s.Repeats, links[0], links[1], nodes, load, left[0], left[1], left[2], left[3]}
 	case None:
-		return [10]int64{}
+		return [11]int64{}
 	}
 	if t.replicas {
-		return [10]int64{-s.Repeats, links[0], links[1], nodes, -load, -parts}
+		return [11]int64{-s.Repeats, links[0], links[1], nodes, -load, -parts}
 	}
-	return [10]int64{links[0], links[1], nodes, left[0], left[1], left[2], -parts, load}
+	return [11]int64{links[0], links[1], nodes, left[0], left[1], left[2], left[3], -parts, load}
 }

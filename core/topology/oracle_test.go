@@ -148,6 +148,18 @@ func (b *oracle) packing(set uint32, size int) int64 {
 	return most
 }
 
+// near is how many pairs of a set are good.
+func (b *oracle) near(set uint32) (n int64) {
+	for i := range b.units {
+		for j := range i {
+			if pair := uint32(1)<<i | 1<<j; pair&^set == 0 {
+				n += b.packing(pair, 2)
+			}
+		}
+	}
+	return n
+}
+
 // score is all that is compared, more being better.
 func (b *oracle) score(set, remain uint32) []int64 {
 	device := func(u Unit) string { return u.Device.String() }
@@ -179,6 +191,7 @@ func (b *oracle) score(set, remain uint32) []int64 {
 		for _, size := range []int{8, 4, 2} {
 			middle = append(middle, b.packing(remain&^set, size))
 		}
+		middle = append(middle, b.near(remain&^set))
 	}
 	switch b.options.Policy {
 	case Spread:

@@ -13,6 +13,8 @@ type rank struct {
 	numa          int64
 	// load comes before what is left, or in rest after it.
 	load, left, rest int64
+	// near is how many good pairs are left, each unit in several.
+	near int64
 }
 
 // Parts of one int64 are so far apart that no sum reaches the next: there are less
@@ -24,11 +26,11 @@ const (
 )
 
 func (a rank) plus(b rank) rank {
-	return rank{a.sharing + b.sharing, a.even + b.even, a.links + b.links, a.numa + b.numa, a.load + b.load, a.left + b.left, a.rest + b.rest}
+	return rank{a.sharing + b.sharing, a.even + b.even, a.links + b.links, a.numa + b.numa, a.load + b.load, a.left + b.left, a.rest + b.rest, a.near + b.near}
 }
 
 func (a rank) minus(b rank) rank {
-	return rank{a.sharing - b.sharing, a.even - b.even, a.links - b.links, a.numa - b.numa, a.load - b.load, a.left - b.left, a.rest - b.rest}
+	return rank{a.sharing - b.sharing, a.even - b.even, a.links - b.links, a.numa - b.numa, a.load - b.load, a.left - b.left, a.rest - b.rest, a.near - b.near}
 }
 
 // nothing is worse than every rank.
@@ -49,6 +51,8 @@ func (a rank) better(b rank) bool {
 		return a.load > b.load
 	case a.left != b.left:
 		return a.left > b.left
+	case a.near != b.near:
+		return a.near > b.near
 	}
 	return a.rest > b.rest
 }
@@ -72,6 +76,8 @@ func (o *Options) betterWith(a rank, weakestA int64, b rank, weakestB int64) boo
 		return a.load > b.load
 	case a.left != b.left:
 		return a.left > b.left
+	case a.near != b.near:
+		return a.near > b.near
 	}
 	return a.rest > b.rest
 }
@@ -121,6 +127,9 @@ func (s *shape) onLoad(r *rank, busy, x int64) {
 // onGoal is what x units less count for in a set of which remain are left.
 func onGoal(r *rank, g goal, remain, x int64) {
 	lost := (remain-x)/int64(g.size) - remain/int64(g.size)
+	if g.size == 2 {
+		r.near += pairs(remain-x) - pairs(remain)
+	}
 	for i, size := range usualSizes {
 		if size == g.size {
 			r.left += lost << (leftShift * (len(usualSizes) - 1 - i))

@@ -125,18 +125,18 @@ func (t *Topology) spread(c *call, s *Score) {
 
 // left counts what is not chosen.
 func (t *Topology) left(c *call) Left {
-	l := Left{Pairs: -1, Fours: -1, Eights: -1}
+	l := Left{Pairs: -1, Fours: -1, Eights: -1, Near: -1}
 	for _, state := range c.state {
 		if state != 0 && state&chosen == 0 {
 			l.Units++
 		}
 	}
 	for i, g := range t.goals {
-		var n int
+		var n, near int
 		if t.tree != nil {
-			n = t.tree.sets(c, i, g.size)
+			n, near = t.tree.sets(c, i, g.size)
 		} else {
-			n = t.subsets.sets(c, g.size)
+			n, near = t.subsets.sets(c, g.size)
 		}
 		switch g.size {
 		case 8:
@@ -144,14 +144,15 @@ func (t *Topology) left(c *call) Left {
 		case 4:
 			l.Fours = n
 		case 2:
-			l.Pairs = n
+			l.Pairs, l.Near = n, near
 		}
 	}
 	return l
 }
 
-// sets is how many good sets can be made of what is left.
-func (t *tree) sets(c *call, goal, size int) int {
+// sets is how many good sets can be made of what is left, and how many pairs there are
+// where they can be made.
+func (t *tree) sets(c *call, goal, size int) (n, near int) {
 	// Every unit is inside of one node with the goal at most.
 	w := &c.work
 	w.take = grow(w.take, len(t.nodes))
@@ -161,16 +162,16 @@ func (t *tree) sets(c *call, goal, size int) int {
 			w.take[t.leaf[u]]++
 		}
 	}
-	n := 0
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		for _, has := range t.nodes[i].goals {
 			if has == goal {
 				n += int(w.take[i]) / size
+				near += int(pairs(w.take[i]))
 			}
 		}
 		if up := t.nodes[i].parent; up >= 0 {
 			w.take[up] += w.take[i]
 		}
 	}
-	return n
+	return n, near
 }

@@ -18,6 +18,8 @@ type subsets struct {
 	first []uint64
 	// left has, by what remains, the good sets of 8, of 4 and of 2, packed.
 	left []uint16
+	// near is how many good pairs a set has.
+	near []uint8
 	// parts is how many physical devices there are.
 	parts []uint8
 	// groups are what load is counted of, if that is more than one unit.
@@ -45,7 +47,7 @@ func bit(n, u int) uint32 { return 1 << (n - 1 - u) }
 func (s *shape) newSubsets() *subsets {
 	n := len(s.units)
 	b := &subsetBuilder{shape: s, n: n, sets: &subsets{
-		first: make([]uint64, 1<<n), left: make([]uint16, 1<<n), parts: make([]uint8, 1<<n),
+		first: make([]uint64, 1<<n), left: make([]uint16, 1<<n), near: make([]uint8, 1<<n), parts: make([]uint8, 1<<n),
 	}}
 	b.group()
 	b.fill()
@@ -226,14 +228,17 @@ func (b *subsetBuilder) goals() []goal {
 			g.weight = b.weakest[set]
 		}
 		goals = append(goals, g)
-		b.count(g)
+		good := b.good(g)
+		b.count(g, good)
+		if size == 2 {
+			b.pairs(good)
+		}
 	}
 	return goals
 }
 
-// count finds, for every set, how many good sets it can be divided into: of those
-// that have its lowest unit each is tried.
-func (b *subsetBuilder) count(g goal) {
+// good are the good sets by their lowest bits.
+func (b *subsetBuilder) good(g goal) [][]uint32 {
 	good := make([][]uint32, b.n)
 	for set := range uint32(1) << b.n {
 		if bits.OnesCount32(set) == g.size && b.weakest[set] >= g.weight && (!g.oneNUMA || b.numa[set] == 1) {
@@ -241,6 +246,25 @@ func (b *subsetBuilder) count(g goal) {
 			good[lowest] = append(good[lowest], set)
 		}
 	}
+	return good
+}
+
+// pairs counts the good pairs of every set.
+func (b *subsetBuilder) pairs(good [][]uint32) {
+	for set := uint32(1); set < 1<<b.n; set++ {
+		n := b.sets.near[set&(set-1)]
+		for _, pair := range good[bits.TrailingZeros32(set)] {
+			if pair&^set == 0 {
+				n++
+			}
+		}
+		b.sets.near[set] = n
+	}
+}
+
+// count finds, for every set, how many good sets it can be divided into: of those
+// that have its lowest unit each is tried.
+func (b *subsetBuilder) count(g goal, good [][]uint32) {
 	most := make([]uint8, 1<<b.n)
 	shift := leftBits(g.size)
 	for set := uint32(1); set < 1<<b.n; set++ {
@@ -295,7 +319,7 @@ func (x *subsets) choose(s *shape, c *call, size int) {
 		if now.first < found.first {
 			continue
 		}
-		now.left = x.left[remain&^set]
+		now.left, now.near = x.left[remain&^set], x.near[remain&^set]
 		now.load, now.rest = x.last(s, set, remain)
 		if best == 0 || !found.better(now) { // of equals the last, with the lowest IDs
 			best, found = set, now
@@ -313,6 +337,7 @@ type candidate struct {
 	first      uint64
 	load, rest int64
 	left       uint16
+	near       uint8
 }
 
 func (a candidate) better(b candidate) bool {
@@ -323,6 +348,8 @@ func (a candidate) better(b candidate) bool {
 		return a.load > b.load
 	case a.left != b.left:
 		return a.left > b.left
+	case a.near != b.near:
+		return a.near > b.near
 	}
 	return a.rest > b.rest
 }
@@ -365,13 +392,14 @@ func nextOfSize(number uint32) uint32 {
 	return up | (number^up)>>2/lowest
 }
 
-// sets is how many good sets of a size can be made of what is left.
-func (x *subsets) sets(c *call, size int) int {
+// sets is how many good sets of a size can be made of what is left, and how many good
+// pairs it has.
+func (x *subsets) sets(c *call, size int) (n, near int) {
 	var remain uint32
 	for u, state := range c.state {
 		if state != 0 && state&chosen == 0 {
 			remain |= bit(len(c.state), u)
 		}
 	}
-	return int(x.left[remain]>>leftBits(size)) & 15
+	return int(x.left[remain]>>leftBits(size)) & 15, int(x.near[remain])
 }
