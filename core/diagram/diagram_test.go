@@ -1,0 +1,204 @@
+package diagram
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/topology"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil { //nolint:gosec // a file of the repository
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// TestMachines verifies what is drawn of machines that exist.
+func TestMachines(t *testing.T) {
+	for name, units := range map[string][]Used{
+		"dgx1": use(dgx1(), []int{2}, []int{5}),
+		"h100": switched(),
+		"pcie": use(pcie(), []int{0, 1}, nil),
+		"cpx":  use(cpx(), []int{0, 1, 17}, []int{63}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Describe(resource(units, topology.BestLinks))
+			var text, dot, svg bytes.Buffer
+			Matrix(&text, &d, Short)
+			fmt.Fprintln(&text)
+			Tree(&text, &d, Short)
+			Dot(&dot, []Topology{d}, Short)
+			SVG(&svg, []Topology{d}, Short)
+			golden(t, name+".txt", text.Bytes())
+			golden(t, name+".dot", dot.Bytes())
+			golden(t, name+".svg", svg.Bytes())
+			wellFormed(t, svg.Bytes())
+		})
+	}
+}
+
+// TestJSON verifies what programs read.
+func TestJSON(t *testing.T) {
+	text, err := json.MarshalIndent(Describe(resource(use(pcie()[:4], []int{0}, []int{3}), topology.Pack)), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "topology.json", append(text, '\n'))
+}
+
+func wellFormed(t *testing.T, document []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(document)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("not well-formed: %v", err)
+		}
+	}
+}
+
+// TestLarge verifies that what is shown of a node with 512 devices that are all
+// different fits on a page, says what is left out, and is all there if that is wanted.
+func TestLarge(t *testing.T) {
+	units := machine(512, func(a, b int) inventory.Link {
+		return inventory.Link{Kind: "xgmi", Count: 1 + (min(a, b)*7919^max(a, b)*104729)>>4%7}
+	})
+	d := Describe(resource(units, topology.BestLinks))
+	for size, want := range map[Size]int{Short: 32, Wide: 512} {
+		var matrix, tree, dot, svg bytes.Buffer
+		Matrix(&matrix, &d, size)
+		Tree(&tree, &d, size)
+		Dot(&dot, []Topology{d}, size)
+		SVG(&svg, []Topology{d}, size)
+		wellFormed(t, svg.Bytes())
+		if n := strings.Count(matrix.String(), "gpu"); n != want+1 { // and the title's
+			t.Errorf("wide: %v: the matrix has %d devices, want %d", size, n-1, want)
+		}
+		if n := strings.Count(svg.String(), "<circle"); n != want {
+			t.Errorf("wide: %v: the picture has %d devices, want %d", size, n, want)
+		}
+		if left := strings.Contains(matrix.String(), "480 devices are left out"); left != (size == Short) {
+			t.Errorf("wide: %v: left out: %v:\n%.2000s", size, left, matrix.String())
+		}
+		if n := strings.Count(tree.String(), "\n"); size == Short && n > 20 || size == Wide && n < 512 {
+			t.Errorf("wide: %v: the tree has %d lines", size, n)
+		}
+	}
+}
+
+// TestManyGroups verifies that of many groups side by side some have lines, and the
+// others are counted.
+func TestManyGroups(t *testing.T) {
+	var units []Used
+	for _, u := range machine(40, func(int, int) inventory.Link { return inventory.Link{Kind: "pcie_switch"} }) {
+		for r := range 4 {
+			u.ID = fmt.Sprintf("%s::%d", u.Device.ID, r)
+			u.Held = r == 0
+			units = append(units, u)
+		}
+	}
+	for i := range units {
+		units[i].Device.NUMANodes = []int{0}
+	}
+	d := Describe(resource(units, topology.Spread))
+	var short, wide bytes.Buffer
+	Tree(&short, &d, Short)
+	Tree(&wide, &d, Wide)
+	if want := "└─ … 24 groups more with 96 units (72 free, 24 in use)"; !strings.Contains(short.String(), want) {
+		t.Errorf("no %q in\n%s", want, short.String())
+	}
+	if strings.Contains(wide.String(), "…") || strings.Count(wide.String(), "::") != 160 {
+		t.Errorf("wide:\n%s", wide.String())
+	}
+}
+
+// TestLinks verifies that the worse direction of a pair is told, that one way is no
+// link, and that what a device says of itself or of strangers is left out.
+func TestLinks(t *testing.T) {
+	link := func(peer, kind string, count, distance int) inventory.Link {
+		return inventory.Link{Peer: peer, Kind: kind, Count: count, Distance: distance}
+	}
+	links := map[string][]inventory.Link{
+		"a":   {link("b", "nvlink", 4, 0), link("b", "nvlink", 2, 0), link("a", "nvlink", 1, 0), link("x", "nvlink", 1, 0)},
+		"b":   {link("a", "nvlink", 3, 0), link("a10", "custom", 0, 7)},
+		"a10": {link("a", "xgmi", 1, 30), link("b", "custom", 0, 5)},
+		"a9":  {link("b", "xgmi", 1, 15)},
+		"c":   {link("a9", "xgmi", 1, 15), link("a10", "xgmi", 1, 30)},
+	}
+	links["a9"] = append(links["a9"], link("c", "xgmi", 1, 15))
+	links["a10"] = append(links["a10"], link("c", "xgmi", 1, 30))
+	var units []Used
+	for id, l := range links {
+		units = append(units, free(&inventory.Device{Key: inventory.Key{Backend: "test", ID: id}, Links: l}))
+	}
+	d := Describe(resource(units, topology.None))
+	want := []Link{
+		{A: "a", B: "b", Kind: "nvlink", Count: 3, Weight: 30_000},
+		{A: "a9", B: "b", Kind: "xgmi", Count: 1, Distance: 15, OneWay: true},
+		{A: "a9", B: "c", Kind: "xgmi", Count: 1, Distance: 15, Weight: 9_985},
+		{A: "a10", B: "a", Kind: "xgmi", Count: 1, Distance: 30, OneWay: true},
+		{A: "a10", B: "b", Kind: "custom", Count: 1, Distance: 7, Weight: 992},
+		{A: "a10", B: "c", Kind: "xgmi", Count: 1, Distance: 30, Weight: 9_970},
+	}
+	if diff := cmp.Diff(want, d.Links); diff != "" {
+		t.Errorf("links (-want +got):\n%s", diff)
+	}
+	var text bytes.Buffer
+	Matrix(&text, &d, Short)
+	golden(t, "links.txt", text.Bytes())
+}
+
+// TestEmpty verifies that a resource without devices is drawn, too.
+func TestEmpty(t *testing.T) {
+	d := Describe(resource(nil, topology.BestLinks))
+	var text, svg bytes.Buffer
+	Matrix(&text, &d, Short)
+	Tree(&text, &d, Short)
+	Dot(&text, []Topology{d}, Short)
+	SVG(&svg, []Topology{d}, Short)
+	SVG(&svg, nil, Short)
+	if !strings.Contains(text.String(), "example.com/gpu: 0 devices; policy best-links") {
+		t.Error(text.String())
+	}
+}
+
+// TestText verifies that names cannot break out of what they are in.
+func TestText(t *testing.T) {
+	d := Topology{Resource: `a"b<c>&\`, Devices: []Device{{ID: `x"<&\`, Units: []Unit{{ID: "u", State: Free}}}}}
+	var dot, svg bytes.Buffer
+	Dot(&dot, []Topology{d}, Short)
+	SVG(&svg, []Topology{d}, Short)
+	wellFormed(t, svg.Bytes())
+	if !strings.Contains(dot.String(), `"x\"<&\\\nfree"`) {
+		t.Error(dot.String())
+	}
+	if got := shorten("0123456789", 5); got != "01…89" {
+		t.Error(got)
+	}
+}

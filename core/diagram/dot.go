@@ -1,0 +1,149 @@
+package diagram
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Dot prints resources as one undirected graph in graphviz's DOT language, with a box
+// for each NUMA node.
+func Dot(w io.Writer, all []Topology, size Size) {
+	fmt.Fprintln(w, "graph accelmux {")
+	fmt.Fprintln(w, `  graph [fontname="sans-serif", layout="fdp", overlap=false, splines=true];`)
+	fmt.Fprintln(w, `  node [fontname="sans-serif", shape=box, style="rounded,filled", fillcolor=white];`)
+	fmt.Fprintln(w, `  edge [fontname="sans-serif", fontsize=9];`)
+	for i := range all {
+		dotResource(w, newSheet(&all[i], size), i)
+	}
+	fmt.Fprintln(w, "}")
+}
+
+func dotResource(w io.Writer, s *sheet, number int) {
+	fmt.Fprintf(w, "  subgraph cluster_%d {\n    label=%s;\n", number, dotText(title(s.Topology)+s.hidden()))
+	for i, place := range s.places() {
+		fmt.Fprintf(w, "    subgraph cluster_%d_%d {\n      label=%s; color=gray;\n", number, i, dotText(place.name))
+		for _, r := range place.rows {
+			fmt.Fprintf(w, "      r%d_%d [label=%s, fillcolor=%q];\n", number, r,
+				dotText(s.rows[r].label, s.states(s.rows[r].devices).String()), s.fill(r))
+		}
+		fmt.Fprintln(w, "    }")
+	}
+	for _, l := range s.lines() {
+		fmt.Fprintf(w, "    r%d_%d -- r%d_%d [label=%s, color=%q, penwidth=%d];\n", number, l.a, number, l.b, dotText(l.code), l.color, l.width)
+	}
+	fmt.Fprintln(w, "  }")
+}
+
+// dotText is lines as a quoted string of DOT.
+func dotText(lines ...string) string {
+	for i, line := range lines {
+		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(line)
+	}
+	return `"` + strings.Join(lines, `\n`) + `"`
+}
+
+// hidden says what a drawing does not have.
+func (s *sheet) hidden() string {
+	var codes []string
+	for _, e := range s.entries {
+		if !e.near {
+			codes = append(codes, e.code)
+		}
+	}
+	text := ""
+	if len(codes) > 0 {
+		text += "; not drawn: " + strings.Join(codes, ", ")
+	}
+	if s.left > 0 {
+		text += "; left out: " + count(s.left, "device")
+	}
+	return text
+}
+
+// place is a NUMA node, or several, and the rows on it.
+type place struct {
+	name string
+	rows []int
+}
+
+// places are the NUMA nodes, in the order of the rows.
+func (s *sheet) places() []place {
+	var out []place
+	for i, r := range s.rows {
+		name := "NUMA " + numa(s.Devices[r.devices[0]].NUMANodes)
+		if len(s.Devices[r.devices[0]].NUMANodes) == 0 {
+			name = "NUMA node unknown"
+		}
+		at := slices.IndexFunc(out, func(p place) bool { return p.name == name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, place{name: name})
+		}
+		out[at].rows = append(out[at].rows, i)
+	}
+	return out
+}
+
+// line is a link as it is drawn, between two rows.
+type line struct {
+	a, b  int
+	code  string
+	color string
+	width int
+}
+
+// lines are the near links among rows, the worst first, so that the best are on top.
+func (s *sheet) lines() []line {
+	var out []line
+	for i := len(s.entries) - 1; i >= 0; i-- {
+		e := s.entries[i]
+		if !e.near {
+			continue
+		}
+		for a := range s.rows {
+			for b := a + 1; b < len(s.rows); b++ {
+				if s.cell(a, b) == e.code {
+					out = append(out, line{a: a, b: b, code: e.code, color: e.color, width: width(e)})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// width is how thick a line is: by how many links lie side by side.
+func width(e entry) int {
+	lanes, err := strconv.Atoi(strings.TrimLeft(strings.SplitN(e.code, ":", 2)[0], "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+	if err != nil {
+		return 1
+	}
+	return min(max(1, lanes), 4)
+}
+
+// fill is the color of a row: the worst of the states of its units.
+func (s *sheet) fill(row int) string {
+	c := s.states(s.rows[row].devices)
+	switch {
+	case c[Unhealthy] > 0:
+		return "#ffcdd2"
+	case c[Held] == c.all():
+		return "#e0e0e0"
+	case c[Held] > 0:
+		return "#f1f8e9"
+	}
+	return "#c8e6c9"
+}
+
+// shorten cuts the middle of a text that is longer than limit characters.
+func shorten(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	runes := []rune(text)
+	head := (limit - 1) / 2
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(limit-1-head):])
+}
