@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +29,9 @@ var (
 	ErrNotFile = errors.New("not a regular file")
 )
 
+// pages are buffers that nobody uses.
+var pages = sync.Pool{New: func() any { return new([first]byte) }}
+
 // Read is the content of a file, up to limit bytes. A longer file gives its first
 // limit bytes and ErrTooLong. Other errors are [fs.PathError], such as
 // fs.ErrNotExist, ErrNotFile, or ENODEV for a device whose driver has let it go.
@@ -47,7 +52,11 @@ func Read(path string, limit int) ([]byte, error) {
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, wrong(ErrNotFile)
 	}
-	buffer, n := make([]byte, min(limit+1, first)), 0
+	// Most files have some bytes; a page for each would be most of what readers of
+	// thousands of them leave for the collector.
+	page, _ := pages.Get().(*[first]byte)
+	defer pages.Put(page)
+	buffer, n := page[:min(limit+1, first)], 0
 	for {
 		if n == len(buffer) {
 			buffer = append(buffer, make([]byte, min(limit+1-n, n))...)
@@ -59,9 +68,9 @@ func Read(path string, limit int) ([]byte, error) {
 		n += got
 		switch {
 		case n > limit:
-			return buffer[:limit], wrong(ErrTooLong)
+			return slices.Clone(buffer[:limit]), wrong(ErrTooLong)
 		case got == 0:
-			return buffer[:n], nil
+			return slices.Clone(buffer[:n]), nil
 		}
 	}
 }

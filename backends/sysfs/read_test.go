@@ -83,3 +83,26 @@ func TestUint(t *testing.T) {
 		}
 	}
 }
+
+// What was read stays as it is when other files are read.
+func TestReadsShareNothing(t *testing.T) {
+	texts := []string{"first", "second", strings.Repeat("long", 2000), ""}
+	var all [][]byte
+	for _, text := range texts {
+		b, err := Read(file(t, text), Limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	beginning, err := Read(file(t, "another"), 2)
+	if !errors.Is(err, ErrTooLong) {
+		t.Error(err)
+	}
+	all, texts = append(all, beginning), append(texts, "an")
+	for i, b := range all {
+		if string(b) != texts[i] {
+			t.Errorf("it is %.20q now, was %.20q", b, texts[i])
+		}
+	}
+}
