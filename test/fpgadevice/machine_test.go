@@ -28,7 +28,7 @@ func TestMachineProgram(t *testing.T) {
 	}
 	b := Bitstream{Interface: fpgatree.NewN3000().Cards[0].Interface, AFU: crypto, Payload: []byte("a payload of some bytes")}
 	payload, root := filepath.Join(dir, "payload"), filepath.Join(dir, "tree")
-	if err := errors.Join(os.WriteFile(file, b.GBS(), 0o600), os.WriteFile(payload, b.Payload, 0o600), os.Mkdir(root, 0o755)); err != nil {
+	if err := errors.Join(os.WriteFile(payload, b.Payload, 0o600), os.Mkdir(root, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	machine := exec.CommandContext(t.Context(), program, "-machine", "n3000", root)
@@ -63,6 +63,13 @@ func TestMachineProgram(t *testing.T) {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
+	}
+	say("make "+file+" "+b.Interface+" "+b.AFU, "ok")
+	if made, err := ReadGBS(file); err != nil || made.Interface != b.Interface || made.AFU != b.AFU || len(made.Payload) == 0 {
+		t.Errorf("it makes the bitstream %+v, %v", made, err)
+	}
+	if err := os.WriteFile(file, b.GBS(), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	say("know "+file, "ok")
 	say("wrap "+self+" "+wrapper, "ok")

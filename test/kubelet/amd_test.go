@@ -14,7 +14,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
@@ -107,24 +106,6 @@ func (m *machine) wantOK(what string) {
 	if !m.answers.Scan() || m.answers.Text() != "ok" {
 		m.Fatalf("%s: the machine answers %q, %v", what, m.answers.Text(), m.answers.Err())
 	}
-}
-
-// nodes are those that the CDI definition with a name gives, sorted.
-func (m *machine) nodes(name string) []string {
-	m.Helper()
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(m.agent.CDIDir()), cdi.WithAutoRefresh(false))
-	if err != nil {
-		m.Fatal(err)
-	}
-	device := cache.GetDevice(name)
-	if device == nil {
-		m.Fatalf("no definition of %s: %v", name, cache.GetErrors())
-	}
-	var paths []string
-	for _, node := range slices.Concat(device.GetSpec().ContainerEdits.DeviceNodes, device.ContainerEdits.DeviceNodes) {
-		paths = append(paths, node.Path)
-	}
-	return slices.Sorted(slices.Values(paths))
 }
 
 // wantNodes fails if the nodes of so many partitions are not KFD's, once, and of each

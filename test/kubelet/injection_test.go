@@ -115,6 +115,24 @@ func (n *node) startContainer(pod *v1.Pod) *devicemanager.DeviceRunContainerOpti
 	return opts
 }
 
+// nodes are those that the CDI definition with a name gives, sorted.
+func (n *node) nodes(name string) []string {
+	n.Helper()
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(n.agent.CDIDir()), cdi.WithAutoRefresh(false))
+	if err != nil {
+		n.Fatal(err)
+	}
+	device := cache.GetDevice(name)
+	if device == nil {
+		n.Fatalf("no definition of %s: %v", name, cache.GetErrors())
+	}
+	var paths []string
+	for _, node := range slices.Concat(device.GetSpec().ContainerEdits.DeviceNodes, device.ContainerEdits.DeviceNodes) {
+		paths = append(paths, node.Path)
+	}
+	return slices.Sorted(slices.Values(paths))
+}
+
 // wantInjected does what a runtime does with CDI names: reads the directory
 // afresh and applies the edits. There must be one name for each unit, and every
 // device must add a node.

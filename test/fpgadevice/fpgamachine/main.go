@@ -5,6 +5,7 @@
 //
 //	go run ./test/fpgadevice/fpgamachine -machine n3000 DIR
 //	know /bitstreams/crypto.gbs           a bitstream that the cards take
+//	make /bitstreams/crypto.gbs IF AFU    one for the interface IF, with the function AFU
 //	wrap /bin/accelmux-backend-fpga FILE  that program on these cards, as a program FILE
 //	unplug 0                              and plug 0
 //	reload 1 0                            the driver, which finds the cards in this order
@@ -96,6 +97,10 @@ func change(tree *fpgatree.Tree, device *fpgadevice.Device, words []string) (str
 			device.Know(b)
 		}
 		return "ok", err
+	case verb == "make" && len(args) == 3:
+		b := fpgadevice.Bitstream{Interface: args[1], AFU: args[2], Payload: []byte("payload of " + args[2])}
+		device.Know(b)
+		return "ok", os.WriteFile(args[0], b.GBS(), 0o644)
 	case verb == "wrap" && len(args) == 2:
 		program, err := filepath.Abs(args[0])
 		if err == nil {
