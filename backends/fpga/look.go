@@ -78,7 +78,8 @@ func placeOf(root string, card driver.Card) place {
 	return place{there: !errors.Is(gone, fs.ErrNotExist), err: err}
 }
 
-// giving is what a container gets with a region.
+// giving is what a container gets with a region. One without nodes, as many have on a
+// system on a chip, is known to it by variables alone.
 func giving(cfg *config, card driver.Card, region driver.Region) given {
 	nodes := make([]devnode.Node, 0, len(region.Nodes)+len(card.Management))
 	for _, path := range region.Nodes {
@@ -89,14 +90,17 @@ func giving(cfg *config, card driver.Card, region driver.Region) given {
 			nodes = append(nodes, devnode.Node{Path: path})
 		}
 	}
-	if len(nodes) == 0 {
+	if len(nodes) == 0 && len(region.Env) == 0 {
 		return given{err: errors.New("the kernel has no device node by which a container could use it")}
 	}
 	edits, err := cfg.Edits.Edits(cfg.host.Devfs, nodes...)
-	if err == nil && len(region.Env) > 0 {
-		edits.Env = region.Env
+	if err != nil {
+		return given{err: err}
 	}
-	return given{edits, err}
+	for name, value := range region.Env {
+		sdk.JoinedEnv(edits, name, value, ",") // of all that a container gets
+	}
+	return given{edits: edits}
 }
 
 // managed reports whether a container gets the nodes that manage the card. In the mode

@@ -97,6 +97,9 @@ func sane(t *testing.T, inv *backendv1.Inventory) {
 		if d.GetHealth() == nil || len(d.GetAttributes()) > maxAttributes || text(d, "model") == "" {
 			t.Errorf("%s: %v", d.GetId(), d)
 		}
+		if e := d.GetEdits(); d.GetHealth().GetCode() == "node-missing" || len(e.GetDeviceNodes())+len(e.GetEnv()) == 0 {
+			t.Errorf("%s: a container gets %v: %v", d.GetId(), e, d.GetHealth())
+		}
 		for name, a := range d.GetAttributes() {
 			if len(name) > 32 || len(a.GetStringValue()) > maxText {
 				t.Errorf("%s: attribute %s: %v", d.GetId(), name, a)

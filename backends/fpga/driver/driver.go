@@ -107,7 +107,8 @@ type Region struct {
 	Name, Loaded string
 	// Nodes are the device nodes that a container is given, as containers see them.
 	Nodes []string
-	// Env are variables that a container is given.
+	// Env are variables that a container is given; those of several regions are joined
+	// by commas. A region without nodes must have some.
 	Env map[string]string
 	// Attributes are what is known of this region alone.
 	Attributes map[string]*sdk.Attribute
