@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
@@ -32,6 +33,8 @@ type seams struct {
 	// drivers are those that settings name, in the order in which they are asked.
 	drivers func(*config) []driver.Driver
 	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
+	// directory is why no bitstream could be found in one; nil if some could.
+	directory func(path string) error
 }
 
 // The abilities of the backend.
@@ -49,6 +52,9 @@ func New() *Backend {
 }
 
 func newBackend(log *slog.Logger, s seams) *Backend {
+	if s.directory == nil {
+		s.directory = bitstream.CheckDirectory
+	}
 	return &Backend{log: log, seams: s, asks: make(sdk.Asks[*loop])}
 }
 

@@ -22,8 +22,10 @@ type loop struct {
 	cfg     *config
 	readers []*reader
 	roster  *roster
-	results chan func()
-	ended   chan struct{}
+	// directory is that of bitstreams.
+	directory directory
+	results   chan func()
+	ended     chan struct{}
 	// kernel tells of changes.
 	kernel *uevent.Ear
 	// changed says that there is something to publish, published that something was.
@@ -93,11 +95,15 @@ func (l *loop) begin(now time.Time) {
 	for _, known := range l.roster.cards {
 		l.sense(known, now)
 	}
+	l.inspect(now)
 }
 
 // pause is how long nothing has to be done.
 func (l *loop) pause(now time.Time) time.Duration {
 	until := now.Add(l.out.Pace())
+	if turn := l.directory.turns(); !turn.IsZero() {
+		until = earlier(until, turn)
+	}
 	for _, r := range l.readers {
 		if r.looking.IsZero() {
 			until = earlier(until, r.next())
@@ -180,7 +186,7 @@ func (l *loop) reconfigure() {
 
 // publish tells the core what is known, as soon as each driver was read once.
 func (l *loop) publish() {
-	var problems []string
+	problems := l.directory.problems()
 	for _, r := range l.readers {
 		if !l.published && !r.answered() {
 			return

@@ -26,13 +26,9 @@ func Find(dir, name string) (*File, error) {
 	if err := checkName(name); err != nil {
 		return nil, fmt.Errorf("bitstream %s in %s: %w", sysfs.Quote(name), dir, err)
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openDirectory(dir)
 	if err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			err = at.Err
-		}
-		return nil, fmt.Errorf("bitstream %s: the directory of bitstreams, %s, cannot be opened: %w", name, dir, err)
+		return nil, fmt.Errorf("bitstream %s: %w", name, err)
 	}
 	defer func() { _ = root.Close() }()
 	path := filepath.Join(dir, name)
@@ -44,6 +40,27 @@ func Find(dir, name string) (*File, error) {
 		return nil, unopened(path, err)
 	}
 	return New(path, f)
+}
+
+// CheckDirectory is why no bitstream could be found in a directory; nil if some could.
+func CheckDirectory(dir string) error {
+	root, err := openDirectory(dir)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+func openDirectory(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the directory of bitstreams, %s, cannot be opened: %w", dir, err)
+	}
+	return root, nil
 }
 
 // leadsOut says whether a name could not be opened for where its link leads. Root's
