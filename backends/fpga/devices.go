@@ -41,11 +41,8 @@ func (s *settings) classOf(r driver.Region) string {
 func (l *loop) listing() (devices []*sdk.Device, problems []string) {
 	for _, known := range l.roster.sorted() {
 		for _, r := range known.sorted() {
-			if r.said.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
-				problems = append(problems, r.known.ID+": how the FPGA is cannot be told now, so it stays as it was: "+r.said.GetMessage())
-			}
 			device, doubts := l.device(r)
-			devices, problems = append(devices, device), append(problems, doubts...)
+			devices, problems = append(devices, device), append(append(problems, l.doubts(r)...), doubts...)
 		}
 	}
 	return devices, problems

@@ -3,6 +3,7 @@ package fpga
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,7 +107,7 @@ func TestBusy(t *testing.T) {
 }
 
 // A function that got lost is a fault in mode af, by the name that it had, unless
-// containers can have the region programmed; so is a region that never had one.
+// containers can have the region programmed: then why its resource has less is told; so is a region that never had one.
 func TestNoFunction(t *testing.T) {
 	card := cardOf("a", 1, port("a", 0, functionA), port("a", 1, ""))
 	run(t, quick, func(r *rig, f *fake) {
@@ -122,7 +123,8 @@ func TestNoFunction(t *testing.T) {
 		r.inventory("another mode", healthy(2))
 		r.configure(programming)
 		inv := r.inventory("containers can have it programmed", func(inv *backendv1.Inventory) bool {
-			return healthy(2)(inv) && device(inv, "a-port0").GetClass() == classAF
+			return healthy(2)(inv) && device(inv, "a-port0").GetClass() == classAF && len(inv.GetProblems()) == 1 &&
+				strings.HasPrefix(inv.GetProblems()[0], "a-port0: the accelerator function "+functionA+" is not loaded any more, so the device is in no resource by the name af-"+functionA)
 		})
 		if d := device(inv, "a-port0"); text(d, "functionName") != "" {
 			t.Errorf("it has a name: %v", d)
@@ -131,6 +133,9 @@ func TestNoFunction(t *testing.T) {
 		r.inventory("as before", lost)
 		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })
 		inv = r.inventory("another function", only("a-port1", "no-function"))
+		if len(inv.GetProblems()) > 0 {
+			t.Errorf("problems %q", inv.GetProblems())
+		}
 		if d := device(inv, "a-port0"); text(d, "functionName") != "af-"+functionB {
 			t.Errorf("it is %v", d)
 		}

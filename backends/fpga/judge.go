@@ -6,6 +6,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // busyLimit is how long a region may be in reset, or be programmed by somebody else,
@@ -55,6 +56,9 @@ func (l *loop) reset(r *region, now time.Time) *sdk.Health {
 	switch {
 	case r.busy.IsZero():
 		return nil
+	case r.program != nil && r.program.failed != nil:
+		return sdk.Fault("programming-failed", sdk.RecoveryReset, fmt.Sprintf(
+			"it is in reset since programming %s failed: %v", r.program.name, r.program.failed))
 	case now.Before(r.busy.Add(busyLimit)):
 		return sdk.Fault("resetting", sdk.RecoverySelf, "it is in reset, or is being programmed, and comes back by itself")
 	}
@@ -75,6 +79,22 @@ func (l *loop) function(r *region) *sdk.Health {
 	}
 	return sdk.Fault("no-function", sdk.RecoverySelf,
 		"no accelerator function is loaded: program one, have containers do so (bitstreams), or list the region by its interface (mode region)")
+}
+
+// doubts are what an operator must know of a region that is no fault of it: a container
+// can have it programmed.
+func (l *loop) doubts(r *region) []string {
+	switch {
+	case r.said.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN:
+		return []string{r.known.ID + ": how the FPGA is cannot be told now, so it stays as it was: " + r.said.GetMessage()}
+	case r.program != nil && r.program.failed != nil && r.busy.IsZero():
+		return []string{fmt.Sprintf("%s: programming %s failed, and until it is programmed again nobody knows what it has, whatever ID it shows: %v",
+			r.known.ID, r.program.name, r.program.failed)}
+	case r.lost != nil && l.cfg.classOf(r.known) == classAF && l.cfg.programs(r.known):
+		return []string{fmt.Sprintf("%s: the accelerator function %s is not loaded any more, so the device is in no resource by the name %s: "+
+			"containers that ask for a file can use it; for what happened to the function see the kernel's log", r.known.ID, r.lost.Function, r.lost.Loaded)}
+	}
+	return nil
 }
 
 // board is the fault of what the region shares with others: its card, and the functions

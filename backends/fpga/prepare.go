@@ -74,8 +74,21 @@ func (p *preparation) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	is := seen.targets[p.region.ID].region
-	if is.State == driver.Unloaded && is.Kind == driver.Port && !p.cfg.managed(p.card, is) {
+	return p.unasked(seen.targets[p.region.ID])
+}
+
+// unasked is an error if a container that asks for no file cannot use a region as it is.
+// Who has the nodes that manage the card, or a whole card, programs it itself.
+func (p *preparation) unasked(is target) error {
+	if is.region.Kind == driver.Platform || p.cfg.managed(p.card, is.region) {
+		return nil
+	}
+	if is.put != nil && is.put.failed != nil {
+		return fmt.Errorf("nobody knows what %s has, for programming %s failed, and the container asks for no file: "+
+			"give the resource %s the parameter %s, or program it from the host and restart the agent: %w",
+			p.name(), is.put.name, p.resource, bitstreamParameter, is.put.failed)
+	}
+	if is.region.State == driver.Unloaded && is.region.Kind == driver.Port {
 		return fmt.Errorf("no accelerator function is loaded in %s, and the container asks for no file: "+
 			"give the resource %s the parameter %s, or have the region programmed before", p.name(), p.resource, bitstreamParameter)
 	}
@@ -193,8 +206,11 @@ func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, e
 // as another one; else only IDs are known. Where nobody can tell what is loaded it is
 // programmed again for each container that has it for itself.
 func (p *preparation) holds(file *bitstream.File) bool {
-	if p.put == nil {
+	switch {
+	case p.put == nil:
 		return p.driver.Holds(p.region, file)
+	case p.put.failed != nil:
+		return false
 	}
 	return p.put.version == file.Version() && (p.region.State != driver.Untold || p.shared || p.joined)
 }
@@ -202,6 +218,8 @@ func (p *preparation) holds(file *bitstream.File) bool {
 // loaded is what is in the region, in words.
 func (t target) loaded() string {
 	switch {
+	case t.put != nil && t.put.failed != nil:
+		return "what is left of it since programming " + t.put.name + " failed"
 	case t.put != nil:
 		return t.put.name
 	case t.region.Function != "":
@@ -218,9 +236,8 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 	err := p.b.work(ctx, p.loop, p.region.ID, t, over,
 		func(ctx context.Context) error { return p.driver.Program(ctx, p.card, p.region, file) },
 		func(r *region, err error) {
-			r.program = nil
-			if err == nil {
-				r.program = &program{name: p.file, version: version}
+			if !errors.As(err, &driver.Untouched{}) {
+				r.program = &program{name: p.file, version: version, failed: err}
 			}
 		})
 	if err != nil {

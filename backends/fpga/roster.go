@@ -76,6 +76,9 @@ type region struct {
 // program is what was put into a region.
 type program struct {
 	name, version string
+	// failed is why that failed, so that nobody knows what the region has, whatever ID it
+	// shows, until it is programmed again; nil if it did not.
+	failed error
 	// state and function are what the region said afterwards; state is empty until it
 	// was read.
 	state    driver.State
@@ -188,7 +191,8 @@ func (k *record) found(r *roster, card driver.Card, by look, now time.Time) (twi
 			delete(k.regions, id) // the card has another number of regions now
 			continue
 		}
-		known.fresh, known.program = false, nil
+		known.fresh = false
+		known.forget()
 		known.missing = sdk.Fault("region-incomplete", sdk.RecoverySelf, "the driver does not tell all of the region: "+reason)
 	}
 	return twice
@@ -223,7 +227,8 @@ func (k *record) lose(by look) {
 	}
 	for _, region := range k.regions {
 		if !region.busyWith(by) {
-			region.fresh, region.program = false, nil
+			region.fresh = false
+			region.forget()
 		}
 	}
 }
@@ -253,7 +258,7 @@ func (r *region) found(read driver.Region, by look, now time.Time) {
 		if p.state == "" {
 			p.state, p.function = read.State, read.Function
 		}
-		if p.state != read.State || p.function != read.Function || read.State == driver.Unloaded {
+		if p.state != read.State || p.function != read.Function || p.failed == nil && read.State == driver.Unloaded {
 			r.program = nil // by others, or in vain
 		}
 	}
@@ -278,5 +283,14 @@ func (r *region) busyWith(by look) bool {
 // renew notes that a region was reset, or its driver loaded anew, before the look after
 // the one with a number began.
 func (r *region) renew(at uint64) {
-	r.renewed, r.renewedAt, r.fresh, r.program = true, at, false, nil
+	r.renewed, r.renewedAt, r.fresh = true, at, false
+	r.forget()
+}
+
+// forget forgets what this process put into the region, which somebody else may have
+// changed. A programming that failed is remembered: what is left of it may have any ID.
+func (r *region) forget() {
+	if r.program != nil && r.program.failed == nil {
+		r.program = nil
+	}
 }

@@ -30,27 +30,28 @@ const handed = "/proc/self/fd/3"
 // end by the kernel, and Program returns then.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	wrong := func(err error) error { return fmt.Errorf("program card %s with %s: %w", c.ID, f.Path, err) }
+	untouched := func(err error) error { return driver.Untouched{Err: wrong(err)} }
 	if err := d.Fits(c, r, f); err != nil {
-		return err
+		return driver.Untouched{Err: err}
 	}
 	card, err := d.usable(c)
 	if err != nil {
-		return wrong(err)
+		return untouched(err)
 	}
 	xrt := d.tool()
 	path, err := xrt.Find()
 	if err != nil {
-		return wrong(fmt.Errorf("it needs XRT's tool: %w", err))
+		return untouched(fmt.Errorf("it needs XRT's tool: %w", err))
 	}
 	if _, err := os.Stat(filepath.Join("/", d.settings.Root, filepath.Dir(handed))); err != nil {
-		return wrong(fmt.Errorf("the tool's root %s has no /proc of this process, by which it is given the file: mount the node's /proc there: %w", d.settings.Root, err))
+		return untouched(fmt.Errorf("the tool's root %s has no /proc of this process, by which it is given the file: mount the node's /proc there: %w", d.settings.Root, err))
 	}
 	file, err := f.OS()
 	if err != nil {
-		return err
+		return driver.Untouched{Err: err}
 	}
 	if err := f.Unchanged(); err != nil {
-		return wrong(err)
+		return untouched(err)
 	}
 	xrt.Name = filepath.Base(path)
 	_, err = xrt.Run(ctx, path, tool.Call{

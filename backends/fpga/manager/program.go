@@ -70,26 +70,29 @@ func (d *Driver) programmable(c driver.Card, r driver.Region) error {
 // The write that has it programmed cannot be left: ctx counts until then.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
-		return err
+		return driver.Untouched{Err: err}
+	}
+	untouched := func(err error) error {
+		return driver.Untouched{Err: fmt.Errorf("program %s: %w; it has what it had", c.ID, err)}
 	}
 	d.programming.Lock()
 	defer d.programming.Unlock()
 	dir := filepath.Join(d.sysfs, c.Dir)
 	release, err := claim(filepath.Join(dir, "firmware"))
 	if err != nil {
-		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+		return untouched(err)
 	}
 	defer release()
 	name := "accelmux-" + c.ID + ".bin"
 	if err := d.bring(ctx, name, f); err != nil {
-		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+		return untouched(err)
 	}
 	defer func() { _ = os.Remove(filepath.Join(d.settings.Firmware, name)) }()
 	if err := d.flags(dir); err != nil {
-		return fmt.Errorf("program %s: %w; it has what it had", c.ID, err)
+		return untouched(err)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("program %s: there was no time left before the kernel was asked: %w; it has what it had", c.ID, err)
+		return untouched(fmt.Errorf("there was no time left before the kernel was asked: %w", err))
 	}
 	err = d.settings.Write(filepath.Join(dir, "firmware"), name)
 	return d.outcome(c, dir, f, err)
@@ -215,10 +218,10 @@ func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked err
 	case asked == nil:
 		return fmt.Errorf("bitstream %s was given to %s, and it does not say that it works (%s): what is in it is not known; %s", f.Path, c.ID, said, again)
 	case state == "firmware request error":
-		return fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
-			f.Path, c.ID, said, asked, d.elsewhere())
+		return driver.Untouched{Err: fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
+			f.Path, c.ID, said, asked, d.elsewhere())}
 	case untouched[state] || errors.Is(asked, fs.ErrPermission) || errors.Is(asked, unix.EROFS):
-		return fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))
+		return driver.Untouched{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))}
 	default:
 		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, said, asked, again)
 	}

@@ -1,0 +1,105 @@
+package fpga
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// A region that a failed programming leaves in reset has a fault with the reason at once,
+// which no time limit hides. When it is back nobody knows what it has, whatever ID it
+// shows: that is told, no container starts with it unasked, and it is programmed again.
+func TestFailedProgramming(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		f.change(func() {
+			f.program = func(context.Context, func() error) error {
+				f.change(func() { f.region("a", 0).State = driver.Busy })
+				return errors.New("the card says CRC error; unbind the driver")
+			}
+		})
+		r.says("it fails", r.prepare("a.gbs", nil, "a-port0"), "CRC error")
+		told := func(inv *backendv1.Inventory) bool {
+			message := device(inv, "a-port0").GetHealth().GetMessage()
+			return only("a-port0", "programming-failed")(inv) && strings.Contains(message, "a.gbs") && strings.Contains(message, "CRC error; unbind the driver")
+		}
+		if !told(r.last) {
+			r.inventory("the fault", told)
+		}
+		if all := r.idle(2 * busyLimit); len(all) > 0 {
+			t.Errorf("the fault has become %v", summary(all[len(all)-1]))
+		}
+		r.says("in reset", r.prepare("a.gbs", nil, "a-port0"), "CRC error")
+		f.change(func() {
+			*f.region("a", 0) = port("a", 0, functionA)
+			f.program = nil
+		})
+		r.inventory("it is back", func(inv *backendv1.Inventory) bool {
+			problems := fmt.Sprint(inv.GetProblems())
+			return healthy(1)(inv) && strings.Contains(problems, "a-port0: programming a.gbs failed, and until") && strings.Contains(problems, "CRC error")
+		})
+		r.says("no file", r.prepare("", nil, "a-port0"), "nobody knows what region 0 of the card a has", "a.gbs", "CRC error", "parameter bitstream")
+		r.says("shared", r.prepare("a.gbs", []string{"a-port0"}, "a-port0"), "what is left of it since programming a.gbs failed")
+		r.programs(f)
+		r.do(r.prepare("a.gbs", nil, "a-port0")) // though it shows this ID
+		r.programs(f, "a-port0 a.gbs")
+		r.do(r.prepare("", nil, "a-port0"))
+		if problems := r.last.GetProblems(); len(problems) > 0 {
+			r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
+		}
+	}, cardOf("a", 1, port("a", 0, functionB)))
+}
+
+// A programming that failed is forgotten when the region shows another function, which
+// somebody else has put there; not when its driver was away for a while.
+func TestFailedProgrammingIsOver(t *testing.T) {
+	card := cardOf("a", 1, port("a", 0, functionA))
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("b.gbs", functionB)
+		f.change(func() {
+			f.program = func(context.Context, func() error) error { return errors.New("the card says CRC error") }
+		})
+		r.says("it fails", r.prepare("b.gbs", nil, "a-port0"), "CRC error")
+		f.change(func() { f.reading = driver.Reading{Absent: true} })
+		r.inventory("no driver", only("a-port0", "driver-away"))
+		f.change(func() { f.reading = driver.Reading{Cards: []driver.Card{card}} })
+		r.inventory("the driver", healthy(1))
+		r.says("no file", r.prepare("", nil, "a-port0"), "nobody knows")
+		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })
+		r.inventory("another function", func(inv *backendv1.Inventory) bool {
+			return text(device(inv, "a-port0"), "functionID") == functionB && len(inv.GetProblems()) == 0
+		})
+		r.do(r.prepare("", nil, "a-port0"))
+	}, card)
+}
+
+// A programming that touched nothing leaves no doubt of what the region has.
+func TestUntouched(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		r.gbs("b.gbs", functionB)
+		f.change(func() {
+			f.program = func(context.Context, func() error) error {
+				return fmt.Errorf("program it: %w", driver.Untouched{Err: errors.New("another program has it")})
+			}
+		})
+		r.says("it fails", r.prepare("b.gbs", nil, "a-port0"), "another program has it")
+		for _, inv := range r.idle(10 * time.Second) {
+			if len(inv.GetProblems()) > 0 {
+				t.Errorf("problems %q", inv.GetProblems())
+			}
+		}
+		r.do(r.prepare("", nil, "a-port0"))
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+		r.programs(f)
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}
