@@ -89,7 +89,7 @@ func TestUntouched(t *testing.T) {
 		r.gbs("b.gbs", functionB)
 		f.change(func() {
 			f.program = func(context.Context, func() error) error {
-				return fmt.Errorf("program it: %w", driver.Untouched{Err: errors.New("another program has it")})
+				return fmt.Errorf("program it: %w", driver.UntouchedError{Err: errors.New("another program has it")})
 			}
 		})
 		r.says("it fails", r.prepare("b.gbs", nil, "a-port0"), "another program has it")

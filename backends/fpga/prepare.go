@@ -236,7 +236,7 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 	err := p.b.work(ctx, p.loop, p.region.ID, t, over,
 		func(ctx context.Context) error { return p.driver.Program(ctx, p.card, p.region, file) },
 		func(r *region, err error) {
-			if !errors.As(err, &driver.Untouched{}) {
+			if !errors.As(err, &driver.UntouchedError{}) {
 				r.program = &program{name: p.file, version: version, failed: err}
 			}
 		})

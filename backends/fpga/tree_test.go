@@ -8,71 +8,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/backends/fpga/driver"
-	"github.com/accelmux/accelmux/backends/fpga/intel"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
-	"github.com/accelmux/accelmux/test/fpgadevice"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
 )
-
-// Through the driver of Intel's cards, with the device behind the nodes: a container's file
-// is programmed once, its function is listed, and what the card finds faulty fails the start.
-func TestIntelDevice(t *testing.T) {
-	m := fpgatree.NewMixed() // with a virtual function in which nothing is loaded
-	tree, err := fpgatree.Write(sysroot.TempDir(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	device := fpgadevice.New(t, tree)
-	var files [2]fpgadevice.Bitstream
-	for i, function := range []string{functionA, functionB} {
-		files[i] = fpgadevice.Bitstream{Interface: m.Cards[0].Interface, AFU: function, Payload: []byte("payload of " + function)}
-	}
-	device.Know(files[:]...)
-	r := &rig{
-		t: t, root: tree.Root, kernel: &ueventtest.Kernel{}, stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
-	}
-	r.file(string(files[0].GBS()), r.root, "bitstreams/a.gbs")
-	r.file(string(files[1].GBS()), r.root, "bitstreams/b.gbs")
-	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{uevents: r.kernel.Listen, drivers: func(cfg *config) []driver.Driver {
-		return []driver.Driver{intel.NewDriver(cfg.host, intel.DFL, device.Open)}
-	}})
-	r.watch(programming)
-	const id = "fpga-0001-05-00-1-port-0"
-	r.inventory("all ports", healthy(7))
-	calls := func(what string, want int) {
-		t.Helper()
-		if got := len(device.Calls(fpgadevice.Program)); got != want {
-			t.Errorf("%s: programmed %d times, want %d", what, got, want)
-		}
-	}
-	r.do(r.prepare("a.gbs", nil, id))
-	r.do(r.prepare("a.gbs", nil, id))
-	r.do(r.prepare("a.gbs", []string{id}, id))
-	calls("the same file", 1)
-	r.says("shared", r.prepare("b.gbs", []string{id}, id), "b.gbs was not programmed", "uses it with a.gbs")
-	calls("refused", 1)
-	r.do(r.prepare("b.gbs", nil, id))
-	calls("the other file", 2)
-	has := func(inv *backendv1.Inventory) bool {
-		for _, d := range inv.GetDevices() {
-			if d.GetId() == id {
-				return text(d, "functionID") == functionB && healthy(7)(inv)
-			}
-		}
-		return false
-	}
-	if !has(r.last) {
-		r.inventory("its function", has)
-	}
-	device.Next(fpgadevice.Answer{Errno: unix.EIO, Faults: 2})
-	r.says("a file that the card finds faulty", r.prepare("a.gbs", nil, id), id, "faulty")
-}
 
 // onTree is the backend with its real drivers on a tree, in the time of the machine.
 func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {

@@ -30,9 +30,9 @@ const handed = "/proc/self/fd/3"
 // end by the kernel, and Program returns then.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	wrong := func(err error) error { return fmt.Errorf("program card %s with %s: %w", c.ID, f.Path, err) }
-	untouched := func(err error) error { return driver.Untouched{Err: wrong(err)} }
+	untouched := func(err error) error { return driver.UntouchedError{Err: wrong(err)} }
 	if err := d.Fits(c, r, f); err != nil {
-		return driver.Untouched{Err: err}
+		return driver.UntouchedError{Err: err}
 	}
 	card, err := d.usable(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 	}
 	file, err := f.OS()
 	if err != nil {
-		return driver.Untouched{Err: err}
+		return driver.UntouchedError{Err: err}
 	}
 	if err := f.Unchanged(); err != nil {
 		return untouched(err)

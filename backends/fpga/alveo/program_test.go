@@ -157,7 +157,7 @@ func TestProgramFails(t *testing.T) {
 			d.verified = 2e6
 			card := one(t, d)
 			err := d.Program(t.Context(), card, card.Regions[0], f)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), card.ID) || errors.As(err, &driver.Untouched{}) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), card.ID) || errors.As(err, &driver.UntouchedError{}) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})
@@ -184,7 +184,7 @@ func TestProgramRefused(t *testing.T) {
 		card := one(t, d)
 		ok(t, c.do(tree))
 		err := d.Program(t.Context(), card, card.Regions[0], u250().open(t))
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "called") || !errors.As(err, &driver.Untouched{}) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "called") || !errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%s: %v, want %q, untouched", name, err, c.want)
 		}
 	}

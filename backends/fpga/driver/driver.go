@@ -27,7 +27,7 @@ type Driver interface {
 	Holds(Region, *bitstream.File) bool
 	// Program puts a file that fits into a region, and returns when the card has it and
 	// says so. When ctx ends it returns at once if the kernel can be left, and else when
-	// the kernel is done. The error says what became of the region, and is [Untouched]
+	// the kernel is done. The error says what became of the region, and is [UntouchedError]
 	// if that is for sure nothing.
 	Program(context.Context, Card, Region, *bitstream.File) error
 	// Reset resets a region, and clears errors that the card keeps until told
@@ -35,14 +35,14 @@ type Driver interface {
 	Reset(context.Context, Card, Region) (done string, err error)
 }
 
-// Untouched is an error of Program after which the region has what it had. After others
+// UntouchedError is an error of Program after which the region has what it had. After others
 // nobody knows, whatever ID it shows.
-type Untouched struct{ Err error }
+type UntouchedError struct{ Err error }
 
-func (u Untouched) Error() string { return u.Err.Error() }
+func (u UntouchedError) Error() string { return u.Err.Error() }
 
 // Unwrap is the error.
-func (u Untouched) Unwrap() error { return u.Err }
+func (u UntouchedError) Unwrap() error { return u.Err }
 
 // Reading is what a driver found.
 type Reading struct {

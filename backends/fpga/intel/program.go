@@ -33,7 +33,7 @@ const (
 // kernel is in it, it returns when the kernel is done, whatever ctx says.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
-		return driver.Untouched{Err: err}
+		return driver.UntouchedError{Err: err}
 	}
 	wrong := func(err error) error {
 		return fmt.Errorf("program port %d of the card %s (%s) with %s: %w", r.Number, c.ID, c.Model, f.Path, err)
@@ -58,7 +58,7 @@ func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f 
 
 // asItWas says that a port was not touched.
 func asItWas(err error) error {
-	return driver.Untouched{Err: fmt.Errorf("%w; the port is as it was", err)}
+	return driver.UntouchedError{Err: fmt.Errorf("%w; the port is as it was", err)}
 }
 
 // put is Program in its lane.
@@ -71,15 +71,15 @@ func (d *Driver) put(ctx context.Context, c driver.Card, r driver.Region, f *bit
 		return err != nil || t.port.State != Busy
 	})
 	if err != nil {
-		return driver.Untouched{Err: err}
+		return driver.UntouchedError{Err: err}
 	}
 	// What the caller read may be old: the card has other firmware, or has lost its engine.
 	now := region(t.card, t.port, t.engine)
 	if err := fits(card(t.card, t.engine), now, f); err != nil {
-		return driver.Untouched{Err: fmt.Errorf("it does not fit any more: %w", err)}
+		return driver.UntouchedError{Err: fmt.Errorf("it does not fit any more: %w", err)}
 	}
 	if t.port.State == Busy {
-		return driver.Untouched{Err: d.stuck(t, "the port is in reset already, so another programming is on its way, or one has failed")}
+		return driver.UntouchedError{Err: d.stuck(t, "the port is in reset already, so another programming is on its way, or one has failed")}
 	}
 	node, err := d.opened(t.engine.Node)
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Driver) failed(t target, why error) error {
 	case state != t.port.State || afu != t.port.AFU:
 		return fmt.Errorf("%w; the port has %s now", why, says(state, afu))
 	case refused:
-		return driver.Untouched{Err: fmt.Errorf("%w; the port is as it was, with %s", why, says(state, afu))}
+		return driver.UntouchedError{Err: fmt.Errorf("%w; the port is as it was, with %s", why, says(state, afu))}
 	}
 	return fmt.Errorf("%w; the port still says %s, but may be overwritten in part: program it again before it is used", why, says(state, afu))
 }

@@ -112,7 +112,7 @@ func TestProgramFails(t *testing.T) {
 		rig.device.Next(c.answer)
 		var err error
 		synctest.Test(t, func(t *testing.T) { err = rig.Program(t.Context(), card, region, f) }) // it waits for the port
-		if kept := strings.Contains(fmt.Sprint(err), "as it was"); kept != errors.As(err, &driver.Untouched{}) {
+		if kept := strings.Contains(fmt.Sprint(err), "as it was"); kept != errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%s: %v, and that it is untouched: %v", name, err, !kept)
 		}
 		for _, want := range append(c.want, "program port 0 of the card fpga-0000-05-00-0 (Intel FPGA PAC D5005) with "+f.Path+": ") {
@@ -130,7 +130,7 @@ func TestProgramRefuses(t *testing.T) {
 	f, _ := rig.file(t, region.Interface, crypto)
 	refused := func(name string, err error, want string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &driver.Untouched{}) {
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%s: %v, want %q, untouched", name, err, want)
 		}
 	}

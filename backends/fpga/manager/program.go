@@ -70,10 +70,10 @@ func (d *Driver) programmable(c driver.Card, r driver.Region) error {
 // The write that has it programmed cannot be left: ctx counts until then.
 func (d *Driver) Program(ctx context.Context, c driver.Card, r driver.Region, f *bitstream.File) error {
 	if err := d.Fits(c, r, f); err != nil {
-		return driver.Untouched{Err: err}
+		return driver.UntouchedError{Err: err}
 	}
 	untouched := func(err error) error {
-		return driver.Untouched{Err: fmt.Errorf("program %s: %w; it has what it had", c.ID, err)}
+		return driver.UntouchedError{Err: fmt.Errorf("program %s: %w; it has what it had", c.ID, err)}
 	}
 	d.programming.Lock()
 	defer d.programming.Unlock()
@@ -218,10 +218,10 @@ func (d *Driver) outcome(c driver.Card, dir string, f *bitstream.File, asked err
 	case asked == nil:
 		return fmt.Errorf("bitstream %s was given to %s, and it does not say that it works (%s): what is in it is not known; %s", f.Path, c.ID, said, again)
 	case state == "firmware request error":
-		return driver.Untouched{Err: fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
+		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was not given to %s, which has what it had: the kernel did not find it (%s): %w; %s",
 			f.Path, c.ID, said, asked, d.elsewhere())}
 	case untouched[state] || errors.Is(asked, fs.ErrPermission) || errors.Is(asked, unix.EROFS):
-		return driver.Untouched{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))}
+		return driver.UntouchedError{Err: fmt.Errorf("bitstream %s was refused before %s was touched, which has what it had (%s): %w", f.Path, c.ID, said, unwritable(asked))}
 	default:
 		return fmt.Errorf("bitstream %s was given to %s, and programming failed (%s): %w; what is in it is not known: %s", f.Path, c.ID, said, asked, again)
 	}

@@ -157,7 +157,7 @@ func TestProgramFails(t *testing.T) {
 		}
 		b.clean()
 		c, _ = b.target()
-		if keeps := untouched[step+" error"]; (len(c.Faults) == 0) != keeps || errors.As(err, &driver.Untouched{}) != keeps {
+		if keeps := untouched[step+" error"]; (len(c.Faults) == 0) != keeps || errors.As(err, &driver.UntouchedError{}) != keeps {
 			t.Errorf("%s: %+v, %v", step, c.Faults, err)
 		}
 		b.kernel.Fail = ""
@@ -255,7 +255,7 @@ func TestProgramIsHindered(t *testing.T) {
 	refused := func(ctx context.Context, want string) {
 		t.Helper()
 		err := b.driver.Program(ctx, c, r, f)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it has what it had") || !errors.As(err, &driver.Untouched{}) {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it has what it had") || !errors.As(err, &driver.UntouchedError{}) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if len(b.kernel.Programmed) > 0 {
