@@ -280,7 +280,8 @@ func (a *Agent) openParts() (err error) {
 	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Answered: a.answered, Trouble: a.kubeletTrouble, Log: a.log, Timing: a.opts.Timing.Plugin,
+		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
+		Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}

@@ -18,6 +18,9 @@ const (
 	DefaultMaxReplicasPerContainer = 1
 	DefaultInjection               = InjectCDI
 	DefaultRegistration            = RegisterSocket
+	DefaultAllocationPolicy        = AllocateBestLinks
+	DefaultLinks                   = LinksSum
+	DefaultAllocationTimeLimit     = 10 * time.Millisecond
 )
 
 // DefaultFeatures are the attributes and capacities that say what a device is, by
@@ -100,5 +103,14 @@ func (r *Resource) fillDefaults(given func(field string) bool) {
 	}
 	if !given("registration") {
 		r.Registration = DefaultRegistration
+	}
+	if !given("allocation.policy") {
+		r.Allocation.Policy = DefaultAllocationPolicy
+	}
+	if !given("allocation.links") {
+		r.Allocation.Links = DefaultLinks
+	}
+	if !given("allocation.timeLimit") {
+		r.Allocation.TimeLimit = Duration(DefaultAllocationTimeLimit)
 	}
 }

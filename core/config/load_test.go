@@ -22,6 +22,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := 1
+	usual := Allocation{Policy: AllocateBestLinks, Links: LinksSum, TimeLimit: Duration(10 * time.Millisecond)}
 	want := &NodeConfig{APIVersion: APIVersion, Kind: Kind, Profiles: []Profile{{
 		Name: "only",
 		Backends: []Backend{{
@@ -39,8 +40,8 @@ func TestDefaults(t *testing.T) {
 			Telemetry: TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
 		}},
 		Resources: []Resource{
-			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket},
-			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectCDI, Registration: RegisterSocket},
+			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectCDI, Registration: RegisterSocket, Allocation: usual},
 		},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -77,6 +78,7 @@ func TestEveryField(t *testing.T) {
 			Name: "example.com/big", Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
 			Replicas: 1, Injection: InjectPlain, Registration: RegisterWatcher,
+			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest, TimeLimit: Duration(time.Millisecond)},
 			Parameters: map[string]Parameter{
 				"program": {Value: "sieve.bin", Annotation: "example.com/program", Env: "PROGRAM"},
 				"mode":    {Value: "fast"},
@@ -85,6 +87,7 @@ func TestEveryField(t *testing.T) {
 			Name:     "example.com/shared",
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
 			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectCDI, Registration: RegisterSocket,
+			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum, TimeLimit: Duration(10 * time.Millisecond)},
 		}},
 	}
 	if diff := cmp.Diff(want, got.Profiles[0]); diff != "" {

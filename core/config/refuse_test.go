@@ -72,7 +72,7 @@ func TestRefused(t *testing.T) {
 		}},
 		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
 		"unknown field": {with("", "replica: 2"), []string{
-			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration, parameters`,
+			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration, allocation, parameters`,
 		}},
 		"unknown field, nothing near": {"colour: red\n" + with("", ""), []string{
 			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
@@ -114,6 +114,11 @@ func TestRefused(t *testing.T) {
 		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
 		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of cdi, cdi-annotations, plain, is "oci"`}},
 		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
+		"allocation":         {with("", "allocation: pack"), []string{`node.yaml:9: ` + resource + `.allocation: must be a mapping with the fields policy, links, timeLimit, is the string "pack"`}},
+		"policy":             {with("", "allocation: {policy: packed}"), []string{`node.yaml:9: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`}},
+		"links":              {with("", "allocation: {links: strongest}"), []string{`node.yaml:9: ` + resource + `.allocation.links: must be one of sum, weakest, is "strongest"`}},
+		"a short search":     {with("", "allocation: {timeLimit: 999us}"), []string{"node.yaml:9: " + resource + ".allocation.timeLimit: must be between 1ms and 1s, is 999µs"}},
+		"a long search":      {with("", "allocation: {timeLimit: 1001ms}"), []string{"node.yaml:9: " + resource + ".allocation.timeLimit: must be between 1ms and 1s, is 1.001s"}},
 		"no replicas":        {with("", "replicas: 0"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 0"}},
 		"too many replicas":  {with("", "replicas: 1001"), []string{"node.yaml:9: " + resource + ".replicas: must be between 1 and 1000, is 1001"}},
 		"limit negative":     {with("", "replicas: 2\nmaxReplicasPerContainer: -1"), []string{"node.yaml:10: " + resource + ".maxReplicasPerContainer: must be between 0 and 1000, is -1"}},

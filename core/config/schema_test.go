@@ -124,10 +124,14 @@ func TestSchemaEnums(t *testing.T) {
 		return values
 	}
 	for name, tc := range map[string]struct{ got, want []string }{
-		"sample":       {enum("telemetry", "sample"), []string{string(SampleAuto), string(SampleNever)}},
-		"reset":        {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
-		"operator":     {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
-		"injection":    {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
+		"sample":    {enum("telemetry", "sample"), []string{string(SampleAuto), string(SampleNever)}},
+		"reset":     {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
+		"operator":  {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
+		"injection": {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
+		"policy": {enum("allocation", "policy"), []string{
+			string(AllocateBestLinks), string(AllocateSpread), string(AllocatePack), string(AllocateNone),
+		}},
+		"links":        {enum("allocation", "links"), []string{string(LinksSum), string(LinksWeakest)}},
 		"registration": {enum("resource", "registration"), []string{string(RegisterSocket), string(RegisterWatcher)}},
 	} {
 		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
@@ -199,6 +203,7 @@ func TestSchemaJudges(t *testing.T) {
 	for _, extra := range []struct{ backend, resource string }{
 		{"heartbeat: 10", ""}, {"holdovr: 1s", ""}, {"env: {PLUGIN_X: y}", ""}, {"command: a/b", ""}, {"settings: [1]", ""},
 		{"allow: {devices: [dev]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
+		{"", "allocation: pack"}, {"", "allocation: {policy: packed}"}, {"", "allocation: {links: strongest}"}, {"", "allocation: {timeLimit: 10}"},
 		{"", "parameters: {4x: {value: a}}"}, {"", "parameters: {a: {}}"}, {"", "parameters: {a: {annotation: /a}}"},
 		{"", "parameters: {a: {env: A-B}}"}, {"", "parameters: {a: {vlaue: b}}"},
 	} {

@@ -187,6 +187,8 @@ type Resource struct {
 	Injection Injection `yaml:"injection"`
 	// Registration is how kubelet learns of the resource. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
+	// Allocation says which of the free devices a container gets.
+	Allocation Allocation `yaml:"allocation"`
 	// Parameters are what a container asks of its devices before it starts, by the
 	// names that the backend knows (its Prepare); at most 32. Names are as those of
 	// attributes. They matter for devices that ask to be prepared.
@@ -238,6 +240,47 @@ const (
 	RegisterSocket Registration = "socket"
 	// RegisterWatcher leaves a socket in plugins_registry for kubelet to find.
 	RegisterWatcher Registration = "watcher"
+)
+
+// Allocation says which of a resource's free devices a container gets. Package
+// topology has what that means in detail. With AllocateNone only Policy counts.
+type Allocation struct {
+	// Policy is what the choice is for. Default AllocateBestLinks.
+	Policy AllocationPolicy `yaml:"policy"`
+	// Links is what counts first of the links among the chosen devices. Default
+	// LinksSum.
+	Links LinkMeasure `yaml:"links"`
+	// TimeLimit bounds the search for one container on machines where no exact
+	// method is quick enough. Default 10ms; 1ms to 1s.
+	TimeLimit Duration `yaml:"timeLimit"`
+}
+
+// AllocationPolicy is what the choice of devices is for.
+type AllocationPolicy string
+
+// The policies, by the names that package topology has for them.
+const (
+	// AllocateBestLinks wants devices that reach each other fast, and room for the
+	// next container.
+	AllocateBestLinks AllocationPolicy = "best-links"
+	// AllocateSpread wants many physical devices, each with little on it.
+	AllocateSpread AllocationPolicy = "spread"
+	// AllocatePack wants few physical devices, those first that are in use already.
+	AllocatePack AllocationPolicy = "pack"
+	// AllocateNone leaves the choice to kubelet.
+	AllocateNone AllocationPolicy = "none"
+)
+
+// LinkMeasure is how the links among several devices are compared.
+type LinkMeasure string
+
+// The measures. Where one is equal the other decides.
+const (
+	// LinksSum compares the sum of all links.
+	LinksSum LinkMeasure = "sum"
+	// LinksWeakest compares the weakest of them: right for what passes data on in a
+	// ring.
+	LinksWeakest LinkMeasure = "weakest"
 )
 
 // Duration is a time.Duration written as "10s" or "1m30s".

@@ -18,6 +18,8 @@ const (
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
+	minAllocation    = time.Millisecond
+	maxAllocation    = time.Second
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -175,7 +177,15 @@ func (v *validator) resource(r *Resource, at string) {
 	}
 	oneOf(v, at+".injection", r.Injection, InjectCDI, InjectCDIAnnotations, InjectPlain)
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
+	v.allocation(at+".allocation", &r.Allocation)
 	v.parameters(at+".parameters", r.Parameters)
+}
+
+// allocation checks how devices are chosen.
+func (v *validator) allocation(at string, a *Allocation) {
+	oneOf(v, at+".policy", a.Policy, AllocateBestLinks, AllocateSpread, AllocatePack, AllocateNone)
+	oneOf(v, at+".links", a.Links, LinksSum, LinksWeakest)
+	v.duration(at+".timeLimit", a.TimeLimit, minAllocation, maxAllocation)
 }
 
 // references checks what a resource says about the backends of its profile. If

@@ -271,7 +271,7 @@ func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, er
 	}
 	v := a.view()
 	options := &pluginapi.DevicePluginOptions{
-		PreStartRequired: v.preStart, GetPreferredAllocationAvailable: v.prefer,
+		PreStartRequired: v.preStart, GetPreferredAllocationAvailable: v.topology.Helps(),
 	}
 	a.mu.Lock()
 	if in := a.current; in != nil && in.streams > 0 {

@@ -167,7 +167,7 @@ func TestAnnotationOfLongName(t *testing.T) {
 	v := newView(&resource.Resource{
 		Name: name, Injection: config.InjectCDIAnnotations, Replicas: 1,
 		Units: table(gpus(1), nil).Resources[0].Units,
-	}, allNames{})
+	}, allNames{}, nil)
 	units, err := v.pick([]string{"gpu-0"})
 	if err != nil {
 		t.Fatal(err)

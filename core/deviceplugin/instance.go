@@ -89,7 +89,7 @@ func (in *instance) mute(successor *instance) bool {
 // offers tells whether kubelet was told of all that v needs. Options never change.
 func (in *instance) offers(v *view) bool {
 	return (in.options.GetPreStartRequired() || !v.preStart) &&
-		(in.options.GetGetPreferredAllocationAvailable() || !v.prefer)
+		(in.options.GetGetPreferredAllocationAvailable() || !v.topology.Helps())
 }
 
 // lifetime is how long the newest stream has lasted, or did. advert.mu is held.

@@ -38,8 +38,8 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 		"one less":                  {devices: devices[:2], sent: true},
 		"one more":                  {devices: gpus(4), sent: true},
 	} {
-		if got := !sameList(newView(table(devices, nil).Resources[0], allNames{}).list,
-			newView(table(step.devices, nil).Resources[0], allNames{}).list); got != step.sent {
+		if got := !sameList(newView(table(devices, nil).Resources[0], allNames{}, nil).list,
+			newView(table(step.devices, nil).Resources[0], allNames{}, nil).list); got != step.sent {
 			t.Errorf("%s: is a change: %v, want %v", name, got, step.sent)
 		}
 	}
@@ -59,7 +59,7 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 func TestPace(t *testing.T) {
 	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Second}}}
 	list := func(devices ...*inventory.Device) []*pluginapi.Device {
-		return newView(table(devices, nil).Resources[0], allNames{}).list
+		return newView(table(devices, nil).Resources[0], allNames{}, nil).list
 	}
 	a, b := device("a"), device("b")
 	for name, tc := range map[string]struct {
@@ -132,7 +132,7 @@ func TestNoCDIName(t *testing.T) {
 			n.waitStatus("no note", func(s Status) bool { return len(s.Notes) == 0 })
 		})
 	}
-	if v := newView(table(gpus(1), nil).Resources[0], nil); v.healthy != 0 {
+	if v := newView(table(gpus(1), nil).Resources[0], nil, nil); v.healthy != 0 {
 		t.Error("a device is healthy without any names")
 	}
 }
@@ -243,9 +243,13 @@ func TestOptions(t *testing.T) {
 		preStart, prefer bool
 	}{
 		"one":             {gpus(1), 1, false, false},
-		"two":             {gpus(2), 1, false, true},
+		"two":             {gpus(2), 1, false, false}, // either is as good
+		"three of a kind": {[]*inventory.Device{device("a", 0), device("b", 0), device("c", 0)}, 1, false, false},
+		"on two nodes":    {gpus(3), 1, false, true},
+		"linked":          {pairs(3), 1, false, true},
 		"one with a hook": {[]*inventory.Device{hooked(device("a"))}, 1, true, false},
-		"one, shared":     {gpus(1), 3, false, true},
+		"one, shared":     {gpus(1), 3, false, false},
+		"two, shared":     {gpus(2), 3, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t, fast)

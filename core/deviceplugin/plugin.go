@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/topology"
 )
 
 // Names says which CDI name a device has on disk now. Qualified fails for a
@@ -50,6 +51,9 @@ type Options struct {
 	// Answered, if set, is called after each call that a pod depends on, with how
 	// long it took until its answer was written, and its error. It must not block.
 	Answered func(call Call, resource string, took time.Duration, err error)
+	// Chosen, if set, is called after each choice of units for a container, with how
+	// long it took. It must not block.
+	Chosen func(resource string, choice topology.Result, took time.Duration)
 	// Trouble, if set, is told when Plugin.Trouble changes. It must not block.
 	Trouble func(string)
 	// Log is where the package logs; nil discards.
@@ -228,16 +232,15 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	listed := make(map[string]struct{}, len(p.table.Resources))
 	for _, r := range p.table.Resources {
 		listed[r.Name] = struct{}{}
-		v := newView(r, p.names)
 		a, ok := p.adverts[r.Name]
 		if !ok {
-			a = newAdvert(r.Name, v, p)
+			a = newAdvert(r.Name, newView(r, p.names, nil), p)
 			p.adverts[r.Name] = a
 		} else {
-			a.publish(v)
+			a.publish(newView(r, p.names, a.view()))
 		}
 		a.unlisted = 0
-		if (len(v.list) > 0 || r.Held) && !a.running {
+		if (len(a.view().list) > 0 || r.Held) && !a.running {
 			a.running = true
 			running, end := context.WithCancel(ctx)
 			a.end = end

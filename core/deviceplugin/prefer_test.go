@@ -1,178 +1,223 @@
 package deviceplugin
 
 import (
+	"bytes"
 	"fmt"
-	"maps"
-	"math/rand/v2"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/topology"
 )
 
-// on makes candidates of devices with one NUMA node each; -1 is unknown.
-func on(nodes ...int) []candidate {
-	var out []candidate
-	for i, node := range nodes {
-		c := candidate{id: fmt.Sprintf("d%d", i), device: inventory.Key{ID: fmt.Sprintf("d%d", i)}}
-		if node >= 0 {
-			c.nodes = []int{node}
+// pairs are n devices, of which d0 and d2, d1 and d3, d4 and d6 and so on are
+// linked.
+func pairs(n int) []*inventory.Device {
+	var devices []*inventory.Device
+	for i := range n {
+		d := device(fmt.Sprintf("d%d", i))
+		if peer := i ^ 2; peer < n {
+			d.Links = []inventory.Link{{Peer: fmt.Sprintf("d%d", peer), Kind: "nvlink", Count: 1}}
 		}
-		out = append(out, c)
+		devices = append(devices, d)
 	}
-	return out
+	return devices
 }
 
-// copies makes n replicas of each candidate.
-func copies(in []candidate, n int) []candidate {
-	var out []candidate
-	for _, c := range in {
-		for i := range n {
-			r := c
-			r.id = fmt.Sprintf("%s::%d", c.id, i)
-			out = append(out, r)
-		}
-	}
-	return out
+// policy sets the policy of a resource.
+func policy(p config.AllocationPolicy) func(*resource.Resource) {
+	return func(r *resource.Resource) { r.Allocation.Policy = p }
 }
 
+// shared has every device n times.
+func shared(n int) func(*resource.Resource) {
+	return func(r *resource.Resource) { r.Replicas = n }
+}
+
+// served is an advert of a table's one resource that nobody listens to.
+func served(t *testing.T, opts Options, all *resource.Table) *advert {
+	t.Helper()
+	opts.Dir, opts.RegistryDir, opts.Lifecycle = t.TempDir(), t.TempDir(), &recorder{}
+	p, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newAdvert(gpu, newView(all.Resources[0], allNames{"unnamed"}, nil), p)
+}
+
+func ask(size int, available string, must ...string) *pluginapi.ContainerPreferredAllocationRequest {
+	return &pluginapi.ContainerPreferredAllocationRequest{
+		AvailableDeviceIDs: strings.Fields(available), MustIncludeDeviceIDs: must, AllocationSize: int32(size), //nolint:gosec // small
+	}
+}
+
+// Verifies that kubelet is answered by links and policy; that what must be included
+// is, whatever it is; and that nothing else is unhealthy or unknown.
 func TestPrefer(t *testing.T) {
-	both := candidate{id: "both", device: inventory.Key{ID: "both"}, nodes: []int{0, 1}}
+	four, sick := pairs(4), pairs(4)
+	sick[2] = broken(sick[2])
 	for name, tc := range map[string]struct {
-		available, must []candidate
-		size            int
-		want            []string
+		table *resource.Table
+		ask   *pluginapi.ContainerPreferredAllocationRequest
+		want  string
 	}{
-		"nothing":                  {nil, nil, 2, nil},
-		"none asked":               {on(0, 1), nil, 0, nil},
-		"short":                    {on(0), nil, 3, []string{"d0"}},
-		"the tightest node":        {on(0, 0, 0, 1, 1), nil, 2, []string{"d3", "d4"}},
-		"the only node that fits":  {on(0, 0, 0, 1, 1), nil, 3, []string{"d0", "d1", "d2"}},
-		"the largest, then a fit":  {on(0, 1, 1, 2, 2, 2), nil, 4, []string{"d0", "d3", "d4", "d5"}},
-		"beside must":              {on(0, 1, 0, 1, 1), on(0), 2, []string{"d0", "d2"}},
-		"unknown last":             {on(-1, 0, 0), nil, 2, []string{"d1", "d2"}},
-		"unknown fills up":         {on(-1, 0), nil, 2, []string{"d0", "d1"}},
-		"all unknown":              {on(-1, -1, -1), nil, 2, []string{"d0", "d1"}},
-		"a device on two nodes":    {append(on(0, 1), both), nil, 2, []string{"both", "d0"}},
-		"must alone":               {on(0, 1), on(0, 1), 1, []string{"d0"}},
-		"replicas spread":          {copies(on(0, 0), 3), nil, 2, []string{"d0::0", "d1::0"}},
-		"spread before NUMA":       {copies(on(0, 1), 3), nil, 2, []string{"d0::0", "d1::0"}},
-		"more than devices":        {copies(on(0, 0), 3), nil, 3, []string{"d0::0", "d0::1", "d1::0"}},
-		"away from must's device":  {copies(on(0, 0), 2), copies(on(0, 0), 2)[:1], 2, []string{"d0::0", "d1::0"}},
-		"the device with more":     {copies(on(0, 0), 3)[1:], nil, 1, []string{"d1::0"}},
-		"one asked of two nodes":   {on(0, 1), nil, 1, []string{"d0"}},
-		"must is not among others": {on(1), []candidate{{id: "gone", device: inventory.Key{ID: "gone"}}}, 2, []string{"d0", "gone"}},
+		"nothing":                {table(nil, nil), ask(2, ""), ""},
+		"none asked":             {table(four, nil), ask(0, "d0 d1"), ""},
+		"fewer than none":        {table(four, nil), ask(-1, "d0 d1", "d0"), ""},
+		"by links":               {table(four, nil), ask(2, "d3 d2 d1 d0"), "d0 d2"},
+		"the links left":         {table(four, nil), ask(2, "d0 d1 d3"), "d1 d3"},
+		"beside what must be":    {table(four, nil), ask(2, "d0 d1 d2 d3", "d3"), "d1 d3"},
+		"by order":               {table(four, policy(config.AllocateNone)), ask(2, "d3 d2 d1 d0"), "d0 d1"},
+		"too few":                {table(four, nil), ask(3, "d0 d2"), "d0 d2"},
+		"unhealthy":              {table(sick, nil), ask(2, "d0 d1 d2 d3"), "d1 d3"},
+		"unhealthy, but must":    {table(sick, nil), ask(2, "d0 d1 d2 d3", "d2"), "d0 d2"},
+		"unhealthy ones not":     {table(sick, nil), ask(2, "d0 d2"), "d0"},
+		"unknown":                {table(four, nil), ask(2, "d0 gone"), "d0"},
+		"unknown, but must":      {table(four, nil), ask(2, "d0 d1", "gone"), "d0 gone"},
+		"must is too much":       {table(four, nil), ask(1, "d0 d1", "d1", "d3"), "d1"},
+		"named twice":            {table(four, nil), ask(3, "d0 d1 d0", "d1", "d1"), "d0 d1"},
+		"no CDI name":            {table(append(pairs(2), device("unnamed")), nil), ask(3, "d0 d1 unnamed"), "d0 d1"},
+		"replicas spread":        {table(four[:2], shared(3)), ask(2, "d0::0 d0::1 d1::1 d1::2"), "d0::0 d1::1"},
+		"the device with more":   {table(four[:2], shared(3)), ask(1, "d0::0 d0::1 d1::0 d1::1 d1::2"), "d1::0"},
+		"replicas, packed":       {table(four[:2], packed(3)), ask(2, "d0::0 d1::0 d1::1 d1::2"), "d1::0 d1::1"},
+		"packed where more runs": {table(four[:2], packed(3)), ask(1, "d0::0 d0::1 d0::2 d1::1"), "d1::1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := prefer(tc.available, tc.must, tc.size)
-			slices.Sort(got)
-			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("choice (-want +got):\n%s", diff)
+			a := served(t, Options{}, tc.table)
+			got := a.prefer(a.view(), tc.ask)
+			if diff := cmp.Diff(strings.Fields(tc.want), got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("preferred (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Whatever is asked: the choice is of what is available, contains what it must,
-// is as long as it can be, spreads over devices, depends on no order, and on
-// plain devices needs no more NUMA nodes than any other.
-func TestPreferProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		nodes := rapid.SliceOfN(rapid.IntRange(-1, 3), 0, 10).Draw(t, "nodes")
-		all := copies(on(nodes...), rapid.IntRange(1, 3).Draw(t, "replicas"))
-		var available []candidate
-		for _, c := range all {
-			if rapid.Bool().Draw(t, "available") {
-				available = append(available, c)
-			}
-		}
-		must := available[:rapid.IntRange(0, min(3, len(available))).Draw(t, "must")]
-		size := rapid.IntRange(0, 12).Draw(t, "size")
-		got := prefer(available, must, size)
+func packed(n int) func(*resource.Resource) {
+	return func(r *resource.Resource) { r.Replicas, r.Allocation.Policy = n, config.AllocatePack }
+}
 
-		if want := min(size, len(available)); len(got) != want {
-			t.Fatalf("%d of %d chosen: %v", len(got), want, got)
+// Verifies that the configuration's policies are those of package topology, under
+// the same names and with the same default, and that everything else is passed on.
+func TestChoosing(t *testing.T) {
+	for i, p := range []config.AllocationPolicy{config.AllocateBestLinks, config.AllocateSpread, config.AllocatePack, config.AllocateNone} {
+		if topology.Policies()[i] != choosing(config.Allocation{Policy: p}).Policy {
+			t.Errorf("%s is %s there", p, topology.Policies()[i])
 		}
-		chosen := map[string]candidate{}
-		for _, id := range got {
-			i := slices.IndexFunc(available, func(c candidate) bool { return c.id == id })
-			if _, twice := chosen[id]; twice || i < 0 {
-				t.Fatalf("%s is there twice, or not available: %v", id, got)
+	}
+	if config.DefaultAllocationPolicy != config.AllocateBestLinks || config.DefaultAllocationTimeLimit != topology.DefaultTimeLimit {
+		t.Error("the defaults differ")
+	}
+	got := choosing(config.Allocation{Policy: "pack", Links: config.LinksWeakest, TimeLimit: config.Duration(time.Second)})
+	if got.Policy != topology.Pack || !got.WeakestFirst || got.TimeLimit != time.Second {
+		t.Errorf("options %+v", got)
+	}
+	if choosing(config.Allocation{Links: config.LinksSum}).WeakestFirst {
+		t.Error("the weakest link comes first")
+	}
+}
+
+// Verifies that the topology is made anew for other devices, links or policies, and
+// only then: a change of health is taken over by what there is.
+func TestTopologyIsKept(t *testing.T) {
+	first := newView(table(pairs(4), nil).Resources[0], allNames{}, nil)
+	for name, tc := range map[string]struct {
+		change func([]*inventory.Device) []*inventory.Device
+		set    func(*resource.Resource)
+		kept   bool
+	}{
+		"nothing": {change: func(d []*inventory.Device) []*inventory.Device { return d }, kept: true},
+		"health": {change: func(d []*inventory.Device) []*inventory.Device {
+			d[1] = broken(d[1])
+			return d
+		}, kept: true},
+		"a link": {change: func(d []*inventory.Device) []*inventory.Device {
+			d[1].Links = nil
+			return d
+		}},
+		"a device": {change: func(d []*inventory.Device) []*inventory.Device { return d[1:] }},
+		"policy":   {change: func(d []*inventory.Device) []*inventory.Device { return d }, set: policy(config.AllocateSpread)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newView(table(tc.change(pairs(4)), tc.set).Resources[0], allNames{}, first)
+			// What was prepared is what holds the devices that it was prepared of.
+			kept := v.topology.Devices()[0] == first.topology.Devices()[0]
+			if kept != tc.kept {
+				t.Errorf("kept: %v, want %v", kept, tc.kept)
 			}
-			chosen[id] = available[i]
-		}
-		if size >= len(must) {
-			for _, c := range must {
-				if _, ok := chosen[c.id]; !ok {
-					t.Fatalf("%s must be in %v", c.id, got)
+			for id, u := range v.units {
+				got := v.topology.Choose(topology.Request{Available: []string{id}, Size: 1})
+				if len(got.IDs) == 1 != u.healthy {
+					t.Errorf("%s: chosen %v, healthy %v", id, got.IDs, u.healthy)
 				}
 			}
-			fresh := devices(available) - devices(must)
-			if n := devices(slices.Collect(maps.Values(chosen))); fresh >= size-len(must) && n != devices(must)+size-len(must) {
-				t.Fatalf("%d devices for %d replicas, and %d were free: %v", n, size, fresh, got)
-			}
-		}
-		shuffled := slices.Clone(available)
-		rand.New(rand.NewPCG(1, uint64(size))).Shuffle(len(shuffled), func(i, j int) {
-			shuffled[i], shuffled[j] = shuffled[j], shuffled[i]
 		})
-		if diff := cmp.Diff(got, prefer(shuffled, must, size)); diff != "" {
-			t.Fatalf("the order matters:\n%s", diff)
+	}
+}
+
+// Verifies that a request that cannot be met is logged, and that each choice is told.
+func TestPreferTells(t *testing.T) {
+	var log bytes.Buffer
+	var told []topology.Result
+	a := served(t, Options{
+		Log:    slog.New(slog.NewTextHandler(&log, nil)),
+		Chosen: func(name string, choice topology.Result, _ time.Duration) { told = append(told, choice) },
+	}, table(pairs(4), nil))
+	a.prefer(a.view(), ask(2, "d0 d1 d2"))
+	if log.Len() > 0 {
+		t.Errorf("logged though there was enough: %s", &log)
+	}
+	a.prefer(a.view(), ask(3, "d0 d1 gone"))
+	if text := log.String(); !strings.Contains(text, "missing=1") || !strings.Contains(text, "resource="+gpu) {
+		t.Errorf("log: %s", text)
+	}
+	if len(told) != 2 || told[0].Method != topology.Hierarchy || told[1].Missing != 1 {
+		t.Errorf("told: %+v", told)
+	}
+}
+
+// Verifies that a policy takes effect while kubelet is connected: it is asked for
+// its preference only from when there is a choice, without a dip, and is answered by
+// the new policy from then on, also where the choice is nobody's any more.
+func TestPolicyChangesLive(t *testing.T) {
+	n := startNode(t, fast)
+	devices := pairs(4)
+	n.plugin.Publish(table(devices, policy(config.AllocateNone)), allNames{})
+	n.waitAllocatable(4)
+	mark := len(n.recorded())
+	if n.kubelet.State().Resources[gpu].PreferredAllocation {
+		t.Error("kubelet is to ask though nobody chooses")
+	}
+	n.plugin.Publish(table(devices, nil), allNames{})
+	n.waitFor("to be asked", func(s kubelettest.State) bool { return s.Resources[gpu].PreferredAllocation })
+	for i, want := range [][]string{{"d0", "d2"}, {"d1", "d3"}} {
+		got, err := n.kubelet.Allocate(t.Context(), fmt.Sprintf("p%d", i), "c", gpu, 2)
+		if err != nil || !slices.Equal(got.Devices, want) {
+			t.Errorf("kubelet allocates %+v, %v; want %v", got, err, want)
 		}
+	}
+	n.plugin.Publish(table(devices, policy(config.AllocateNone)), allNames{})
+	n.waitStatus("the policy", func(Status) bool { return !n.plugin.Topology(gpu).Helps() })
+	answer, err := n.dial().GetPreferredAllocation(t.Context(), &pluginapi.PreferredAllocationRequest{
+		ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{ask(2, "d3 d2 d1 d0"), ask(1, "d2 d1")},
 	})
-}
-
-func TestPreferFewestNodes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		available := on(rapid.SliceOfN(rapid.IntRange(0, 4), 1, 12).Draw(t, "nodes")...)
-		size := rapid.IntRange(1, len(available)).Draw(t, "size")
-		used := map[int]int{}
-		for _, id := range prefer(available, nil, size) {
-			i := slices.IndexFunc(available, func(c candidate) bool { return c.id == id })
-			used[available[i].nodes[0]]++
-		}
-		per := make([]int, 5)
-		for _, c := range available {
-			per[c.nodes[0]]++
-		}
-		slices.Sort(per)
-		slices.Reverse(per)
-		fewest, have := 0, 0
-		for have < size {
-			have += per[fewest]
-			fewest++
-		}
-		if len(used) != fewest {
-			t.Fatalf("uses %d nodes, %d would do: %v", len(used), fewest, used)
-		}
-	})
-}
-
-// The worst case of a large node must not hold up a pod.
-func TestPreferIsFast(t *testing.T) {
-	var nodes []int
-	for i := range 7_000 {
-		nodes = append(nodes, i%16)
+	if err != nil || len(answer.GetContainerResponses()) != 2 ||
+		!slices.Equal(answer.GetContainerResponses()[0].GetDeviceIDs(), []string{"d0", "d1"}) ||
+		!slices.Equal(answer.GetContainerResponses()[1].GetDeviceIDs(), []string{"d1"}) {
+		t.Errorf("answer %v: %v", answer, err)
 	}
-	available := copies(on(nodes...), 10)
-	start := time.Now()
-	if got := prefer(available, available[:5], 60_000); len(got) != 60_000 {
-		t.Errorf("%d chosen", len(got))
+	for _, e := range n.recorded()[mark:] {
+		if e.Capacity != 4 || e.Type == kubelettest.EventBroken {
+			t.Errorf("a dip: %+v", e)
+		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
-}
-
-func devices(in []candidate) int {
-	seen := map[inventory.Key]bool{}
-	for _, c := range in {
-		seen[c.device] = true
-	}
-	return len(seen)
 }

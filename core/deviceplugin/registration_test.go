@@ -39,7 +39,7 @@ func TestRegisters(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	// Unknown is no topology, which is not the same as an empty one.
-	list := newView(table([]*inventory.Device{device("a", 0), device("c")}, nil).Resources[0], allNames{}).list
+	list := newView(table([]*inventory.Device{device("a", 0), device("c")}, nil).Resources[0], allNames{}, nil).list
 	if list[0].GetTopology() == nil || list[1].GetTopology() != nil {
 		t.Errorf("topologies are %v and %v", list[0].GetTopology(), list[1].GetTopology())
 	}
@@ -227,7 +227,7 @@ func TestNoStreamAfterRegister(t *testing.T) {
 	n := newNode(t, timing, false)
 	fake := newMutedKubelet()
 	defer fake.serve(n)()
-	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.plugin.Publish(table(gpus(4), nil), allNames{})
 	n.run()
 	seen := map[string]bool{}
 	for range 3 {

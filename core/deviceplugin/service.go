@@ -188,7 +188,7 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 	response := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.GetContainerRequests() {
 		response.ContainerResponses = append(response.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{
-			DeviceIDs: prefer(v.candidates(c.GetAvailableDeviceIDs()), v.candidatesAnyHealth(c.GetMustIncludeDeviceIDs()), int(c.GetAllocationSize())),
+			DeviceIDs: in.advert.prefer(v, c),
 		})
 	}
 	return response, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/topology"
 )
 
 // maxList is how many bytes a list may have on the wire. Kubelet receives with
@@ -30,8 +31,11 @@ type view struct {
 	list               []*pluginapi.Device
 	units              map[string]*unit
 	healthy, unhealthy int
-	preStart, prefer   bool
-	notes              []string
+	preStart           bool
+	// allocation is the resource's, topology what chooses by it.
+	allocation config.Allocation
+	topology   *topology.Topology
+	notes      []string
 }
 
 // unit is one entry of the list, with what an allocation of it needs.
@@ -44,9 +48,10 @@ type unit struct {
 	cdi string
 }
 
-func newView(r *resource.Resource, names Names) *view {
+// newView is the view of a resource; before is the one before it, or nil.
+func newView(r *resource.Resource, names Names, before *view) *view {
 	v := &view{
-		name: r.Name, injection: r.Injection, registration: r.Registration,
+		name: r.Name, injection: r.Injection, registration: r.Registration, allocation: r.Allocation,
 		replicas: r.Replicas, maxReplicas: r.MaxReplicasPerContainer,
 		units: make(map[string]*unit, len(r.Units)),
 	}
@@ -62,6 +67,7 @@ func newView(r *resource.Resource, names Names) *view {
 		v.units[in.ID] = newUnit(in, &namer)
 	}
 	v.fill()
+	v.prepare(before)
 	v.notes = append(v.notes, namer.notes...)
 	v.notes = append(v.notes, plainNotes(r)...)
 	v.notes = append(v.notes, joinNotes(r)...)
@@ -92,7 +98,6 @@ func (v *view) fill() {
 	}
 	slices.Sort(ids)
 	size := 0
-	devices := map[inventory.Key]struct{}{}
 	for i, id := range ids {
 		u := v.units[id]
 		d := wireDevice(u)
@@ -105,7 +110,6 @@ func (v *view) fill() {
 			break
 		}
 		v.list = append(v.list, d)
-		devices[u.Device.Key] = struct{}{}
 		v.preStart = v.preStart || u.Device.Hooks.Prepare
 		if u.healthy {
 			v.healthy++
@@ -113,7 +117,6 @@ func (v *view) fill() {
 			v.unhealthy++
 		}
 	}
-	v.prefer = len(devices) > 1 || v.replicas > 1
 }
 
 func wireDevice(u *unit) *pluginapi.Device {
@@ -133,11 +136,13 @@ func wireDevice(u *unit) *pluginapi.Device {
 
 // emptied is the view of a resource that left the table.
 func (v *view) emptied() *view {
-	return &view{
-		name: v.name, injection: v.injection, registration: v.registration,
+	emptied := &view{
+		name: v.name, injection: v.injection, registration: v.registration, allocation: v.allocation,
 		replicas: v.replicas, maxReplicas: v.maxReplicas, units: map[string]*unit{},
 		notes: []string{"the resource is no longer configured; it stays registered, without devices, until the agent ends"},
 	}
+	emptied.prepare(v)
+	return emptied
 }
 
 // sameList tells whether kubelet would see no difference.

@@ -145,6 +145,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 			Name:                    slot.name,
 			Injection:               r.Injection,
 			Registration:            r.Registration,
+			Allocation:              r.Allocation,
 			Parameters:              r.Parameters,
 			Replicas:                max(1, r.Replicas),
 			MaxReplicasPerContainer: r.limit,

@@ -251,13 +251,16 @@ func TestResourceSettings(t *testing.T) {
 	m := mapper(t, profile(t, "[{name: mock}]", `
   - {name: ex.com/a}
   - {name: ex.com/b, replicas: 2, injection: plain, registration: watcher}
-  - {name: ex.com/c, replicas: 2, maxReplicasPerContainer: 0, injection: cdi-annotations}
+  - {name: ex.com/c, replicas: 2, maxReplicasPerContainer: 0, injection: cdi-annotations, allocation: {policy: pack}}
 `))
 	got := m.Map(snapshot(7), verdicts{}, nil)
+	usual := config.Allocation{Policy: config.AllocateBestLinks, Links: config.LinksSum, TimeLimit: config.Duration(10 * time.Millisecond)}
+	packed := usual
+	packed.Policy = config.AllocatePack
 	want := &Table{Generation: 7, Resources: []*Resource{
-		{Name: "ex.com/a", Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
-		{Name: "ex.com/b", Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
-		{Name: "ex.com/c", Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
+		{Name: "ex.com/a", Allocation: usual, Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
+		{Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
+		{Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)

@@ -31,6 +31,8 @@ type Resource struct {
 	Injection config.Injection
 	// Registration is how kubelet learns of the resource.
 	Registration config.Registration
+	// Allocation says which of the free units a container gets.
+	Allocation config.Allocation
 	// Parameters are what containers ask of Prepare. Nobody changes them.
 	Parameters map[string]config.Parameter
 	// Replicas is how many units each device has; 1 means the device itself.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,8 +10,8 @@ import (
 // Tally counts what the agent does; the counts are among the metrics. Its methods
 // are safe for concurrent use and do not block.
 type Tally struct {
-	allocations, prepares, releases, resets *prometheus.CounterVec
-	allocation, prepare                     prometheus.Histogram
+	allocations, prepares, releases, resets, choices *prometheus.CounterVec
+	allocation, prepare, choice, missed              prometheus.Histogram
 }
 
 // tallied are the metrics of a Tally.
@@ -24,6 +25,13 @@ var tallied = []struct {
 	{"resets_total", "Resets of groups of faulted devices; an error is one that did not help.", []string{"backend", "result"}},
 	{"allocation_duration_seconds", "Histogram: how long Allocate took.", nil},
 	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
+	{
+		"preferred_allocations_total",
+		"Choices of devices for a container; method is hierarchy, enumeration, search, or order where there was no choice; exact is false if a search ran out of time.",
+		[]string{"resource", "method", "exact"},
+	},
+	{"preferred_allocation_duration_seconds", "Histogram: how long a choice took.", nil},
+	{"preferred_allocation_missed_ratio", "Histogram, of the choices that are not exact: how much of the best sum of links is missing, at most.", nil},
 }
 
 // NewTally makes a Tally with nothing counted.
@@ -32,16 +40,17 @@ func NewTally() *Tally {
 		c := tallied[i]
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + c.name, Help: c.help}, c.labels)
 	}
-	histogram := func(i int, least float64, count int) prometheus.Histogram {
+	histogram := func(i int, buckets []float64) prometheus.Histogram {
 		c := tallied[i]
-		return prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: prefix + c.name, Help: c.help, Buckets: prometheus.ExponentialBuckets(least, 4, count),
-		})
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: prefix + c.name, Help: c.help, Buckets: buckets})
 	}
+	times := func(least float64, count int) []float64 { return prometheus.ExponentialBuckets(least, 4, count) }
 	return &Tally{
-		allocations: vector(0), prepares: vector(1), releases: vector(2), resets: vector(3),
+		allocations: vector(0), prepares: vector(1), releases: vector(2), resets: vector(3), choices: vector(6),
 		// Up to 26 s: it may wait for a release. And up to 66 s.
-		allocation: histogram(4, 0.0001, 10), prepare: histogram(5, 0.001, 9),
+		allocation: histogram(4, times(0.0001, 10)), prepare: histogram(5, times(0.001, 9)),
+		// Up to 1 s, the longest time limit.
+		choice: histogram(7, times(0.000004, 10)), missed: histogram(8, []float64{0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5}),
 	}
 }
 
@@ -55,6 +64,16 @@ func (t *Tally) Allocated(resource string, took time.Duration, err error) {
 func (t *Tally) Prepared(resource string, took time.Duration, err error) {
 	t.prepares.WithLabelValues(resource, result(err)).Inc()
 	t.prepare.Observe(took.Seconds())
+}
+
+// Chosen counts a choice of units for a container. missed counts if it is not exact:
+// how much of the sum of the links of the best choice it may lack, from 0 to 1.
+func (t *Tally) Chosen(resource, method string, exact bool, missed float64, took time.Duration) {
+	t.choices.WithLabelValues(resource, method, strconv.FormatBool(exact)).Inc()
+	t.choice.Observe(took.Seconds())
+	if !exact {
+		t.missed.Observe(missed)
+	}
 }
 
 // Released counts a clean-up after the last holder of a device.
@@ -76,5 +95,7 @@ func result(err error) string {
 
 // collectors are the Tally's parts.
 func (t *Tally) collectors() []prometheus.Collector {
-	return []prometheus.Collector{t.allocations, t.prepares, t.releases, t.resets, t.allocation, t.prepare}
+	return []prometheus.Collector{
+		t.allocations, t.prepares, t.releases, t.resets, t.choices, t.allocation, t.prepare, t.choice, t.missed,
+	}
 }
