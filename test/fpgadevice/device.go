@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ import (
 type Device struct {
 	tree *fpgatree.Tree
 	dev  string // where the nodes are, without links
+	// seen is where wrapped programs see the tree; empty if where it is.
+	seen string
 
 	// done is closed by Close.
 	done    chan struct{}
@@ -167,6 +170,24 @@ func (d *Device) Needs(program, reset time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.times = times{program, reset}
+}
+
+// SeenAt says where wrapped programs see the tree, if that is elsewhere, as in a container
+// that has its directories mounted. It is called before they start.
+func (d *Device) SeenAt(root string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen = filepath.Clean(root)
+}
+
+// path is where this process has a file of a wrapped program's.
+func (d *Device) path(theirs string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if rest, ok := strings.CutPrefix(theirs, d.seen+"/"); ok && d.seen != "" {
+		return filepath.Join(filepath.Dir(d.dev), rest)
+	}
+	return theirs
 }
 
 // BeforeLinux54 has DFL take payloads of a multiple of 4 bytes only, as it did before

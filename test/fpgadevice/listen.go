@@ -148,7 +148,7 @@ func (d *Device) answer(fd int, n *notification) {
 func (d *Device) control(n *notification, c call) (errno int32, flags uint32) {
 	c.pid = processOf(n.pid)
 	path, err := os.Readlink(descriptor(n))
-	live, gone := strings.CutSuffix(path, " (deleted)")
+	live, gone := strings.CutSuffix(d.path(path), " (deleted)")
 	switch {
 	case !c.memory.valid():
 		return 0, 0

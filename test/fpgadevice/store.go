@@ -148,10 +148,11 @@ func (d *Device) openStore(fd int, n *notification, m memory) bool {
 	if !ok || !filepath.IsAbs(path) {
 		return false
 	}
-	if _, ok := d.attribute(path); !ok {
+	if _, ok := d.attribute(d.path(path)); !ok {
 		return false
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	// In the caller's mount namespace: what it may not write there it may not.
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/root%s", n.pid, path), os.O_WRONLY, 0)
 	if err != nil {
 		return false
 	}
@@ -179,7 +180,7 @@ func (d *Device) writeStore(n *notification, m memory) (value int64, errno int32
 		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 	}
 	// It may have been replaced since it was opened; in sysfs it is the same attribute.
-	file, ok := d.attribute(strings.TrimSuffix(path, " (deleted)"))
+	file, ok := d.attribute(d.path(strings.TrimSuffix(path, " (deleted)")))
 	if !ok {
 		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 	}
