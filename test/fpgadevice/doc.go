@@ -29,6 +29,9 @@
 // [Store]: a register of errors is cleared by writing what it has, as in the kernel,
 // before the write is done.
 //
+// A container has mounts of its own: [Device.SeenAt] says where a program in it sees the
+// tree. The directory of the device's socket, and this program, must be there, too.
+//
 // Tests of other modules use the program fpgamachine, which has the device in a process
 // of its own.
 //

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/test/nvml"
 )
@@ -213,45 +212,22 @@ func slotOf(id string) int {
 // driver in a container, and by the test, if change is not nil.
 func (n *nvidiaNode) installNVIDIA(change func(profile, edits map[string]any)) {
 	n.Helper()
-	text, err := os.ReadFile(filepath.Join(chart, "examples/nvidia.yaml"))
-	if err != nil {
-		n.Fatal(err)
-	}
-	var example values
-	var config struct {
-		APIVersion string           `json:"apiVersion"`
-		Kind       string           `json:"kind"`
-		Profiles   []map[string]any `json:"profiles"`
-	}
-	if err := yaml.Unmarshal(text, &example); err != nil {
-		n.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict([]byte(example["config"].(string)), &config); err != nil {
-		n.Fatal(err)
-	}
-	profile := config.Profiles[0]
-	backend := profile["backends"].([]any)[0].(map[string]any)
-	settings := backend["settings"].(map[string]any)
-	edits := settings["edits"].(map[string]any)
-	settings["rescan"] = "1s"
-	edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
-	backend["allow"] = map[string][]string{
-		"devices": {nvidiaDir + "/driver/dev/nvidia*", nvidiaDir + "/driver/dev/nvidia-caps/*"},
-		"mounts":  {nvidiaDir + "/driver/**"},
-		"hooks":   {toolkit},
-	}
-	backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
-	if change != nil {
-		change(profile, edits)
-	}
-	changed, err := yaml.Marshal(config)
-	if err != nil {
-		n.Fatal(err)
-	}
-	delete(example, "config")
-	// No feature discovery runs here.
-	example["nodeFeatureDiscovery"] = values{"pciVendors": []string{}}
-	n.install(string(changed), example)
+	n.installExample("nvidia", func(_ values, profiles []map[string]any) {
+		backend := profiles[0]["backends"].([]any)[0].(map[string]any)
+		settings := backend["settings"].(map[string]any)
+		edits := settings["edits"].(map[string]any)
+		settings["rescan"] = "1s"
+		edits["driverRoot"], edits["driverRootMount"], edits["hook"] = nvidiaDir+"/driver", nvidiaSeen+"/driver", toolkit
+		backend["allow"] = map[string][]string{
+			"devices": {nvidiaDir + "/driver/dev/nvidia*", nvidiaDir + "/driver/dev/nvidia-caps/*"},
+			"mounts":  {nvidiaDir + "/driver/**"},
+			"hooks":   {toolkit},
+		}
+		backend["env"] = map[string]string{"ACCELMUX_NVML_FILE": nvidiaSeen + "/nvml.conf"}
+		if change != nil {
+			change(profiles[0], edits)
+		}
+	})
 }
 
 // wantGPUs checks that the pod has so many GPUs that nobody else has, and in its

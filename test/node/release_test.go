@@ -51,6 +51,37 @@ func (n *node) install(config string, more ...values) {
 	n.helm("install", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
 }
 
+// installExample installs the chart with the values of one of its examples, changed by
+// the test: the values, and the profiles of their configuration.
+func (n *node) installExample(name string, change func(example values, profiles []map[string]any)) {
+	n.Helper()
+	text, err := os.ReadFile(filepath.Join(chart, "examples", name+".yaml"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	var example values
+	var config struct {
+		APIVersion string           `json:"apiVersion"`
+		Kind       string           `json:"kind"`
+		Profiles   []map[string]any `json:"profiles"`
+	}
+	if err := yaml.Unmarshal(text, &example); err != nil {
+		n.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(example["config"].(string)), &config); err != nil {
+		n.Fatal(err)
+	}
+	change(example, config.Profiles)
+	changed, err := yaml.Marshal(config)
+	if err != nil {
+		n.Fatal(err)
+	}
+	delete(example, "config")
+	// No feature discovery runs here.
+	example["nodeFeatureDiscovery"] = values{"pciVendors": []string{}}
+	n.install(string(changed), example)
+}
+
 // prepareNamespace makes the namespace, where privileged pods are allowed, if it
 // is not there.
 func (n *node) prepareNamespace() {
