@@ -151,13 +151,3 @@ func (n *amdNode) wantWritten() {
 		n.Errorf("advertised before the CDI spec had a definition: %v", n.unwritten)
 	}
 }
-
-// allocate gives a pod so many units.
-func (n *amdNode) allocate(pod, resource string, units int) []string {
-	n.Helper()
-	allocation, err := n.kubelet.Allocate(n.Context(), pod, "main", resource, units)
-	if err != nil {
-		n.Fatal(err)
-	}
-	return allocation.Devices
-}

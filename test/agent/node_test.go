@@ -393,3 +393,13 @@ func (n *node) definitions(backend string, classes ...string) map[string]string 
 	}
 	return all
 }
+
+// allocate gives a pod so many units.
+func (n *node) allocate(pod, resource string, units int) []string {
+	n.Helper()
+	allocation, err := n.kubelet.Allocate(n.Context(), pod, "main", resource, units)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return allocation.Devices
+}
