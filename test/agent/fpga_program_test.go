@@ -3,7 +3,11 @@ package agent
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,5 +248,49 @@ func TestFPGAKilled(t *testing.T) {
 	}
 	for card := range 3 {
 		n.wantNoDip(n.resource(card), 1)
+	}
+}
+
+// Verifies that an FPGA under Linux's FPGA subsystem is programmed through its manager's
+// files, with all of the bitstream, for each container that has it for itself, since
+// nobody can tell what it has; that the kernel's error is told with the step that failed;
+// and that nothing is left in the directory of firmware.
+func TestFPGAFirmware(t *testing.T) {
+	n := newFPGADevice(t, fpgatree.NewZynqMP())
+	n.change(os.Mkdir(n.path("firmware"), 0o755))
+	kernel := &fpgatree.Kernel{Tree: n.tree, Firmware: n.path("firmware")}
+	var mu sync.Mutex // of the kernel
+	n.kernel.OnWrite(func(file, text string) (unix.Errno, bool) {
+		if !strings.Contains(file, "/fpga_manager/") {
+			return 0, false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		var errno unix.Errno
+		if err := kernel.Write(filepath.Join(n.tree.Root, file), text); err != nil && !errors.As(err, &errno) {
+			errno = unix.EIO
+		}
+		return errno, true
+	})
+	const resource = "fpga.intel.com/region-xilinx-zynqmp-fpga-manager"
+	n.extra = "parameters: {bitstream: {value: filter.bin}}"
+	content := bytes.Repeat([]byte("raw bits"), 1000)
+	n.file("filter.bin", content)
+	n.configureFPGA(modeAF, programming, "manager: {firmware: DIR/firmware}")
+	n.startFPGAAgent()
+	n.wantCounts(resource, 1, 1)
+	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", resource, 1)
+	n.change(err)
+	n.change(n.start("pod"))
+	n.change(n.start("pod"))
+	mu.Lock()
+	if len(kernel.Programmed) != 2 || !bytes.Equal(kernel.Programmed[1], content) {
+		t.Errorf("the kernel was given %d files, want all of filter.bin twice", len(kernel.Programmed))
+	}
+	kernel.Fail = "write"
+	mu.Unlock()
+	n.says(n.start("pod"), allocation.Devices[0], "filter.bin", "write error")
+	if left, err := os.ReadDir(n.path("firmware")); err != nil || len(left) > 0 {
+		t.Errorf("the directory of firmware has %v, %v", left, err)
 	}
 }
