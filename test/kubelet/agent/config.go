@@ -53,7 +53,13 @@ type Resource struct {
 	Injection               string `json:"injection,omitempty"`
 	Registration            string `json:"registration,omitempty"`
 
+	Allocation *Allocation          `json:"allocation,omitempty"`
 	Parameters map[string]Parameter `json:"parameters,omitempty"`
+}
+
+// Allocation says which of the free devices a container gets.
+type Allocation struct {
+	Policy string `json:"policy,omitempty"`
 }
 
 // Parameter says where the value of a parameter comes from.
