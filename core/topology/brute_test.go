@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -32,7 +33,7 @@ func compareWithBrute(t *rapid.T, topology *Topology, b *oracle, r Request) {
 
 // checkRunnerUp compares the runner-up with the best of all other sets.
 func checkRunnerUp(t *rapid.T, topology *Topology, b *oracle, r Request, chosen uint32) {
-	e := topology.Explain(r)
+	e := topology.Explain(context.Background(), r)
 	open, must := b.set(r.Available), b.set(r.Must)
 	var want []int64
 	for set := range uint32(1) << len(b.units) {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -75,7 +76,7 @@ func TestAnyRequest(t *testing.T) {
 		}
 		got := topology.Choose(r)
 		checkAnswer(t, units, r, got)
-		if e := topology.Explain(r); e.RunnerUp != nil {
+		if e := topology.Explain(context.Background(), r); e.RunnerUp != nil {
 			checkAnswer(t, units, r, *e.RunnerUp)
 		}
 	})
