@@ -96,7 +96,9 @@ func TestLarge(t *testing.T) {
 		Tree(&tree, &d, size)
 		Dot(&dot, []Topology{d}, size)
 		SVG(&svg, []Topology{d}, size)
-		wellFormed(t, svg.Bytes())
+		if size == Short {
+			wellFormed(t, svg.Bytes())
+		}
 		if n := strings.Count(matrix.String(), "gpu"); n != want+1 { // and the title's
 			t.Errorf("wide: %v: the matrix has %d devices, want %d", size, n-1, want)
 		}

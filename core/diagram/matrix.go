@@ -13,6 +13,9 @@ import (
 func Matrix(w io.Writer, t *Topology, size Size) {
 	s := newSheet(t, size)
 	fmt.Fprintln(w, title(t))
+	if len(t.Devices) == 0 {
+		return
+	}
 	fmt.Fprintln(w)
 	header := []string{"#"}
 	for j := range s.rows {
@@ -102,7 +105,7 @@ func align(w io.Writer, lines [][]string) {
 				b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
 			}
 		}
-		fmt.Fprintln(w, b.String())
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
 }
 

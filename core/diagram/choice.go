@@ -1,0 +1,87 @@
+package diagram
+
+// Question asks which units of a resource a container would get.
+type Question struct {
+	// Resource may be empty where the node has one only.
+	Resource string `json:"resource,omitempty"`
+	// Size is how many units are asked for.
+	Size int `json:"size"`
+	// Must are units that have to be among them.
+	Must []string `json:"must,omitempty"`
+	// Available are those that may be chosen: units, or devices with all their units or
+	// partitions. If it is empty, those that are free now; with All, all that are
+	// healthy, as if nobody used any.
+	Available []string `json:"available,omitempty"`
+	All       bool     `json:"all,omitempty"`
+}
+
+// Choice is the answer: which units, why, and instead of which others.
+type Choice struct {
+	Resource string `json:"resource"`
+	Policy   string `json:"policy"`
+	Size     int    `json:"size"`
+	// Units is how many the resource has.
+	Units     int      `json:"units"`
+	Must      []string `json:"must,omitempty"`
+	Available []string `json:"available"`
+	// Notes are sentences on what was asked.
+	Notes []string `json:"notes,omitempty"`
+	// Missing is how many fewer units are available than are asked for.
+	Missing int `json:"missing,omitempty"`
+	Chosen  Set `json:"chosen"`
+	// RunnerUp is the best other set of that size; missing if there is none.
+	RunnerUp *Set `json:"runnerUp,omitempty"`
+	// Partial says that there was no time to look for a better runner-up.
+	Partial bool `json:"partial,omitempty"`
+	// Compared is what the policy compares, in this order; the first that differs
+	// decides.
+	Compared []Compared `json:"compared"`
+	// Decides is the name of the part that decides; "ids" if all parts are equal, so
+	// that the order of the IDs decides; missing without a runner-up.
+	Decides string `json:"decides,omitempty"`
+	// Method is how the set was found: hierarchy, enumeration, search, or order where
+	// there was nothing to choose.
+	Method string `json:"method"`
+	// Exact says that no other set is better. Else Missed is how much greater the sum of
+	// the links of another might be, at most.
+	Exact  bool  `json:"exact"`
+	Missed int64 `json:"missed,omitempty"`
+}
+
+// Set is some units.
+type Set struct {
+	Units []string `json:"units"`
+	// Links are the pairs of different devices by their links, the best first.
+	Links []Pairs `json:"links"`
+	Left  Left    `json:"left"`
+}
+
+// Pairs are how many pairs of devices have links of one kind.
+type Pairs struct {
+	Pairs int `json:"pairs"`
+	// Kind is "" for pairs without a link both ways.
+	Kind     string `json:"kind,omitempty"`
+	Count    int    `json:"count,omitempty"`
+	Distance int    `json:"distance,omitempty"`
+	Weight   int64  `json:"weight"`
+}
+
+// Left is what remains available after a choice.
+type Left struct {
+	Units int `json:"units"`
+	// Eights, Fours and Pairs are how many good sets of these sizes can be made of it
+	// side by side; missing where nobody counts them.
+	Eights *int `json:"eights,omitempty"`
+	Fours  *int `json:"fours,omitempty"`
+	Pairs  *int `json:"pairs,omitempty"`
+}
+
+// Compared is a part of the scores of two sets.
+type Compared struct {
+	// Part is its name: sumOfLinks, weakestLink, numaNodes ...
+	Part string `json:"part"`
+	// Better is "more" or "less".
+	Better   string `json:"better"`
+	Chosen   int64  `json:"chosen"`
+	RunnerUp *int64 `json:"runnerUp,omitempty"`
+}

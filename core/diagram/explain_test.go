@@ -1,0 +1,132 @@
+package diagram
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/topology"
+)
+
+// TestReasons verifies what an operator reads about choices on machines that exist.
+func TestReasons(t *testing.T) {
+	shared := func() []Used {
+		var units []Used
+		for _, u := range switched()[:3] {
+			for r := range 2 {
+				u.ID = fmt.Sprintf("%s::%d", u.Device.ID, r)
+				units = append(units, u)
+			}
+		}
+		return units
+	}
+	for name, tc := range map[string]struct {
+		units    []Used
+		policy   topology.Policy
+		question Question
+	}{
+		"dgx1-pair":     {use(dgx1(), []int{3}, nil), topology.BestLinks, Question{Size: 2}},
+		"dgx1-must":     {use(dgx1(), []int{3}, nil), topology.BestLinks, Question{Size: 4, Must: []string{"gpu3"}}},
+		"h100-four":     {use(switched(), []int{0}, nil), topology.BestLinks, Question{Size: 4}},
+		"pcie-one":      {use(pcie(), []int{5}, []int{6}), topology.BestLinks, Question{Size: 1}},
+		"pcie-few":      {use(pcie(), []int{0, 1, 2, 3}, nil), topology.BestLinks, Question{Size: 5}},
+		"pcie-all":      {use(pcie(), []int{0, 1, 2}, nil), topology.BestLinks, Question{Size: 4, All: true}},
+		"cpx-one":       {use(cpx(), []int{0, 1, 17}, nil), topology.BestLinks, Question{Size: 1}},
+		"cpx-spread":    {use(cpx(), []int{0}, nil), topology.Spread, Question{Size: 9}},
+		"cpx-one-gpu":   {cpx(), topology.BestLinks, Question{Size: 4, Available: []string{"gpu1", "gpu2-0"}}},
+		"shared-two":    {use(shared(), []int{0}, nil), topology.BestLinks, Question{Size: 2}},
+		"alike":         {switched()[:4], topology.BestLinks, Question{Size: 2}},
+		"none":          {switched(), topology.None, Question{Size: 2}},
+		"pcie-nobroken": {use(pcie(), nil, []int{0}), topology.Pack, Question{Size: 2, Available: []string{"gpu0", "gpu1", "gpu2"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			choice, err := Explain(t.Context(), resource(tc.units, tc.policy), tc.question)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			Reasons(&text, &choice)
+			golden(t, "explain-"+name+".txt", text.Bytes())
+		})
+	}
+}
+
+// TestChoiceJSON verifies what programs read.
+func TestChoiceJSON(t *testing.T) {
+	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(choice, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "choice.json", append(text, '\n'))
+}
+
+// TestMistakes verifies the sentences about questions that have no answer.
+func TestMistakes(t *testing.T) {
+	var shared []Used
+	for _, u := range pcie() {
+		for r := range 2 {
+			u.ID = fmt.Sprintf("%s::%d", u.Device.ID, r)
+			shared = append(shared, u)
+		}
+	}
+	for _, tc := range []struct {
+		units    []Used
+		question Question
+		want     string
+	}{
+		{pcie(), Question{}, "ask for 1 unit or more, not for 0"},
+		{pcie(), Question{Size: 9}, "9 are asked for, and example.com/gpu has 8 units"},
+		{nil, Question{Size: 1}, "1 are asked for, and example.com/gpu has 0 units"},
+		{pcie(), Question{Size: 1, Must: []string{"gpu1", "gpu2"}}, "2 units must be included, and 1 asked for"},
+		{pcie(), Question{Size: 1, Must: []string{"gpx1"}}, `example.com/gpu has no unit "gpx1"; did you mean "gpu1"?`},
+		{pcie(), Question{Size: 1, Available: []string{"gpu0", "fpga-7"}}, `example.com/gpu has no unit "fpga-7"`},
+		{shared, Question{Size: 1, Must: []string{"gpu1"}}, `"gpu1" is a device of example.com/gpu with several units; name one of gpu1::0 gpu1::1`},
+	} {
+		_, err := Explain(t.Context(), resource(tc.units, topology.BestLinks), tc.question)
+		if err == nil || err.Error() != tc.want {
+			t.Errorf("%+v: %v, want %s", tc.question, err, tc.want)
+		}
+	}
+}
+
+// TestOutOfTime verifies that the choice is explained without a runner-up, and that a
+// search without proof says so.
+func TestOutOfTime(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	choice, err := Explain(ended, resource(pcie(), topology.BestLinks), Question{Size: 2})
+	if err != nil || !choice.Partial || choice.RunnerUp != nil || choice.Decides != "" || len(choice.Chosen.Units) != 2 {
+		t.Errorf("%+v, %v", choice, err)
+	}
+	var text bytes.Buffer
+	Reasons(&text, &choice)
+	choice.Method, choice.Exact, choice.Missed = "search", false, 40
+	Reasons(&text, &choice)
+	for _, want := range []string{"no time to look for a runner-up", "could weigh 40 more, at most"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// TestWithoutLinks verifies that pairs without links are told.
+func TestWithoutLinks(t *testing.T) {
+	units := machine(3, func(int, int) inventory.Link { return inventory.Link{} })
+	choice, err := Explain(t.Context(), resource(units, topology.BestLinks), Question{Size: 3, Must: []string{"gpu1", "gpu1"}})
+	if err != nil || len(choice.Must) != 1 {
+		t.Fatalf("%+v, %v", choice, err)
+	}
+	var text bytes.Buffer
+	Reasons(&text, &choice)
+	if want := "3 pairs (without a link both ways)"; !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
+}

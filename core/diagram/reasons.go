@@ -1,0 +1,192 @@
+package diagram
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// partWords are the parts of a score as people read them.
+var partWords = map[string]string{
+	"physicalDevices": "physical devices",
+	"pairsTogether":   "pairs on one physical device",
+	"repeatedDevices": "pairs of replicas of one device",
+	"sumOfLinks":      "sum of the links' weights",
+	"weakestLink":     "weight of the weakest link",
+	"numaNodes":       "NUMA nodes",
+	"load":            "squares of the devices' loads",
+	"eightsLeft":      "good sets of 8 that are left",
+	"foursLeft":       "good sets of 4 that are left",
+	"pairsLeft":       "good pairs that are left side by side",
+	"nearPairsLeft":   "good pairs that are left in all",
+}
+
+// Reasons prints a choice, why it is made, and instead of what.
+func Reasons(w io.Writer, c *Choice) {
+	fmt.Fprintf(w, "%d of %s, policy %s; %d of %s available\n", c.Size, c.Resource, c.Policy, len(c.Available), count(c.Units, "unit"))
+	for _, note := range c.Notes {
+		fmt.Fprintln(w, note+".")
+	}
+	if c.Missing > 0 {
+		fmt.Fprintf(w, "%d too few: a container that asks for %d does not fit now.\n", c.Missing, c.Size)
+	}
+	fmt.Fprintln(w)
+	lines := [][]string{{"chosen", names(c.Chosen.Units)}}
+	if c.RunnerUp != nil {
+		lines = append(lines, []string{"runner-up", instead(c.Chosen.Units, c.RunnerUp.Units)})
+	}
+	align(w, lines)
+	fmt.Fprintln(w)
+	if len(c.Compared) > 0 {
+		c.table(w)
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, c.verdict())
+	fmt.Fprintln(w, "Links of the chosen set: "+c.Chosen.pairs()+".")
+	if c.RunnerUp != nil && !slices.Equal(c.Chosen.Links, c.RunnerUp.Links) {
+		fmt.Fprintln(w, "Links of the runner-up: "+c.RunnerUp.pairs()+".")
+	}
+	fmt.Fprintln(w, c.Chosen.Left.String())
+	fmt.Fprintln(w, c.method())
+}
+
+// table prints the parts of the scores, side by side.
+func (c *Choice) table(w io.Writer) {
+	header := []string{"", "CHOSEN", "BETTER IS"}
+	if c.RunnerUp != nil {
+		header = []string{"", "CHOSEN", "RUNNER-UP", "BETTER IS", ""}
+	}
+	lines := [][]string{header}
+	for i, part := range c.Compared {
+		line := []string{fmt.Sprintf("%2d %s", i+1, partName(part.Part)), partValue(part.Part, part.Chosen)}
+		if part.RunnerUp != nil {
+			mark := ""
+			if part.Part == c.Decides {
+				mark = "<- decides"
+			}
+			line = append(line, partValue(part.Part, *part.RunnerUp), part.Better, mark)
+		} else {
+			line = append(line, part.Better)
+		}
+		lines = append(lines, line)
+	}
+	align(w, lines)
+}
+
+func partName(name string) string {
+	if text, ok := partWords[name]; ok {
+		return text
+	}
+	return name // of an agent that is newer than the command
+}
+
+func partValue(name string, value int64) string {
+	if name == "weakestLink" && value < 0 {
+		return "no pair"
+	}
+	return strconv.FormatInt(value, 10)
+}
+
+// verdict says in a sentence why the chosen set is better.
+func (c *Choice) verdict() string {
+	switch {
+	case c.RunnerUp == nil && c.Partial:
+		return "There was no time to look for a runner-up."
+	case c.RunnerUp == nil && c.Method == "order":
+		return "There is nothing to choose: no other set of available units has what must be included."
+	case c.RunnerUp == nil:
+		return "There is no other set of that size."
+	case c.Decides == "ids" && c.Policy == "none":
+		return "The policy compares nothing: this set has the lowest IDs, any other is as good."
+	case c.Decides == "ids":
+		return "The runner-up is as good in everything that is compared; the chosen set has the lower IDs."
+	}
+	text := "The chosen set is better"
+	for i, part := range c.Compared {
+		if part.Part != c.Decides || part.RunnerUp == nil {
+			continue
+		}
+		text += fmt.Sprintf(" in part %d, the %s: %s against %s, where %s is better", i+1, partName(part.Part),
+			partValue(part.Part, part.Chosen), partValue(part.Part, *part.RunnerUp), part.Better)
+		if i > 0 {
+			text += "; the parts before it are equal"
+		}
+	}
+	if c.Partial {
+		text += ". There was no time to try all others: a better runner-up may exist"
+	}
+	return text + "."
+}
+
+// pairs tells the links within a set.
+func (s *Set) pairs() string {
+	if len(s.Links) == 0 {
+		return "none, it is one device"
+	}
+	texts := make([]string, len(s.Links))
+	for i, p := range s.Links {
+		what := "without a link both ways"
+		if p.Kind != "" {
+			what = words(Link{Kind: p.Kind, Count: p.Count, Distance: p.Distance})
+		}
+		texts[i] = fmt.Sprintf("%s (%s)", count(p.Pairs, "pair"), what)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// String is a sentence on what remains.
+func (l Left) String() string {
+	var sets []string
+	for _, s := range []struct {
+		size  int
+		count *int
+	}{{8, l.Eights}, {4, l.Fours}, {2, l.Pairs}} {
+		if s.count != nil {
+			sets = append(sets, fmt.Sprintf("%d of %d", *s.count, s.size))
+		}
+	}
+	text := "What remains available: " + count(l.Units, "unit")
+	if len(sets) == 0 || l.Units == 0 {
+		return text + "."
+	}
+	return text + ". Sets as well linked as any of this node: " + strings.Join(sets, ", or ") + "."
+}
+
+// method says how the set was found, and whether that is proof.
+func (c *Choice) method() string {
+	how := map[string]string{
+		"hierarchy":   "computed on the tree that the links make",
+		"enumeration": "found by comparing all sets of that size",
+		"search":      "found by a search",
+		"order":       "found without comparing",
+	}[c.Method]
+	switch {
+	case c.Method == "order":
+		return "How: " + how + "."
+	case c.Exact:
+		return "How: " + how + "; no other set is better."
+	}
+	return fmt.Sprintf("How: %s that was out of time; the links of a better set could weigh %d more, at most.", how, c.Missed)
+}
+
+// names are IDs in one line.
+func names(ids []string) string {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return strings.Join(ids, " ")
+}
+
+// instead is a set, or if it is large how it differs from another.
+func instead(chosen, other []string) string {
+	const short = 8
+	if len(other) <= short {
+		return names(other)
+	}
+	without := func(all, gone []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(id string) bool { return slices.Contains(gone, id) })
+	}
+	return fmt.Sprintf("%s instead of %s", names(without(other, chosen)), names(without(chosen, other)))
+}
