@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,40 +16,43 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// outputFormats are the values of -o.
+// outputFormats are the values of -o, but for commands that draw.
 var outputFormats = []string{"table", "json", "yaml"}
 
-// outputFlag adds -o to a command, with completion.
-func outputFlag(cmd *cobra.Command) *string {
-	format := cmd.Flags().StringP("output", "o", "table", "how to print: "+strings.Join(outputFormats, ", "))
+// outputFlag adds -o to a command, with completion; the first format is the default.
+func outputFlag(cmd *cobra.Command, formats []string) *string {
+	format := cmd.Flags().StringP("output", "o", formats[0], "how to print: "+strings.Join(formats, ", "))
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output",
-		cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp)))
+		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	return format
 }
 
 // checkOutput refuses an unknown format before anything is done.
-func checkOutput(format string) error {
-	for _, known := range outputFormats {
-		if format == known {
-			return nil
-		}
+func checkOutput(format string, formats []string) error {
+	if slices.Contains(formats, format) {
+		return nil
 	}
-	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(outputFormats, ", "))
+	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(formats, ", "))
+}
+
+// runDirFlag adds the flag that says where the agent to ask is.
+func runDirFlag(cmd *cobra.Command) *string {
+	runDir := cmd.Flags().String("run-dir", defaultRunDir, "run `dir`ectory of the agent")
+	completeDirs(cmd, "run-dir")
+	return runDir
 }
 
 // newAskCommand makes a command that asks the running agent for something and
 // prints it, for people as a table.
 func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
-	var runDir string
 	command.Args = cobra.NoArgs
-	command.Flags().StringVar(&runDir, "run-dir", defaultRunDir, "run `dir`ectory of the agent")
-	completeDirs(command, "run-dir")
-	format := outputFlag(command)
+	runDir := runDirFlag(command)
+	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := checkOutput(*format); err != nil {
+		if err := checkOutput(*format, outputFormats); err != nil {
 			return err
 		}
-		answer, err := ask(status.NewClient(runDir), cmd.Context())
+		answer, err := ask(status.NewClient(*runDir), cmd.Context())
 		if err != nil {
 			return err
 		}

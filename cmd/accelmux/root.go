@@ -37,6 +37,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newDevicesCommand(),
 		newStatusCommand(),
 		newTopCommand(),
+		newTopologyCommand(),
 		newValidateCommand(),
 	)
 	return root

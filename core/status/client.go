@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,11 @@ func (c *Client) Telemetry(ctx context.Context) (Telemetry, error) {
 }
 
 func (c *Client) get(ctx context.Context, path string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://accelmux"+path, nil)
+	return c.ask(ctx, http.MethodGet, path, nil, into)
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://accelmux"+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	}
 	defer func() { _ = response.Body.Close() }() // read only: nothing to lose
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the agent on %s: %s answered %s", c.path, path, response.Status)
+		return c.refusal(path, response)
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(into); err != nil {
 		return fmt.Errorf("read the agent's answer on %s: %w", c.path, err)

@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write the generated files anew")
 
 // trouble is an agent in which everything that a metric tells of is the case.
-type trouble struct{}
+type trouble struct{ topologies }
 
 func (trouble) Report() Report {
 	watching := false

@@ -20,22 +20,26 @@ type Source interface {
 	Devices() []Device
 	// Telemetry may wait for a first sample: for a second, not for hardware.
 	Telemetry(ctx context.Context) Telemetry
+	Topologies
 }
 
 // SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
-// Server answers GET /v1/status, /v1/devices and /v1/telemetry on a unix socket that
-// only the agent's own user can open (mode 0600).
+// Server answers GET /v1/status, /v1/devices, /v1/telemetry and /v1/topology, and POST
+// /v1/topology/explain, on a unix socket that only the agent's own user can open (mode
+// 0600).
 type Server struct {
 	path   string
 	source Source
 	log    *slog.Logger
+	// explaining has room for the explanations at a time.
+	explaining chan struct{}
 }
 
 // NewServer makes a server for runDir/admin.sock; Run opens it.
 func NewServer(runDir string, source Source, log *slog.Logger) *Server {
-	return &Server{path: filepath.Join(runDir, SocketName), source: source, log: log}
+	return &Server{path: filepath.Join(runDir, SocketName), source: source, log: log, explaining: make(chan struct{}, 1)}
 }
 
 // Run serves until ctx ends, then removes the socket. A socket left by an
@@ -49,6 +53,8 @@ func (s *Server) Run(ctx context.Context) error {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
 	mux.HandleFunc("GET /v1/telemetry", func(w http.ResponseWriter, r *http.Request) { s.answer(w, s.source.Telemetry(r.Context())) })
+	mux.HandleFunc("GET /v1/topology", s.topology)
+	mux.HandleFunc("POST /v1/topology/explain", s.explain)
 	return serve(ctx, listener, mux, s.log)
 }
 

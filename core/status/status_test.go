@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type fixed struct{}
+type fixed struct{ topologies }
 
 func (fixed) Report() Report    { return Report{Node: "node-1"} }
 func (fixed) Devices() []Device { return []Device{{ID: "d"}} }

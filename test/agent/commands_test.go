@@ -114,7 +114,7 @@ func TestCommandMistakes(t *testing.T) {
 
 // Every command helps, and the shell completion knows the commands.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"run", "demo", "devices", "status", "top", "validate", "completion"} {
+	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "completion"} {
 		out, _, code := accelmux(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)

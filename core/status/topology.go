@@ -1,0 +1,106 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/diagram"
+)
+
+const (
+	// maxQuestion bounds what a question may have, in bytes: 8,192 IDs of 63
+	// characters and more.
+	maxQuestion = 1 << 20
+	// explainTime is for how long another set is looked for. Explaining is the one
+	// thing here that takes a core for longer than a moment.
+	explainTime = 4 * time.Second
+)
+
+// Topologies is what has devices that can be chosen among. Its methods are called
+// concurrently. Their errors are sentences about the question.
+type Topologies interface {
+	// Topology is that of a resource, or of all if the name is empty.
+	Topology(resource string) ([]diagram.Topology, error)
+	// Explain may compute until ctx ends, and a little longer.
+	Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error)
+}
+
+// topology answers what the devices and links of resources are.
+func (s *Server) topology(w http.ResponseWriter, r *http.Request) {
+	all, err := s.source.Topology(r.URL.Query().Get("resource"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.answer(w, all)
+}
+
+// explain answers which units would be chosen, one question at a time.
+func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
+	var question diagram.Question
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&question); err != nil {
+		refuse(w, fmt.Errorf("the question cannot be read: %w", err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), explainTime)
+	defer cancel()
+	select {
+	case s.explaining <- struct{}{}:
+		defer func() { <-s.explaining }()
+	case <-ctx.Done():
+		refuse(w, errors.New("the agent is busy with other questions of this kind; ask again"))
+		return
+	}
+	choice, err := s.source.Explain(ctx, question)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s.answer(w, choice)
+}
+
+// refuse answers that a question has no answer, with a sentence.
+func refuse(w http.ResponseWriter, err error) {
+	http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+}
+
+// Topology asks for the devices and links of a resource, or of all if the name is
+// empty.
+func (c *Client) Topology(ctx context.Context, resource string) ([]diagram.Topology, error) {
+	var all []diagram.Topology
+	return all, c.get(ctx, "/v1/topology?"+url.Values{"resource": {resource}}.Encode(), &all)
+}
+
+// Explain asks which units a container would get.
+func (c *Client) Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error) {
+	var choice diagram.Choice
+	body, err := json.Marshal(question)
+	if err != nil {
+		return choice, err
+	}
+	return choice, c.ask(ctx, http.MethodPost, "/v1/topology/explain", body, &choice)
+}
+
+// refusal is the sentence of an answer that is none.
+func (c *Client) refusal(path string, response *http.Response) error {
+	const maxSentence = 64 << 10
+	if response.StatusCode == http.StatusUnprocessableEntity {
+		sentence, err := io.ReadAll(io.LimitReader(response.Body, maxSentence))
+		if err == nil && len(sentence) > 0 {
+			return errors.New(strings.TrimSuffix(string(sentence), "\n"))
+		}
+	}
+	if response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("the agent on %s does not know %s: it is older than this command", c.path, path)
+	}
+	return fmt.Errorf("ask the agent on %s: %s answered %s", c.path, path, response.Status)
+}

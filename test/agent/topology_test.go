@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/diagram"
+	"github.com/accelmux/accelmux/test/amdtree"
+)
+
+// linked has two hives of four GPUs on two NUMA nodes, and FPGAs without links.
+const linked = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings:
+          count: 8
+          numaNodes: 2
+          links: {topology: hive, size: 4, kind: xgmi, distance: 15}
+          scenarioFile: DIR/scenario.yaml
+        heartbeat: 300ms
+        recovery: {delay: 0s}
+      - name: other
+        command: accelmux-backend-mock
+        settings: {count: 2, class: fpga, id: "f-{{.Index}}"}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/fpga, backend: other, allocation: {policy: none}}
+`
+
+// topologyOf runs accelmux topology with arguments, which must succeed.
+func (n *node) topologyOf(args ...string) string {
+	n.Helper()
+	out, errs, code := accelmux(n.T, append(append([]string{"topology"}, args...), "--run-dir", n.path("run"))...)
+	if code != 0 || errs != "" {
+		n.Fatalf("accelmux topology %v: exit %d, %s", args, code, errs)
+	}
+	return out
+}
+
+// explained is what accelmux topology explain answers, as JSON.
+func (n *node) explained(args ...string) (choice diagram.Choice) {
+	n.Helper()
+	text := n.topologyOf(append([]string{"explain", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(text), &choice); err != nil {
+		n.Fatalf("%v in\n%s", err, text)
+	}
+	return choice
+}
+
+// Verifies that `accelmux topology` shows devices, links and what is in use and broken,
+// in every format.
+func TestTopology(t *testing.T) {
+	n := startNode(t, 8, linked)
+	n.wantCounts("example.com/fpga", 2, 2)
+	if _, err := n.kubelet.Allocate(t.Context(), "team/pod", "main", gpu, 2); err != nil {
+		t.Fatal(err)
+	}
+	n.scenario(`devices: {mock-7: {fault: {code: xid-79, message: fell off the bus, recovery: reboot}}}`)
+	n.wantFault("mock-7", "xid-79")
+
+	matrix := n.topologyOf()
+	for _, want := range []string{
+		"example.com/gpu: 8 devices, 5 free, 2 in use, 1 unhealthy; policy best-links",
+		"\n0  .    XG1  ", "  -    0     in use     mock-0\n",
+		"\n7  -    -    ", "  .    1     unhealthy  mock-7\n",
+		"XG1  XGMI (Infinity Fabric), distance 15 (weight 9985)",
+		"example.com/fpga: 2 devices, all free; policy none",
+	} {
+		if !strings.Contains(matrix, want) {
+			t.Errorf("no %q in\n%s", want, matrix)
+		}
+	}
+	tree := n.topologyOf(gpu, "-o", "tree")
+	for _, want := range []string{"NUMA 0: XGMI (Infinity Fabric), distance 15\n", "└─ mock-7 (unhealthy)\n"} {
+		if !strings.Contains(tree, want) || strings.Contains(tree, "fpga") {
+			t.Errorf("no %q in\n%s", want, tree)
+		}
+	}
+	var all []diagram.Topology
+	if err := json.Unmarshal([]byte(n.topologyOf("-o", "json")), &all); err != nil || len(all) != 2 || len(all[0].Links) != 12 || all[0].Tree == nil {
+		t.Errorf("%v, JSON of %+v", err, all)
+	}
+	if err := yaml.UnmarshalStrict([]byte(n.topologyOf(gpu, "-o", "yaml")), &all); err != nil || len(all) != 1 || len(all[0].Devices) != 8 {
+		t.Errorf("%v, YAML of %+v", err, all)
+	}
+	if dot := n.topologyOf("-o", "dot"); strings.Count(dot, " -- ") != 12 || strings.Count(dot, "{") != strings.Count(dot, "}") {
+		t.Errorf("not a graph of 12 links:\n%s", dot)
+	}
+	svg := n.topologyOf(gpu, "-o", "svg", "--wide")
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+	}
+	if strings.Count(svg, "<circle") != 8 {
+		t.Errorf("not a picture of 8 devices:\n%s", svg)
+	}
+}
+
+// Verifies that `accelmux topology explain` tells what kubelet is then told, from what is
+// free, broken and in use, and why.
+func TestExplain(t *testing.T) {
+	n := startNode(t, 8, linked)
+	n.wantCounts("example.com/fpga", 2, 2)
+	n.scenario(`devices: {mock-1: {fault: {code: xid-79, message: fell off the bus, recovery: reboot}}}`)
+	n.wantFault("mock-1", "xid-79")
+	choice := n.explained("-n", "4", "--resource", gpu)
+	if want := []string{"mock-4", "mock-5", "mock-6", "mock-7"}; !slices.Equal(choice.Chosen.Units, want) || len(choice.Available) != 7 {
+		t.Errorf("chosen %+v", choice)
+	}
+	if choice.RunnerUp == nil || choice.Decides != "sumOfLinks" || !choice.Exact {
+		t.Errorf("explained %+v", choice)
+	}
+	text := n.topologyOf("explain", "-n", "4", "--resource", gpu)
+	if want := "better in part 1, the sum of the links' weights: 59910 against "; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+	given, err := n.kubelet.Allocate(t.Context(), "team/pod", "main", gpu, 4)
+	if err != nil || !slices.Equal(given.Devices, choice.Chosen.Units) {
+		t.Errorf("kubelet gave %v, explained was %v; %v", given.Devices, choice.Chosen.Units, err)
+	}
+	choice = n.explained("-n", "3", "--resource", gpu)
+	if want := []string{"mock-0", "mock-2", "mock-3"}; !slices.Equal(choice.Chosen.Units, want) || choice.RunnerUp != nil || choice.Chosen.Left.Units != 0 {
+		t.Errorf("of the rest %+v", choice)
+	}
+	choice = n.explained("-n", "2", "--resource", gpu, "--must", "mock-5", "--available", "mock-3,mock-6", "-o", "json")
+	if want := []string{"mock-5", "mock-6"}; !slices.Equal(choice.Chosen.Units, want) || len(choice.Notes) != 1 {
+		t.Errorf("beside one that is held %+v", choice)
+	}
+	if choice = n.explained("-n", "1", "--resource", gpu, "--available", "all"); len(choice.Available) != 7 {
+		t.Errorf("as if nothing were in use %+v", choice)
+	}
+}
+
+// Verifies that a mistake is answered with a sentence that says what to do, and exit
+// status 1; and that the names of resources are completed.
+func TestTopologyMistakes(t *testing.T) {
+	n := startNode(t, 8, linked)
+	n.wantCounts("example.com/fpga", 2, 2)
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown resource": {[]string{"example.com/gpus"}, `the node has no resource "example.com/gpus"; did you mean "example.com/gpu"?`},
+		"no such vendor":   {[]string{"vendor.io/accelerator"}, "; there are example.com/gpu, example.com/fpga"},
+		"unknown command":  {[]string{"explian"}, `did you mean "accelmux topology explain"?`},
+		"unknown format":   {[]string{"-o", "png"}, "table, tree, json, yaml, dot, svg"},
+		"two":              {[]string{gpu, gpu}, "at most 1"},
+		"no number":        {[]string{"explain"}, "say with -n"},
+		"none":             {[]string{"explain", "-n", "0", "--resource", gpu}, "ask for 1 unit or more"},
+		"too many":         {[]string{"explain", "-n", "9", "--resource", gpu}, "9 are asked for, and example.com/gpu has 8 units"},
+		"which":            {[]string{"explain", "-n", "1"}, "there are several resources, so name one: example.com/gpu, example.com/fpga"},
+		"unknown unit":     {[]string{"explain", "-n", "1", "--resource", gpu, "--must", "mok-3"}, `example.com/gpu has no unit "mok-3"; did you mean "mock-3"?`},
+		"explain format":   {[]string{"explain", "-n", "1", "-o", "svg"}, "table, json, yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errs, code := accelmux(t, append(append([]string{"topology"}, c.args...), "--run-dir", n.path("run"))...)
+			if code != 1 || !strings.Contains(errs, c.want) || out != "" {
+				t.Errorf("exit %d, printed %q and, as the error, %q; want exit 1 and %q", code, out, errs, c.want)
+			}
+		})
+	}
+	dir := "--run-dir=" + n.path("run")
+	for _, args := range [][]string{{"topology", dir, ""}, {"topology", "explain", dir, "--resource", ""}} {
+		out, _, code := accelmux(t, append([]string{"__complete"}, args...)...)
+		if code != 0 || !strings.Contains(out, "example.com/fpga\n") {
+			t.Errorf("completion of %v: exit %d, printed\n%s", args, code, out)
+		}
+	}
+}
+
+// Verifies what is shown of the 63 partitions of a machine with MI300X: a page.
+func TestTopologyOfPartitions(t *testing.T) {
+	n := startAMD(t, amdtree.NewMI300X("CPX", "NPS4"), mixed, "", amdCPX, 63)
+	held := n.allocate("pod", amdCPX, 3)
+	matrix, tree := n.topologyOf(), n.topologyOf("-o", "tree")
+	if lines := strings.Count(matrix, "\n"); lines > 40 || !strings.Contains(matrix, "DEV  parts of one device, distance 13 (weight 999987)") ||
+		!strings.Contains(matrix, "63 devices, 60 free, 3 in use") {
+		t.Errorf("%d lines of\n%s", lines, matrix)
+	}
+	if lines := strings.Count(tree, "\n"); lines > 40 || strings.Count(tree, "device ") != 8 {
+		t.Errorf("%d lines of\n%s", lines, tree)
+	}
+	choice := n.explained("-n", "1")
+	if len(choice.Chosen.Units) != 1 || len(choice.Available) != 60 || slices.Contains(held, choice.Chosen.Units[0]) {
+		t.Errorf("chosen %+v", choice)
+	}
+	if given := n.allocate("next", amdCPX, 1); !slices.Equal(given, choice.Chosen.Units) {
+		t.Errorf("kubelet gave %v, explained was %v", given, choice.Chosen.Units)
+	}
+}
