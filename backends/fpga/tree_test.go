@@ -27,7 +27,7 @@ func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {
 }
 
 // sane makes sure of what all listings promise.
-func sane(t *testing.T, inv *backendv1.Inventory) {
+func sane(t testing.TB, inv *backendv1.Inventory) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, d := range inv.GetDevices() {

@@ -1,0 +1,168 @@
+package fpga
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// FuzzMachine gives any file of a machine with cards of all drivers any content: what is
+// listed and measured stays such that the core takes it, and a file of one card does not
+// cost the listing.
+func FuzzMachine(f *testing.F) {
+	m := fpgatree.NewVF()
+	for _, other := range []fpgatree.Machine{fpgatree.NewArria10(), fpgatree.NewZynqMP(), fpgatree.NewPlainPCI(), fpgatree.NewAlveo(fpgatree.U250)} {
+		m.Cards, m.Plain, m.Alveos = append(m.Cards, other.Cards...), append(m.Plain, other.Plain...), append(m.Alveos, other.Alveos...)
+	}
+	m.Cards[1].Address.Bus, m.Alveos[0].Address.Bus = 0x3b, 0x66
+	tree, err := fpgatree.Write(sysroot.TempDir(f), m)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var files []string
+	err = filepath.WalkDir(tree.Sysfs(), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		f.Fatal(files, err)
+	}
+	slices.Sort(files)
+	contents := []string{"", "\x00\x00", "0x1\n", "-1", "99999999999999999999\n", "a\xffb/c é", "DEVNAME=../x\n", "18446744073709551615", "NaN"}
+	for i, content := range contents {
+		f.Add(uint16(i*len(files)/len(contents)), []byte(content))
+	}
+	host := sdk.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: f.TempDir()}
+	cfg, err := configure([]byte(`{"bitstreams": "/b"}`), host)
+	if err != nil {
+		f.Fatal(err)
+	}
+	listed := len(listFor(f, cfg))
+	if listed != 5 {
+		f.Fatalf("%d devices are listed", listed)
+	}
+	f.Fuzz(func(t *testing.T, which uint16, content []byte) {
+		file := files[int(which)%len(files)]
+		was, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.WriteFile(file, was, 0o600); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(listFor(t, cfg)); got < listed-maxLost {
+			t.Errorf("%q in %s: %d devices are listed, of %d", content, file, got, listed)
+		}
+	})
+}
+
+// maxLost is how many devices one file may cost: that of its card.
+const maxLost = 1
+
+// listFor lists a machine by all drivers, and makes sure of what it says.
+func listFor(t testing.TB, cfg *config) []*backendv1.Device {
+	t.Helper()
+	l := &loop{cfg: cfg, roster: newRoster()}
+	for rank, d := range (opened{}).drivers(cfg) {
+		by := &reader{driver: d, rank: rank}
+		found := gather(cfg, d, nil)
+		found.number = 1
+		l.roster.take(by, found, time.Now())
+		for _, sentence := range found.sentences() {
+			if !utf8.ValidString(sentence) {
+				t.Errorf("a problem is %q", sentence)
+			}
+		}
+		for _, card := range found.Cards {
+			senses := d.Sense(card)
+			checkSenses(t, senses)
+			for _, fault := range slices.Concat(card.Faults, senses.Faults) {
+				checkFault(t, fault)
+			}
+		}
+	}
+	for _, known := range l.roster.cards {
+		for _, r := range known.regions {
+			r.said = l.health(r, time.Now())
+			for _, fault := range r.now.Faults {
+				checkFault(t, fault)
+			}
+		}
+	}
+	devices, _ := l.listing()
+	sane(t, &backendv1.Inventory{Devices: devices})
+	return devices
+}
+
+func checkFault(t testing.TB, f driver.Fault) {
+	t.Helper()
+	if f.Code == "" || len(f.Code) > 63 || f.Text == "" || len(f.Text) > 1024 || !utf8.ValidString(f.Code+f.Text) || f.Recovery == 0 {
+		t.Errorf("fault %+v", f)
+	}
+}
+
+func checkSenses(t testing.TB, senses driver.Senses) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, s := range senses.Sensors {
+		key := fmt.Sprintf("%s %s", s.Metric, s.Sensor)
+		if s.Metric == "" || s.Sensor == "" || len(s.Sensor) > 128 || !utf8.ValidString(s.Sensor) ||
+			strings.ContainsFunc(s.Sensor, unicode.IsControl) || math.IsNaN(s.Value) || math.IsInf(s.Value, 0) || seen[key] {
+			t.Errorf("sensor %+v (there twice: %t)", s, seen[key])
+		}
+		seen[key] = true
+	}
+}
+
+// FuzzSettings makes sure that what the backend accepts is nothing that the core has
+// refused by the schema before.
+func FuzzSettings(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `{"mode": "region-devel", "drivers": ["dfl", "manager"], "bitstreams": "/var/lib/bitstreams", "management": true}`,
+		`{"health": {"interval": "1m", "sensors": "0s", "alarms": "report", "ignore": ["pcie0_errors"]}, "edits": {"groups": "none"}}`,
+		`{"prepare": {"reset": true, "leftovers": "report"}, "xrt": {"root": "/opt", "tool": "/bin/xbutil"}, "manager": {"firmware": "/lib/firmware", "flags": 1}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	schema := sdktest.Schema(f, settingsSchema)
+	host := sdk.HostPaths{Sysfs: "/sys", Devfs: "/dev", Procfs: f.TempDir()}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, err := configure(data, host)
+		if err != nil {
+			return
+		}
+		if cfg.interval < minInterval || cfg.interval > maxInterval || len(cfg.Drivers) == 0 || len((opened{}).drivers(cfg)) != len(cfg.Drivers) {
+			t.Errorf("%s is %+v", data, cfg.settings)
+		}
+		if v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data)); err == nil && !bytes.Contains(data, []byte("null")) {
+			if err := schema.Validate(v); err != nil {
+				t.Errorf("%s is accepted, but not by the schema: %v", data, err)
+			}
+		}
+	})
+}
