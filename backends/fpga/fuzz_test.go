@@ -144,7 +144,7 @@ func checkSenses(t testing.TB, senses driver.Senses) {
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{
 		`{}`, `{"mode": "region-devel", "drivers": ["dfl", "manager"], "bitstreams": "/var/lib/bitstreams", "management": true}`,
-		`{"health": {"interval": "1m", "sensors": "0s", "alarms": "report", "ignore": ["pcie0_errors"]}, "edits": {"groups": "none"}}`,
+		`{"health": {"interval": "1m", "sensors": "0", "alarms": "report", "ignore": ["pcie0_errors"]}, "edits": {"groups": "none"}}`,
 		`{"prepare": {"reset": true, "leftovers": "report"}, "xrt": {"root": "/opt", "tool": "/bin/xbutil"}, "manager": {"firmware": "/lib/firmware", "flags": 1}}`,
 	} {
 		f.Add([]byte(text))
