@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
@@ -60,7 +61,7 @@ func TestPartition(t *testing.T) {
 	whole := gpu.ID(m.GPUs[2].UniqueID, m.GPUs[2].Address)
 	d := device(inv, whole+"-cpx-3")
 	if d == nil {
-		t.Fatalf("no partition 3 of %s: %v", whole, summary(inv))
+		t.Fatalf("no partition 3 of %s: %v", whole, sdktest.Summary(inv))
 	}
 	for name, want := range map[string]string{
 		"computePartition": "cpx", "memoryPartition": "nps4", "availableComputePartitions": "spx,dpx,qpx,cpx",
@@ -133,7 +134,7 @@ func TestSwitchWhileRunning(t *testing.T) {
 	m := amdtree.NewMI300X("SPX", "NPS1")
 	r := start(t, m, strings.Replace(quick, `"rescan": "1s"`, `"rescan": "1h"`, 1))
 	r.inventory("all GPUs", healthy(8))
-	all := r.during(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
+	all := r.During(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
 	id := gpu.ID(m.GPUs[1].UniqueID, m.GPUs[1].Address)
 	all = append(all, r.inventory("the partitions", func(inv *backendv1.Inventory) bool {
 		all = append(all, inv)
@@ -168,7 +169,7 @@ func TestUnplug(t *testing.T) {
 		map[string]string{"PCI_CLASS": "38000", "PCI_ID": "1002:740F"})
 	inv := r.inventory("the others", healthy(7))
 	if device(inv, id) != nil || len(inv.GetProblems()) > 0 {
-		t.Errorf("devices %v, problems %q", summary(inv), inv.GetProblems())
+		t.Errorf("devices %v, problems %q", sdktest.Summary(inv), inv.GetProblems())
 	}
 	r.do(r.tree.Plug(3))
 	r.inventory("all GPUs again", func(inv *backendv1.Inventory) bool {
@@ -277,7 +278,7 @@ func TestNoDriver(t *testing.T) {
 	r2 := newRig(t, amdtree.Machine{})
 	r2.tree = r.tree
 	r2.watch(quick)
-	r.during(func() {
+	r.During(func() {
 		r2.inventory("a problem", func(inv *backendv1.Inventory) bool {
 			return len(inv.GetDevices()) == 0 && len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], "8 AMD GPUs are on the PCI bus (the first at 0000:03:00.0), but the driver amdgpu is not loaded")
 		})
@@ -321,7 +322,7 @@ func TestDamagedCard(t *testing.T) {
 					}
 				}
 				if len(inv.GetDevices()) != 16 {
-					t.Errorf("%d devices: %v", len(inv.GetDevices()), summary(inv))
+					t.Errorf("%d devices: %v", len(inv.GetDevices()), sdktest.Summary(inv))
 				}
 				return strings.Contains(strings.Join(inv.GetProblems(), "\n"), at)
 			})
@@ -381,7 +382,7 @@ func TestLooksInBetween(t *testing.T) {
 		states++
 		looks.next(t)
 	}
-	all := r.during(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
+	all := r.During(func() { r.do(r.tree.SwitchPartition(1, "QPX", "NPS1")) })
 	r.inventory("the partitions", func(inv *backendv1.Inventory) bool {
 		all = append(all, inv)
 		return healthy(11)(inv)

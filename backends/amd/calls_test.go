@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
 )
@@ -17,7 +18,7 @@ func call[T any](r *rig, f func() (T, error)) T {
 	r.t.Helper()
 	var answer T
 	var err error
-	r.during(func() { answer, err = f() })
+	r.During(func() { answer, err = f() })
 	r.do(err)
 	return answer
 }
@@ -61,8 +62,8 @@ func TestReset(t *testing.T) {
 	refused(second, first)
 	refused("there is no device", first, second, "amdgpu-0")
 	refused("hostPID", first, second) // there is no debugfs, and PCI needs more
-	if !onlyBad(16, at.String(), "ecc-uncorrectable")(r.last) {
-		t.Errorf("after refused resets: %v", summary(r.last))
+	if !onlyBad(16, at.String(), "ecc-uncorrectable")(r.Last) {
+		t.Errorf("after refused resets: %v", sdktest.Summary(r.Last))
 	}
 
 	recover := filepath.Join(r.tree.Sysfs(), "kernel/debug/dri", at.String(), "amdgpu_gpu_recover")
@@ -77,7 +78,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("%s: %v", id, result)
 		}
 	}
-	if evidence := recovered(16, at.String()); !evidence(r.last) { // unless it came with the call
+	if evidence := recovered(16, at.String()); !evidence(r.Last) { // unless it came with the call
 		r.inventory("evidence", evidence)
 	}
 
@@ -100,7 +101,7 @@ func TestPrepare(t *testing.T) {
 	id := gpu.ID(m.GPUs[5].UniqueID, m.GPUs[5].Address)
 	prepare := func(id string, shared ...string) error {
 		var err error
-		r.during(func() {
+		r.During(func() {
 			_, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}, Resource: "amd.com/gpu", SharedDeviceIds: shared})
 		})
 		return err

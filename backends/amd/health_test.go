@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
@@ -58,14 +59,14 @@ func TestResetIsSeen(t *testing.T) {
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
 	r.inventory("the fault", onlyBad(16, at.String(), "ecc-uncorrectable"))
 	r.eventually("the card is listened to", func() bool { return r.events.tell(id, "3 1 ras") })
-	r.during(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
+	r.During(func() { // RECOVERY_RESET is graver than "resetting": the fault stays
 		r.events.tell(id, "4 1")
 	})
 	r.inventory("evidence", recovered(16, at.String()))
 	r.do(r.tree.RaiseCounter(6, "umc.ue", 1))
 	r.inventory("the next fault", func(inv *backendv1.Inventory) bool {
 		return onlyBad(16, at.String(), "ecc-uncorrectable")(inv) &&
-			strings.Contains(fmt.Sprint(summary(inv)), "1 uncorrectable errors since the last reset, and 1 before it")
+			strings.Contains(fmt.Sprint(sdktest.Summary(inv)), "1 uncorrectable errors since the last reset, and 1 before it")
 	})
 	r.events.tell(id, "4 2")
 	r.inventory("evidence once more", recovered(16, at.String()))
@@ -349,7 +350,7 @@ func TestLinkErrorsEnd(t *testing.T) {
 		r.configure(strings.Replace(quick, `"interval": "1s"`, `"interval": "1s", "xgmi": "`+setting+`"`, 1))
 		r.inventory("the same by "+setting, func(inv *backendv1.Inventory) bool {
 			if !healthy(8)(inv) {
-				t.Errorf("%s: %v", setting, summary(inv))
+				t.Errorf("%s: %v", setting, sdktest.Summary(inv))
 			}
 			return inv.GetSettingsRevision() == r.revision
 		})

@@ -1,7 +1,6 @@
 package amd
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
@@ -35,15 +33,13 @@ const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": 
 // rig is the backend behind its service, on a machine of a test.
 type rig struct {
 	*sdk.Server
+	*sdktest.Watched
 	t       *testing.T
 	tree    *amdtree.Tree
 	backend *Backend
 	kernel  *ueventtest.Kernel
 	events  *kfdEvents
 	proc    string
-	stream  chan *backendv1.WatchResponse
-	last    *backendv1.Inventory // that was seen
-	ended   chan error
 	// revision is that of the settings.
 	revision uint64
 }
@@ -54,7 +50,7 @@ func newRig(t *testing.T, m amdtree.Machine) *rig {
 	tree := amdtree.New(t, m)
 	r := &rig{
 		t: t, tree: tree, kernel: &ueventtest.Kernel{}, events: &kfdEvents{files: map[uint32][]*io.PipeWriter{}},
-		proc: t.TempDir(), stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
+		proc: t.TempDir(),
 	}
 	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{
 		read: gpu.Read, names: func() *gpu.Names { return nil },
@@ -81,18 +77,7 @@ func (r *rig) watch(settings string) {
 		r.t.Fatal(err)
 	}
 	r.configure(settings)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	go func() {
-		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(200 * time.Millisecond)},
-			sdktest.NewStream(ctx, r.stream))
-	}()
-	r.t.Cleanup(func() {
-		cancel()
-		<-r.ended // says that it was cancelled
-		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
-			r.t.Error(err)
-		}
-	})
+	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience)
 }
 
 func (r *rig) configure(settings string) {
@@ -110,45 +95,7 @@ func (r *rig) configure(settings string) {
 // inventory waits for an inventory that is as wanted, and returns it.
 func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	r.t.Helper()
-	late := time.After(patience)
-	for {
-		select {
-		case e := <-r.stream:
-			if inv := e.GetInventory(); inv != nil {
-				if r.last = inv; want(inv) {
-					return inv
-				}
-			}
-		case err := <-r.ended:
-			r.ended <- err
-			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
-		case <-late:
-			r.t.Fatalf("waited %s for %s; last inventory: %d devices, problems %q; %v", patience, what,
-				len(r.last.GetDevices()), r.last.GetProblems(), summary(r.last))
-		}
-	}
-}
-
-// during takes the stream's events while f runs, and returns the inventories.
-func (r *rig) during(f func()) []*backendv1.Inventory {
-	r.t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	var all []*backendv1.Inventory
-	for {
-		select {
-		case e := <-r.stream:
-			if inv := e.GetInventory(); inv != nil {
-				r.last = inv
-				all = append(all, inv)
-			}
-		case <-done:
-			return all
-		}
-	}
+	return r.Until(what, want)
 }
 
 func (r *rig) do(err error) {
@@ -163,15 +110,6 @@ func (r *rig) file(text string, parts ...string) {
 	path := filepath.Join(parts...)
 	r.do(os.MkdirAll(filepath.Dir(path), 0o755))
 	r.do(os.WriteFile(path, []byte(text), 0o600))
-}
-
-func summary(inv *backendv1.Inventory) map[string]string {
-	all := map[string]string{}
-	for _, d := range inv.GetDevices() {
-		h := d.GetHealth()
-		all[d.GetId()] = h.GetState().String() + " " + h.GetCode() + " " + h.GetMessage()
-	}
-	return all
 }
 
 func device(inv *backendv1.Inventory, id string) *backendv1.Device {
@@ -302,9 +240,9 @@ func (r *rig) eventually(what string, done func() bool) {
 	late := time.After(patience)
 	for !done() {
 		select {
-		case e := <-r.stream: // a heartbeat, if nothing else
+		case e := <-r.Events: // a heartbeat, if nothing else
 			if inv := e.GetInventory(); inv != nil {
-				r.last = inv
+				r.Last = inv
 			}
 		case <-late:
 			r.t.Fatalf("waited %s until %s", patience, what)

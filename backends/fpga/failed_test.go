@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -30,11 +31,11 @@ func TestFailedProgramming(t *testing.T) {
 			message := device(inv, "a-port0").GetHealth().GetMessage()
 			return only("a-port0", "programming-failed")(inv) && strings.Contains(message, "a.gbs") && strings.Contains(message, "CRC error; unbind the driver")
 		}
-		if !told(r.last) {
+		if !told(r.Last) {
 			r.inventory("the fault", told)
 		}
 		if all := r.idle(2 * busyLimit); len(all) > 0 {
-			t.Errorf("the fault has become %v", summary(all[len(all)-1]))
+			t.Errorf("the fault has become %v", sdktest.Summary(all[len(all)-1]))
 		}
 		r.says("in reset", r.prepare("a.gbs", nil, "a-port0"), "CRC error")
 		f.change(func() {
@@ -51,7 +52,7 @@ func TestFailedProgramming(t *testing.T) {
 		r.do(r.prepare("a.gbs", nil, "a-port0")) // though it shows this ID
 		r.programs(f, "a-port0 a.gbs")
 		r.do(r.prepare("", nil, "a-port0"))
-		if problems := r.last.GetProblems(); len(problems) > 0 {
+		if problems := r.Last.GetProblems(); len(problems) > 0 {
 			r.inventory("the end of it", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 0 })
 		}
 	}, cardOf("a", 1, port("a", 0, functionB)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -89,7 +90,7 @@ func TestDoubtfulLooks(t *testing.T) {
 			f.change(func() { f.reading = reading })
 			before := f.count()
 			r.kernel.Tell(uevent.Change, "/devices/x", "fpga_region", nil)
-			all := r.during(func() {
+			all := r.During(func() {
 				for f.count() == before {
 					<-time.After(10 * time.Millisecond)
 				}
@@ -97,7 +98,7 @@ func TestDoubtfulLooks(t *testing.T) {
 				<-time.After(2 * time.Second)
 			})
 			if len(all) > 0 {
-				t.Errorf("%s for one look: %v", name, summary(all[0]))
+				t.Errorf("%s for one look: %v", name, sdktest.Summary(all[0]))
 			}
 		}
 		f.change(func() { f.reading.Unsettled = true })

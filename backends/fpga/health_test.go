@@ -45,8 +45,8 @@ func TestFaults(t *testing.T) {
 			f.region("a", 1).Faults = []driver.Fault{hot}
 		}, map[string]string{"a-port1": "power-state"})
 		faults("none", func() { f.region("a", 1).Faults = nil }, nil)
-		if !recovered("")(r.last) {
-			t.Errorf("there is evidence, from nowhere: %v", r.last)
+		if !recovered("")(r.Last) {
+			t.Errorf("there is evidence, from nowhere: %v", r.Last)
 		}
 	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)), virtual, other)
 }
@@ -146,7 +146,7 @@ func (r *rig) reset(ids ...string) map[string]*backendv1.ResetResult {
 	r.t.Helper()
 	var response *backendv1.ResetResponse
 	var err error
-	r.during(func() { response, err = r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: ids}) })
+	r.During(func() { response, err = r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: ids}) })
 	r.do(err)
 	all := map[string]*backendv1.ResetResult{}
 	for _, result := range response.GetResults() {
@@ -175,7 +175,7 @@ func TestReset(t *testing.T) {
 			return device(inv, "a-port0").GetHealth().GetRecovered() && device(inv, "a-port1").GetHealth().GetRecovered() &&
 				device(inv, "a-port2").GetHealth().GetCode() == "port-errors"
 		}
-		if !evidence(r.last) {
+		if !evidence(r.Last) {
 			r.inventory("evidence for two", evidence)
 		}
 		if got := r.reset("a-port2")["a-port2"]; !got.GetRecovered() {
@@ -235,7 +235,7 @@ func TestResetIsSeen(t *testing.T) {
 			}
 		})
 		seen := false
-		for _, inv := range r.during(func() {
+		for _, inv := range r.During(func() {
 			_, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"a-port0"}})
 			r.do(err)
 		}) {
@@ -265,7 +265,7 @@ func TestSample(t *testing.T) {
 			}
 		})
 		got := map[string]float64{}
-		r.during(func() {
+		r.During(func() {
 			all, err := r.backend.Sample(r.t.Context())
 			r.do(err)
 			for _, m := range all {
@@ -295,7 +295,7 @@ func TestEvidenceEnds(t *testing.T) {
 		if got := r.reset("a-port0")["a-port0"]; !got.GetRecovered() {
 			t.Fatal(got)
 		}
-		if !recovered("a-port0")(r.last) {
+		if !recovered("a-port0")(r.Last) {
 			r.inventory("evidence", recovered("a-port0"))
 		}
 		f.change(func() {

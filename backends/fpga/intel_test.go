@@ -42,7 +42,7 @@ func newIntelRig(t *testing.T, settings string) *intelRig {
 	}
 	r := &intelRig{
 		rig: &rig{
-			t: t, root: tree.Root, kernel: &ueventtest.Kernel{}, stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
+			t: t, root: tree.Root, kernel: &ueventtest.Kernel{},
 		},
 		tree: tree, device: fpgadevice.New(t, tree), interfaceID: m.Cards[0].Interface,
 	}
@@ -89,7 +89,7 @@ func TestIntelDevice(t *testing.T) {
 		}
 		return false
 	}
-	if !has(r.last) {
+	if !has(r.Last) {
 		r.inventory("its function", has)
 	}
 	r.device.Next(fpgadevice.Answer{Errno: unix.EIO, Faults: 2})
@@ -170,7 +170,7 @@ func TestIntelConflict(t *testing.T) {
 	begun, hold := make(chan struct{}), make(chan struct{})
 	r.device.Next(fpgadevice.Answer{Begun: begun, Hold: hold})
 	var first, second error
-	r.during(func() {
+	r.During(func() {
 		var all sync.WaitGroup
 		all.Go(func() { first = r.prepareCall(r.t.Context(), "a.gbs", nil, id) })
 		<-begun
@@ -181,7 +181,7 @@ func TestIntelConflict(t *testing.T) {
 	r.do(first)
 	r.says("the second", second, id, "b.gbs was not programmed into region 0 of the card fpga-0000-05-00-0", "asks for a.gbs")
 	r.programmed("the first one's", 1)
-	if d := device(r.last, id); text(d, "functionID") != functionA {
+	if d := device(r.Last, id); text(d, "functionID") != functionA {
 		r.inventory("the first one's", func(inv *backendv1.Inventory) bool { return text(device(inv, id), "functionID") == functionA })
 	}
 }

@@ -9,17 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
-	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
@@ -31,182 +27,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds what a test waits for, in the time of its bubble.
 const patience = 5 * time.Minute
 
-// IDs of accelerator functions and of an interface.
-const (
-	functionA = "d8424dc4a4a3c413f89e433683f9040b"
-	functionB = "9aeffe5f84570612c000c9660d824272"
-	fits      = "9346116da52d5ca8b06aa9a389ef7c8d"
-)
-
-// fake is a driver whose cards are as a test says.
-type fake struct {
-	t    *testing.T
-	name string
-
-	mu      sync.Mutex
-	reading driver.Reading
-	senses  map[string]driver.Senses
-	// reads counts readings. A reading waits for hold to be closed, if there is one.
-	reads int
-	hold  chan struct{}
-	// programmed and resets are the regions that were, in order.
-	programmed, resets []string
-	// program is called instead of the usual, without the lock, with what does the usual.
-	program func(ctx context.Context, usual func() error) error
-	reset   func(ctx context.Context) error
-	misfit  error
-	// visible has a region be busy, as looks see it, while it is programmed.
-	visible bool
-}
-
-func (f *fake) Name() string { return f.name }
-
-func (f *fake) Read() driver.Reading {
-	f.mu.Lock()
-	hold := f.hold
-	f.reads++
-	f.mu.Unlock()
-	if hold != nil {
-		<-hold
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r := f.reading
-	r.Cards = nil
-	for _, c := range f.reading.Cards {
-		c.Regions = slices.Clone(c.Regions)
-		r.Cards = append(r.Cards, c)
-	}
-	r.Problems = slices.Clone(r.Problems)
-	return r
-}
-
-func (f *fake) Sense(c driver.Card) driver.Senses {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.senses[c.ID]
-}
-
-func (f *fake) Fits(driver.Card, driver.Region, *bitstream.File) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.misfit
-}
-
-func (f *fake) Holds(r driver.Region, file *bitstream.File) bool {
-	return file.Kind == bitstream.GBS && r.Function == file.Accelerators[0].ID.Hex()
-}
-
-func (f *fake) Program(ctx context.Context, c driver.Card, r driver.Region, file *bitstream.File) error {
-	usual := func() error {
-		f.change(func() {
-			f.programmed = append(f.programmed, r.ID+" "+filepath.Base(file.Path))
-			if at := f.region(c.ID, r.Number); file.Kind == bitstream.GBS {
-				at.State, at.Function = driver.Loaded, file.Accelerators[0].ID.Hex()
-				at.Loaded = "af-" + at.Function
-			} else {
-				at.State, at.Function, at.Loaded = driver.Untold, "", ""
-			}
-		})
-		return nil
-	}
-	f.mu.Lock()
-	program := f.program
-	if f.visible {
-		f.region(c.ID, r.Number).State = driver.Busy
-	}
-	f.mu.Unlock()
-	if program != nil {
-		return program(ctx, usual)
-	}
-	return usual()
-}
-
-func (f *fake) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
-	f.mu.Lock()
-	reset := f.reset
-	f.mu.Unlock()
-	if reset != nil {
-		if err := reset(ctx); err != nil {
-			return "", err
-		}
-	}
-	f.change(func() {
-		f.resets = append(f.resets, r.ID)
-		f.region(c.ID, r.Number).Faults = nil
-		f.card(c.ID).Faults = nil
-	})
-	return "reset of " + r.ID, nil
-}
-
-// change changes the machine.
-func (f *fake) change(do func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	do()
-}
-
-// card is the one with an ID; the caller holds the lock.
-func (f *fake) card(id string) *driver.Card {
-	for i := range f.reading.Cards {
-		if f.reading.Cards[i].ID == id {
-			return &f.reading.Cards[i]
-		}
-	}
-	f.t.Errorf("no card %s", id)
-	return &driver.Card{}
-}
-
-// region is one of a card; the caller holds the lock.
-func (f *fake) region(card string, number int) *driver.Region {
-	regions := f.card(card).Regions
-	for i := range regions {
-		if regions[i].Number == number {
-			return &regions[i]
-		}
-	}
-	f.t.Errorf("card %s has no region %d", card, number)
-	return &driver.Region{}
-}
-
-// done are the regions that were programmed and reset until now.
-func (f *fake) done() (programmed, resets []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.programmed), slices.Clone(f.resets)
-}
-
-// port is a region with a function.
-func port(card string, number int, function string) driver.Region {
-	r := driver.Region{
-		ID: fmt.Sprintf("%s-port%d", card, number), Number: number, Interface: fits, Kind: driver.Port, State: driver.Unloaded,
-		Name: "region-" + fits, Nodes: []string{fmt.Sprintf("/dev/%s.%d", card, number)}, Programmable: true,
-	}
-	if function != "" {
-		r.State, r.Function, r.Loaded = driver.Loaded, function, "af-"+function
-	}
-	return r
-}
-
-// cardOf is a card with regions at a PCI address.
-func cardOf(id string, bus uint8, regions ...driver.Region) driver.Card {
-	return driver.Card{
-		ID: id, Board: id, Model: "Test card", Management: []string{"/dev/" + id + "-fme"}, Regions: regions, Dir: "devices/" + id,
-		PCI: &pci.Device{Address: pci.Address{Bus: bus}, NUMANode: 1, Driver: "dfl-pci"},
-	}
-}
-
 // rig is the backend behind its service, on a machine of a test.
 type rig struct {
 	*sdk.Server
+	*sdktest.Watched
 	t       *testing.T
 	root    string
 	fakes   []*fake
 	backend *Backend
 	kernel  *ueventtest.Kernel
-	stream  chan *backendv1.WatchResponse
-	last    *backendv1.Inventory // that was seen
-	ended   chan error
 	// revision is that of the settings.
 	revision uint64
 }
@@ -227,8 +56,7 @@ func run(t *testing.T, settings string, test func(r *rig, f *fake), cards ...dri
 func newRig(t *testing.T, fakes ...*fake) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, root: t.TempDir(), fakes: fakes, kernel: &ueventtest.Kernel{}, stream: make(chan *backendv1.WatchResponse),
-		ended: make(chan error, 1),
+		t: t, root: t.TempDir(), fakes: fakes, kernel: &ueventtest.Kernel{},
 	}
 	for _, dir := range []string{"sys", "dev", "proc", "bitstreams"} {
 		r.do(os.MkdirAll(filepath.Join(r.root, dir), 0o755))
@@ -293,17 +121,7 @@ func (r *rig) watch(settings string) {
 		r.t.Fatal(err)
 	}
 	r.configure(settings)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.t.Context()))
-	go func() {
-		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(10 * time.Second)}, sdktest.NewStream(ctx, r.stream))
-	}()
-	r.t.Cleanup(func() {
-		cancel()
-		<-r.ended // says that it was cancelled
-		if err := r.Close(context.WithoutCancel(r.t.Context())); err != nil {
-			r.t.Error(err)
-		}
-	})
+	r.Watched = sdktest.Watch(r.t, r.Server, 10*time.Second, patience)
 }
 
 // configure sets settings, in which BITSTREAMS is the directory of bitstreams.
@@ -324,52 +142,12 @@ func (r *rig) configure(settings string) {
 // inventory waits for an inventory that is as wanted, and returns it.
 func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	r.t.Helper()
-	late := time.After(patience)
-	for {
-		select {
-		case e := <-r.stream:
-			if inv := e.GetInventory(); inv != nil {
-				if r.last = inv; want(inv) {
-					return inv
-				}
-			}
-		case err := <-r.ended:
-			r.ended <- err
-			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
-		case <-late:
-			r.t.Fatalf("waited %s for %s; last inventory: %v, problems %q", patience, what, summary(r.last), r.last.GetProblems())
-		}
-	}
+	return r.Until(what, want)
 }
 
 // idle takes the stream's events for a time, and returns the inventories.
 func (r *rig) idle(d time.Duration) []*backendv1.Inventory {
-	return r.during(func() { <-time.After(d) })
-}
-
-// during takes the stream's events while f runs, and returns the inventories.
-func (r *rig) during(f func()) []*backendv1.Inventory {
-	r.t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	var all []*backendv1.Inventory
-	late := time.After(patience)
-	for {
-		select {
-		case e := <-r.stream:
-			if inv := e.GetInventory(); inv != nil {
-				r.last = inv
-				all = append(all, inv)
-			}
-		case <-done:
-			return all
-		case <-late:
-			r.t.Fatalf("waited %s for what does not end", patience)
-		}
-	}
+	return r.During(func() { <-time.After(d) })
 }
 
 func (r *rig) do(err error) {
@@ -402,7 +180,7 @@ func (r *rig) gbs(name, function string) {
 func (r *rig) prepare(file string, shared []string, devices ...string) error {
 	r.t.Helper()
 	var err error
-	r.during(func() { err = r.prepareCall(r.t.Context(), file, shared, devices...) })
+	r.During(func() { err = r.prepareCall(r.t.Context(), file, shared, devices...) })
 	return err
 }
 
@@ -428,15 +206,6 @@ func (r *rig) says(what string, err error, words ...string) {
 			r.t.Errorf("%s: %v, want %q in it", what, err, word)
 		}
 	}
-}
-
-func summary(inv *backendv1.Inventory) map[string]string {
-	all := map[string]string{}
-	for _, d := range inv.GetDevices() {
-		h := d.GetHealth()
-		all[d.GetId()] = h.GetState().String() + " " + h.GetCode() + " " + h.GetMessage()
-	}
-	return all
 }
 
 func device(inv *backendv1.Inventory, id string) *backendv1.Device {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -41,7 +42,7 @@ func TestProgram(t *testing.T) {
 		has := func(inv *backendv1.Inventory) bool {
 			return text(device(inv, "a-port0"), "functionName") == "af-"+functionA
 		}
-		if !has(r.last) {
+		if !has(r.Last) {
 			r.inventory("its function", has)
 		}
 		r.do(r.prepare("a.gbs", nil, "a-port0"))
@@ -172,7 +173,7 @@ func TestConflict(t *testing.T) {
 			}
 		})
 		var errs [3]error
-		r.during(func() {
+		r.During(func() {
 			var all sync.WaitGroup
 			all.Go(func() { errs[0] = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0") })
 			<-begun
@@ -223,9 +224,9 @@ func TestOneAtATime(t *testing.T) {
 		})
 		began := time.Now()
 		var err error
-		for _, inv := range r.during(func() { err = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0", "a-port1", "b-port0") }) {
+		for _, inv := range r.During(func() { err = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0", "a-port1", "b-port0") }) {
 			if !healthy(3)(inv) {
-				t.Errorf("meanwhile %v", summary(inv))
+				t.Errorf("meanwhile %v", sdktest.Summary(inv))
 			}
 		}
 		r.do(err)
@@ -255,12 +256,12 @@ func TestAbandoned(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "has not come to its end")
-		if !only("a-port0", "programming")(r.last) {
+		if !only("a-port0", "programming")(r.Last) {
 			r.inventory("the fault", only("a-port0", "programming"))
 		}
 		r.says("the other region", r.prepare("a.gbs", nil, "a-port1"), "something else is done to the card a")
 		if all := r.idle(time.Minute); len(all) > 0 {
-			t.Errorf("meanwhile %v", summary(all[0]))
+			t.Errorf("meanwhile %v", sdktest.Summary(all[0]))
 		}
 		f.change(func() { f.program = nil })
 		close(free)
@@ -283,7 +284,7 @@ func TestCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		var err error
 		began := time.Now()
-		r.during(func() {
+		r.During(func() {
 			go func() {
 				<-time.After(time.Second)
 				cancel()
@@ -367,7 +368,7 @@ func TestStorm(t *testing.T) {
 				return usual()
 			}
 		})
-		r.during(func() {
+		r.During(func() {
 			var all sync.WaitGroup
 			for i := range 60 {
 				all.Go(func() {
@@ -392,7 +393,7 @@ func TestStorm(t *testing.T) {
 			}
 			return healthy(6)(inv)
 		}
-		if !programmed(r.last) {
+		if !programmed(r.Last) {
 			r.inventory("all with the last file", programmed)
 		}
 	}, cards...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/fpgatree"
@@ -19,7 +20,7 @@ import (
 func onTree(t *testing.T, tree *fpgatree.Tree, settings string) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, root: tree.Root, kernel: &ueventtest.Kernel{}, stream: make(chan *backendv1.WatchResponse), ended: make(chan error, 1),
+		t: t, root: tree.Root, kernel: &ueventtest.Kernel{},
 	}
 	r.backend = newBackend(slog.New(slog.DiscardHandler), seams{drivers: opened{}.drivers, uevents: r.kernel.Listen})
 	r.watch(settings)
@@ -85,7 +86,7 @@ func TestMachines(t *testing.T) {
 				}
 			}
 			if got != " "+c.devices {
-				t.Errorf("classes%s, want %s; %v", got, c.devices, summary(inv))
+				t.Errorf("classes%s, want %s; %v", got, c.devices, sdktest.Summary(inv))
 			}
 			for _, mode := range []string{"region", "region-devel"} {
 				r.configure(`{"mode": "` + mode + `"}`)
@@ -114,7 +115,7 @@ func TestCaptures(t *testing.T) {
 			inv := onTree(t, tree, `{}`).inventory("devices", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) > 0 })
 			sane(t, inv)
 			if !healthy(1)(inv) {
-				t.Errorf("%v, problems %q", summary(inv), inv.GetProblems())
+				t.Errorf("%v, problems %q", sdktest.Summary(inv), inv.GetProblems())
 			}
 		})
 	}

@@ -1,0 +1,179 @@
+package fpga
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/fpga/bitstream"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// IDs of accelerator functions and of an interface.
+const (
+	functionA = "d8424dc4a4a3c413f89e433683f9040b"
+	functionB = "9aeffe5f84570612c000c9660d824272"
+	fits      = "9346116da52d5ca8b06aa9a389ef7c8d"
+)
+
+// fake is a driver whose cards are as a test says.
+type fake struct {
+	t    *testing.T
+	name string
+
+	mu      sync.Mutex
+	reading driver.Reading
+	senses  map[string]driver.Senses
+	// reads counts readings. A reading waits for hold to be closed, if there is one.
+	reads int
+	hold  chan struct{}
+	// programmed and resets are the regions that were, in order.
+	programmed, resets []string
+	// program is called instead of the usual, without the lock, with what does the usual.
+	program func(ctx context.Context, usual func() error) error
+	reset   func(ctx context.Context) error
+	misfit  error
+	// visible has a region be busy, as looks see it, while it is programmed.
+	visible bool
+}
+
+func (f *fake) Name() string { return f.name }
+
+func (f *fake) Read() driver.Reading {
+	f.mu.Lock()
+	hold := f.hold
+	f.reads++
+	f.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.reading
+	r.Cards = nil
+	for _, c := range f.reading.Cards {
+		c.Regions = slices.Clone(c.Regions)
+		r.Cards = append(r.Cards, c)
+	}
+	r.Problems = slices.Clone(r.Problems)
+	return r
+}
+
+func (f *fake) Sense(c driver.Card) driver.Senses {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.senses[c.ID]
+}
+
+func (f *fake) Fits(driver.Card, driver.Region, *bitstream.File) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.misfit
+}
+
+func (f *fake) Holds(r driver.Region, file *bitstream.File) bool {
+	return file.Kind == bitstream.GBS && r.Function == file.Accelerators[0].ID.Hex()
+}
+
+func (f *fake) Program(ctx context.Context, c driver.Card, r driver.Region, file *bitstream.File) error {
+	usual := func() error {
+		f.change(func() {
+			f.programmed = append(f.programmed, r.ID+" "+filepath.Base(file.Path))
+			if at := f.region(c.ID, r.Number); file.Kind == bitstream.GBS {
+				at.State, at.Function = driver.Loaded, file.Accelerators[0].ID.Hex()
+				at.Loaded = "af-" + at.Function
+			} else {
+				at.State, at.Function, at.Loaded = driver.Untold, "", ""
+			}
+		})
+		return nil
+	}
+	f.mu.Lock()
+	program := f.program
+	if f.visible {
+		f.region(c.ID, r.Number).State = driver.Busy
+	}
+	f.mu.Unlock()
+	if program != nil {
+		return program(ctx, usual)
+	}
+	return usual()
+}
+
+func (f *fake) Reset(ctx context.Context, c driver.Card, r driver.Region) (string, error) {
+	f.mu.Lock()
+	reset := f.reset
+	f.mu.Unlock()
+	if reset != nil {
+		if err := reset(ctx); err != nil {
+			return "", err
+		}
+	}
+	f.change(func() {
+		f.resets = append(f.resets, r.ID)
+		f.region(c.ID, r.Number).Faults = nil
+		f.card(c.ID).Faults = nil
+	})
+	return "reset of " + r.ID, nil
+}
+
+// change changes the machine.
+func (f *fake) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
+// card is the one with an ID; the caller holds the lock.
+func (f *fake) card(id string) *driver.Card {
+	for i := range f.reading.Cards {
+		if f.reading.Cards[i].ID == id {
+			return &f.reading.Cards[i]
+		}
+	}
+	f.t.Errorf("no card %s", id)
+	return &driver.Card{}
+}
+
+// region is one of a card; the caller holds the lock.
+func (f *fake) region(card string, number int) *driver.Region {
+	regions := f.card(card).Regions
+	for i := range regions {
+		if regions[i].Number == number {
+			return &regions[i]
+		}
+	}
+	f.t.Errorf("card %s has no region %d", card, number)
+	return &driver.Region{}
+}
+
+// done are the regions that were programmed and reset until now.
+func (f *fake) done() (programmed, resets []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.programmed), slices.Clone(f.resets)
+}
+
+// port is a region with a function.
+func port(card string, number int, function string) driver.Region {
+	r := driver.Region{
+		ID: fmt.Sprintf("%s-port%d", card, number), Number: number, Interface: fits, Kind: driver.Port, State: driver.Unloaded,
+		Name: "region-" + fits, Nodes: []string{fmt.Sprintf("/dev/%s.%d", card, number)}, Programmable: true,
+	}
+	if function != "" {
+		r.State, r.Function, r.Loaded = driver.Loaded, function, "af-"+function
+	}
+	return r
+}
+
+// cardOf is a card with regions at a PCI address.
+func cardOf(id string, bus uint8, regions ...driver.Region) driver.Card {
+	return driver.Card{
+		ID: id, Board: id, Model: "Test card", Management: []string{"/dev/" + id + "-fme"}, Regions: regions, Dir: "devices/" + id,
+		PCI: &pci.Device{Address: pci.Address{Bus: bus}, NUMANode: 1, Driver: "dfl-pci"},
+	}
+}
