@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
@@ -198,7 +199,8 @@ func TestReset(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA), port("a", 2, functionA)))
 }
 
-// A whole card is reset with all that is on its board, so not without being asked to.
+// A whole card is reset with all that is on its board, so not without being asked to, and
+// not before a start.
 func TestResetOfABoard(t *testing.T) {
 	var cards []driver.Card
 	for i, id := range []string{"a", "b"} {
@@ -211,6 +213,13 @@ func TestResetOfABoard(t *testing.T) {
 	run(t, quick, func(r *rig, f *fake) {
 		r.inventory("both", healthy(2))
 		r.says("one alone", errors.New(r.reset("a")["a"].GetMessage()), "take along", "b")
+		if _, resets := f.done(); len(resets) > 0 {
+			t.Errorf("resets: %v", resets)
+		}
+		r.configure(`{"prepare": {"reset": true}, "health": {"interval": "1s"}}`)
+		synctest.Wait()
+		r.says("before a start", r.prepare("", nil, "a"), "a is not reset before the start", "may be in use: b", "prepare.reset")
+		r.says("of both", r.prepare("", nil, "a", "b"), "may be in use: b", "may be in use: a")
 		if _, resets := f.done(); len(resets) > 0 {
 			t.Errorf("resets: %v", resets)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,6 +109,10 @@ func (p *preparation) look(ctx context.Context, back bool) (found, error) {
 func (p *preparation) renew(ctx context.Context) error {
 	if !p.cfg.Prepare.Reset || p.shared {
 		return nil
+	}
+	if len(p.along) > 0 {
+		return fmt.Errorf("%s is not reset before the start, for that would take along what is on its board, too, and may be in use: %s: "+
+			"have no prepare.reset on this node", p.name(), strings.Join(p.along, ", "))
 	}
 	leave, err := p.b.works.enter(ctx, p.card.ID)
 	if err != nil {

@@ -31,6 +31,8 @@ type target struct {
 	region driver.Region
 	// put is what this process put into it; nil if nothing.
 	put *program
+	// along are the IDs of others that a reset takes along.
+	along []string
 }
 
 // name is the region in words, for errors.
@@ -48,22 +50,19 @@ func (b *Backend) find(ctx context.Context, ids []string) (*targets, error) {
 
 func (l *loop) find(ids []string) *targets {
 	t := &targets{cfg: l.cfg, loop: l}
-	groups, seen := map[string]bool{}, map[string]bool{}
+	seen := map[string]bool{}
 	for _, known := range l.roster.sorted() {
 		for _, r := range known.sorted() {
 			if slices.Contains(ids, r.known.ID) {
 				t.devices = append(t.devices, l.target(r))
 				seen[r.known.ID] = true
-				if r.known.Kind == driver.Platform {
-					groups[known.card.Board] = true
-				}
 			}
 		}
 	}
-	for _, known := range l.roster.sorted() {
-		for _, r := range known.sorted() {
-			if r.known.Kind == driver.Platform && groups[known.card.Board] && !seen[r.known.ID] {
-				t.Others = append(t.Others, r.known.ID)
+	for _, device := range t.devices {
+		for _, id := range device.along {
+			if !seen[id] && !slices.Contains(t.Others, id) {
+				t.Others = append(t.Others, id)
 			}
 		}
 	}
@@ -77,7 +76,22 @@ func (l *loop) target(r *region) target {
 		program := *r.program
 		t.put = &program
 	}
+	if r.known.Kind == driver.Platform {
+		t.along = l.along(r)
+	}
 	return t
+}
+
+// along are the whole cards that are reset with one: those of its board.
+func (l *loop) along(r *region) (ids []string) {
+	for _, known := range l.roster.sorted() {
+		for _, other := range known.sorted() {
+			if other != r && other.known.Kind == driver.Platform && known.card.Board == r.of.card.Board {
+				ids = append(ids, other.known.ID)
+			}
+		}
+	}
+	return ids
 }
 
 // found is what a look found, as it was published, by the ID of the device.
