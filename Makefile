@@ -92,6 +92,11 @@ fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 .PHONY: bench
 bench: build ## Speed and memory as ratios to the floor of the same run
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
+	@$(MAKE) --no-print-directory bench-topology ARGS=
+
+.PHONY: bench-topology
+bench-topology: ## Which devices a container gets: percentiles, beside brute force and greedy
+	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|BruteForce|Greedy|Prepare)' -benchtime 500ms $(ARGS)
 
 .PHONY: bench-nvidia
 bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend

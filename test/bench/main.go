@@ -39,24 +39,47 @@ func main() {
 	}
 }
 
-// devices is how many devices the agent serves in each run.
-var devices = []int{8, 1000}
+// machine is what the agent serves in a run.
+type machine struct {
+	name string
+	// settings are the mock backend's, resource what the resource has besides a name.
+	settings, resource string
+	units              int
+	// sizes are how many units kubelet asks a preference for.
+	sizes []int32
+}
+
+// machines have the shapes that choices differ by: a switch, a mesh that is no
+// hierarchy, partitions, replicas, and many devices.
+var machines = []machine{
+	{"8 GPUs at a switch", "{count: 8, numaNodes: 2, links: {topology: all-to-all, kind: nvswitch, count: 18}}", "", 8, []int32{1, 4}},
+	{"16 GPUs in a ring", "{count: 16, numaNodes: 2, links: {topology: ring}}", "", 16, []int32{1, 4, 8}},
+	{
+		"63 partitions", "{devices: [{count: 7, numaNodes: 2, partitions: {count: 8}}, {numaNodes: [1], partitions: {count: 7}}]}", "",
+		63, []int32{1, 4, 8, 32},
+	},
+	{
+		"1,024 replicas of 8 GPUs", "{count: 8, numaNodes: 2, links: {topology: all-to-all}}",
+		", replicas: 128, maxReplicasPerContainer: 0", 1024, []int32{1, 8, 512},
+	},
+	{"1,000 devices", "{count: 1000, numaNodes: 2}", "", 1000, []int32{4}},
+}
 
 func measure(bin string, rounds, calls int) error {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
 	}
-	for _, count := range devices {
-		if err := measureOne(bin, count, rounds, calls); err != nil {
-			return fmt.Errorf("%d devices: %w", count, err)
+	for _, m := range machines {
+		if err := measureOne(bin, m, rounds, calls); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil
 }
 
-func measureOne(bin string, count, rounds, calls int) (err error) {
-	node, err := startNode(bin, count)
+func measureOne(bin string, m machine, rounds, calls int) (err error) {
+	node, err := startNode(bin, m)
 	if err != nil {
 		return err
 	}
@@ -72,24 +95,27 @@ func measureOne(bin string, count, rounds, calls int) (err error) {
 	}
 	defer func() { err = errors.Join(err, floor.Close()) }()
 
-	fmt.Printf("%d devices\n", count)
-	fmt.Printf("  %-28s %12s %12s %8s\n", "", "accelmux", "floor", "ratio")
+	fmt.Printf("%s\n", m.name)
+	fmt.Printf("  %-34s %12s %12s %8s\n", "", "accelmux", "floor", "ratio")
 	ids := node.ids
-	for _, c := range []struct {
-		name string
-		call func(context.Context, pluginapi.DevicePluginClient) error
-	}{
-		{"Allocate, 1 device", allocate(ids[:1])},
-		{"Allocate, 8 devices", allocate(ids[:8])},
-		{"GetPreferredAllocation 4 of n", prefer(ids, 4)},
-	} {
+	cases := []benchmark{{"Allocate, 1", allocate(ids[:1])}, {"Allocate, 8", allocate(ids[:8])}}
+	for _, size := range m.sizes {
+		cases = append(cases, benchmark{fmt.Sprintf("GetPreferredAllocation, %d of %d", size, len(ids)), prefer(ids, size)})
+	}
+	for _, c := range cases {
 		ours, bare, err := race(pluginapi.NewDevicePluginClient(agent), pluginapi.NewDevicePluginClient(floor), c.call, rounds, calls)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		fmt.Printf("  %-28s %12v %12v %8.2f\n", c.name, ours, bare, float64(ours)/float64(bare))
+		fmt.Printf("  %-34s %12v %12v %8.2f\n", c.name, ours, bare, float64(ours)/float64(bare))
 	}
 	return node.printMemory()
+}
+
+// benchmark is a call that is measured.
+type benchmark struct {
+	name string
+	call func(context.Context, pluginapi.DevicePluginClient) error
 }
 
 func dial(socket string) (*grpc.ClientConn, error) {

@@ -28,9 +28,9 @@ kind: NodeConfig
 profiles:
   - name: bench
     backends:
-      - {name: mock, settings: {count: %d, numaNodes: 2}}
+      - {name: mock, settings: %s}
     resources:
-      - {name: example.com/gpu}
+      - {name: example.com/gpu%s}
 `
 )
 
@@ -45,7 +45,7 @@ type node struct {
 	floorSocket string
 }
 
-func startNode(bin string, devices int) (_ *node, err error) {
+func startNode(bin string, m machine) (_ *node, err error) {
 	dir, err := os.MkdirTemp("", "b")
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func startNode(bin string, devices int) (_ *node, err error) {
 		return nil, err
 	}
 	file := filepath.Join(dir, "node.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, devices), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, m.settings, m.resource), 0o600); err != nil {
 		return nil, err
 	}
 	n.agent, err = start(filepath.Join(bin, "accelmux"), "run", "--config", file, "--kubelet-dir", filepath.Join(dir, "kubelet"),
@@ -78,7 +78,7 @@ func startNode(bin string, devices int) (_ *node, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := n.kubelet.WaitFor(ctx, func(s kubelettest.State) bool { return s.Resources[resource].Allocatable == devices }); err != nil {
+	if err := n.kubelet.WaitFor(ctx, func(s kubelettest.State) bool { return s.Resources[resource].Allocatable == m.units }); err != nil {
 		return nil, err
 	}
 	n.socket = n.kubelet.State().Resources[resource].Socket
@@ -130,7 +130,7 @@ func (n *node) printMemory() error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  %-28s %9.1f MB %9.1f MB %8.2f\n", p.name, float64(ours)/1024, float64(floor)/1024, float64(ours)/float64(floor))
+		fmt.Printf("  %-34s %9.1f MB %9.1f MB %8.2f\n", p.name, float64(ours)/1024, float64(floor)/1024, float64(ours)/float64(floor))
 	}
 	return nil
 }
