@@ -12,6 +12,8 @@ type Topology struct {
 	Devices []Device `json:"devices"`
 	// Links has each pair of devices that has a link once.
 	Links []Link `json:"links"`
+	// LinksLeftOut is how many more there are: an answer has 262,144 at most.
+	LinksLeftOut int `json:"linksLeftOut,omitempty"`
 	// Tree is the units as the links group them; missing where these are no hierarchy.
 	Tree *Group `json:"tree,omitempty"`
 }

@@ -2,7 +2,6 @@ package diagram
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -59,7 +58,7 @@ func Describe(r Resource) Topology {
 		}
 		t.Devices[place].Units = append(t.Devices[place].Units, Unit{ID: u.ID, State: u.state(), Holder: u.Holder})
 	}
-	t.Links = describeLinks(r.Topology.Devices())
+	t.Links, t.LinksLeftOut = describeLinks(r.Topology.Devices())
 	if all, ok := r.Topology.Groups(); ok {
 		group := describeGroup(all)
 		t.Tree = &group
@@ -75,42 +74,75 @@ func describeDevice(d *inventory.Device) Device {
 	return out
 }
 
-// describeLinks has the links among devices, by pair. It sorts the devices.
-func describeLinks(devices []*inventory.Device) []Link {
+// maxLinks bounds the links of an answer: those of 724 devices that are all linked.
+const maxLinks = 1 << 18
+
+// describeLinks has the links among devices, by pair, and how many more there are. It
+// sorts the devices.
+func describeLinks(devices []*inventory.Device) (links []Link, more int) {
+	links = []Link{}
+	eachLink(devices, func(l Link) {
+		if len(links) == maxLinks {
+			more++
+			return
+		}
+		links = append(links, l)
+	})
+	return links, more
+}
+
+// direction is the best link from one device to another.
+type direction struct {
+	to   int
+	link *inventory.Link
+}
+
+// eachLink calls see with the link of each pair of devices that has one, in natural
+// order. It sorts the devices.
+func eachLink(devices []*inventory.Device, see func(Link)) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return natural(a.ID, b.ID) })
-	known := make(map[inventory.Key]int, len(devices))
+	places := make(map[inventory.Key]int, len(devices))
 	for i, d := range devices {
-		known[d.Key] = i
+		places[d.Key] = i
 	}
-	best := make([]map[int]inventory.Link, len(devices)) // by device and peer
+	ways := make([][]direction, len(devices))
 	for i, d := range devices {
-		best[i] = make(map[int]inventory.Link, len(d.Links))
-		for _, l := range d.Links {
-			to, ok := known[inventory.Key{Backend: d.Backend, ID: l.Peer}]
-			if other, twice := best[i][to]; ok && to != i && (!twice || topology.Weight(l) > topology.Weight(other)) {
-				best[i][to] = l
-			}
-		}
+		ways[i] = directions(i, d, places)
 	}
-	links := []Link{}
-	for i := range best {
-		for _, to := range slices.Sorted(maps.Keys(best[i])) {
-			l := best[i][to]
-			back, both := best[to][i]
+	for i := range ways {
+		for _, there := range ways[i] {
+			l, weight := there.link, topology.Weight(*there.link)
+			at, both := slices.BinarySearchFunc(ways[there.to], i, func(d direction, to int) int { return cmp.Compare(d.to, to) })
 			switch {
-			case both && to < i:
+			case both && there.to < i:
 				continue // the pair is told of once
-			case both && topology.Weight(back) < topology.Weight(l):
-				l = back
+			case !both:
+				weight = 0
+			case topology.Weight(*ways[there.to][at].link) < weight:
+				l = ways[there.to][at].link
+				weight = topology.Weight(*l)
 			}
-			link := Link{A: devices[i].ID, B: devices[to].ID, Kind: l.Kind, Count: max(1, l.Count), Distance: l.Distance, OneWay: !both}
-			if both {
-				link.Weight = topology.Weight(l)
-			}
-			links = append(links, link)
+			see(Link{
+				A: devices[i].ID, B: devices[there.to].ID, Kind: l.Kind, Count: max(1, l.Count), Distance: l.Distance,
+				Weight: weight, OneWay: !both,
+			})
 		}
 	}
-	return links
+}
+
+// directions are the links of the device at a place to others that have one, sorted by
+// those. Of several to one device the best counts.
+func directions(place int, d *inventory.Device, places map[inventory.Key]int) []direction {
+	out := make([]direction, 0, len(d.Links))
+	for i := range d.Links {
+		if to, ok := places[inventory.Key{Backend: d.Backend, ID: d.Links[i].Peer}]; ok && to != place {
+			out = append(out, direction{to, &d.Links[i]})
+		}
+	}
+	slices.SortFunc(out, func(a, b direction) int {
+		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(topology.Weight(*b.link), topology.Weight(*a.link)))
+	})
+	return slices.CompactFunc(out, func(a, b direction) bool { return a.to == b.to })
 }
 
 func describeGroup(g topology.Group) Group {

@@ -102,7 +102,7 @@ func TestLarge(t *testing.T) {
 		if n := strings.Count(matrix.String(), "gpu"); n != want+1 { // and the title's
 			t.Errorf("wide: %v: the matrix has %d devices, want %d", size, n-1, want)
 		}
-		if n := strings.Count(svg.String(), "<circle"); n != want {
+		if n := strings.Count(svg.String(), "</circle>"); n != want {
 			t.Errorf("wide: %v: the picture has %d devices, want %d", size, n, want)
 		}
 		if left := strings.Contains(matrix.String(), "480 devices are left out"); left != (size == Short) {
@@ -174,6 +174,20 @@ func TestLinks(t *testing.T) {
 	var text bytes.Buffer
 	Matrix(&text, &d, Short)
 	golden(t, "links.txt", text.Bytes())
+}
+
+// TestTooManyLinks verifies that an answer is bounded, and says what it lacks.
+func TestTooManyLinks(t *testing.T) {
+	units := machine(730, func(int, int) inventory.Link { return inventory.Link{Kind: "nvswitch"} })
+	d := Describe(resource(units, topology.BestLinks))
+	if left := 730*729/2 - maxLinks; len(d.Links) != maxLinks || d.LinksLeftOut != left {
+		t.Errorf("%d links, %d left out, want %d and %d", len(d.Links), d.LinksLeftOut, maxLinks, left)
+	}
+	var text bytes.Buffer
+	Matrix(&text, &d, Short)
+	if want := "3941 links are left out"; !strings.Contains(text.String(), want) {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
 }
 
 // TestEmpty verifies that a resource without devices is drawn, too.

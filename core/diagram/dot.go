@@ -124,18 +124,26 @@ func width(e entry) int {
 	return min(max(1, lanes), 4)
 }
 
+// The colors of devices by their units.
+const (
+	fillFree      = "#c8e6c9"
+	fillPartly    = "#fff9c4"
+	fillHeld      = "#e0e0e0"
+	fillUnhealthy = "#ffcdd2"
+)
+
 // fill is the color of a row: the worst of the states of its units.
 func (s *sheet) fill(row int) string {
 	c := s.states(s.rows[row].devices)
 	switch {
 	case c[Unhealthy] > 0:
-		return "#ffcdd2"
+		return fillUnhealthy
 	case c[Held] == c.all():
-		return "#e0e0e0"
+		return fillHeld
 	case c[Held] > 0:
-		return "#f1f8e9"
+		return fillPartly
 	}
-	return "#c8e6c9"
+	return fillFree
 }
 
 // shorten cuts the middle of a text that is longer than limit characters.

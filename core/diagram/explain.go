@@ -23,16 +23,19 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 		notes = append(notes, "Kubelet picks by itself: the units are all alike")
 	}
 	e := r.Topology.Explain(ctx, request)
-	links := newPairTable(r)
+	byUnit := make(map[string]*inventory.Device, len(r.Units))
+	for _, u := range r.Units {
+		byUnit[u.ID] = u.Device
+	}
 	c := Choice{
 		Resource: r.Name, Policy: string(r.Policy), Size: q.Size, Units: len(r.Units),
 		Must: request.Must, Available: nonNil(request.Available), Notes: notes, Missing: e.Missing,
-		Chosen: links.set(e.Result), Partial: e.Partial,
+		Chosen: describeSet(e.Result, byUnit), Partial: e.Partial,
 		Compared: []Compared{}, Method: string(e.Method), Exact: e.Exact, Missed: e.Missed,
 	}
 	var other []topology.Part
 	if e.RunnerUp != nil {
-		set := links.set(*e.RunnerUp)
+		set := describeSet(*e.RunnerUp, byUnit)
 		c.RunnerUp, c.Decides = &set, "ids"
 		other = r.Topology.Parts(*e.RunnerUp)
 	}
@@ -55,44 +58,27 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 	return c, nil
 }
 
-// pairTable has the links between units.
-type pairTable struct {
-	devices map[string]*inventory.Device // by unit
-	links   map[[2]string]Link           // by devices, in natural order
-}
-
-func newPairTable(r Resource) *pairTable {
-	t := &pairTable{devices: make(map[string]*inventory.Device, len(r.Units)), links: map[[2]string]Link{}}
-	for _, u := range r.Units {
-		t.devices[u.ID] = u.Device
-	}
-	for _, l := range describeLinks(r.Topology.Devices()) {
-		if !l.OneWay {
-			t.links[[2]string{l.A, l.B}] = l
-		}
-	}
-	return t
-}
-
-// set is a result as people and programs see it.
-func (t *pairTable) set(r topology.Result) Set {
-	s := Set{Units: slices.SortedFunc(slices.Values(r.IDs), natural), Links: []Pairs{}, Left: left(r.Left)}
-	if s.Units == nil {
-		s.Units = []string{}
-	}
+// describeSet is a result as people and programs see it; devices are by unit.
+func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
+	s := Set{Units: nonNil(slices.SortedFunc(slices.Values(r.IDs), natural)), Links: []Pairs{}, Left: left(r.Left)}
+	seen := make(map[inventory.Key]bool, len(s.Units))
 	var devices []*inventory.Device
 	for _, id := range s.Units {
-		if d := t.devices[id]; d != nil && !slices.Contains(devices, d) {
+		if d := byUnit[id]; d != nil && !seen[d.Key] {
+			seen[d.Key] = true
 			devices = append(devices, d)
 		}
 	}
-	slices.SortFunc(devices, func(a, b *inventory.Device) int { return natural(a.ID, b.ID) })
+	unlinked := len(devices) * (len(devices) - 1) / 2
 	counted := map[Pairs]int{}
-	for i, a := range devices {
-		for _, b := range devices[i+1:] {
-			l := t.links[[2]string{a.ID, b.ID}]
+	eachLink(devices, func(l Link) {
+		if !l.OneWay {
 			counted[Pairs{Kind: l.Kind, Count: l.Count, Distance: l.Distance, Weight: l.Weight}]++
+			unlinked--
 		}
+	})
+	if unlinked > 0 {
+		counted[Pairs{}] = unlinked
 	}
 	for pairs, n := range counted {
 		pairs.Pairs = n

@@ -74,6 +74,9 @@ func (s *sheet) notes(w io.Writer) {
 		lines[i][0] = "  " + lines[i][0]
 	}
 	align(w, lines)
+	if n := s.LinksLeftOut; n > 0 {
+		fmt.Fprintf(w, "\n%s left out: that is more than an answer has.\n", isAre(n, "link"))
+	}
 	folded := 0
 	for _, r := range s.rows {
 		folded = max(folded, len(r.devices))

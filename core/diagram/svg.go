@@ -20,6 +20,8 @@ const (
 	// svgUpright is up to how many devices have their names written upright. More have
 	// them along the radius.
 	svgUpright = 12
+	// svgMany lines are so many that they are drawn faint.
+	svgMany = 200
 )
 
 // SVG prints resources one below the other, each as a circle of devices with their near
@@ -69,7 +71,7 @@ func newCircle(s *sheet) *circle {
 		above = svgText
 	}
 	c.width = 2*int(c.radius) + 2*svgText + 2*svgMargin
-	c.height = 3*svgLine + 2*int(c.radius) + 2*above + (len(s.entries)+2)*svgLine
+	c.height = 3*svgLine + 2*int(c.radius) + 2*above + (len(s.entries)+3)*svgLine
 	c.centerX, c.centerY = float64(c.width)/2, float64(3*svgLine+above)+c.radius
 	step := 0
 	for _, p := range places {
@@ -87,10 +89,15 @@ func newCircle(s *sheet) *circle {
 func (c *circle) print(w io.Writer) {
 	fmt.Fprintf(w, `<text x="%d" y="%d" font-size="14" font-weight="bold">%s</text>`+"\n", svgMargin, svgLine+4, xmlText(title(c.Topology)))
 	fmt.Fprintf(w, `<text x="%d" y="%d" fill="#616161">%s</text>`+"\n", svgMargin, 2*svgLine+4, xmlText(strings.TrimPrefix(c.hidden(), "; ")))
-	for _, l := range c.lines() {
+	lines := c.lines()
+	opacity := 0.8
+	if len(lines) > svgMany {
+		opacity = 0.3
+	}
+	for _, l := range lines {
 		a, b := c.spots[l.a], c.spots[l.b]
-		fmt.Fprintf(w, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%d" stroke-opacity="0.8"><title>%s</title></line>`+"\n",
-			a.x, a.y, b.x, b.y, l.color, l.width, xmlText(c.rows[l.a].label+" – "+c.rows[l.b].label+": "+l.code))
+		fmt.Fprintf(w, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%d" stroke-opacity="%.1f"><title>%s</title></line>`+"\n",
+			a.x, a.y, b.x, b.y, l.color, l.width, opacity, xmlText(c.rows[l.a].label+" – "+c.rows[l.b].label+": "+l.code))
 	}
 	for r, p := range c.spots {
 		place := "NUMA " + numa(c.Devices[c.rows[r].devices[0]].NUMANodes)
@@ -98,7 +105,21 @@ func (c *circle) print(w io.Writer) {
 			p.x, p.y, svgDot, c.fill(r), xmlText(c.rows[r].label+": "+c.states(c.rows[r].devices).String()+", "+place))
 		c.name(w, p, shorten(c.rows[r].label, svgName)+", "+place)
 	}
-	y := c.height - (len(c.entries)+1)*svgLine
+	c.legend(w)
+}
+
+// legend says what the colors mean.
+func (c *circle) legend(w io.Writer) {
+	y := c.height - (len(c.entries)+2)*svgLine
+	x := svgMargin + 14
+	for _, e := range []struct{ words, color string }{
+		{"free", fillFree}, {"partly in use", fillPartly}, {"in use", fillHeld}, {"unhealthy, or has such", fillUnhealthy},
+	} {
+		fmt.Fprintf(w, `<circle cx="%d" cy="%d" r="%d" fill="%s" stroke="#37474f"/><text x="%d" y="%d">%s</text>`+"\n",
+			x, y-4, svgDot-2, e.color, x+14, y, e.words)
+		x += 130
+	}
+	y += svgLine
 	for _, e := range c.entries {
 		if e.near {
 			fmt.Fprintf(w, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="%d"/>`+"\n", svgMargin, y-4, svgMargin+28, y-4, e.color, width(e))

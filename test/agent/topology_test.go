@@ -105,7 +105,7 @@ func TestTopology(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, svg)
 		}
 	}
-	if strings.Count(svg, "<circle") != 8 {
+	if strings.Count(svg, "</circle>") != 8 {
 		t.Errorf("not a picture of 8 devices:\n%s", svg)
 	}
 }
