@@ -47,6 +47,9 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 	if len(supplies) == 0 {
 		return supply{}, errNothing
 	}
+	if name == "" && len(supplies) == 1 {
+		return supplies[0], nil
+	}
 	if name == "" {
 		stocked := slices.DeleteFunc(slices.Clone(supplies), func(s supply) bool { return len(s.resource.Units) == 0 })
 		if len(stocked) == 1 {

@@ -140,6 +140,24 @@ func TestManyGroups(t *testing.T) {
 	}
 }
 
+// TestFold verifies that devices share a row only if they are parts of one device, or of
+// none, however alike their links are.
+func TestFold(t *testing.T) {
+	units := machine(32, func(int, int) inventory.Link { return inventory.Link{} })
+	for i, u := range units {
+		u.Device.Parent = fmt.Sprintf("card%d", i/8)
+	}
+	d := Describe(resource(units, topology.BestLinks))
+	var labels []string
+	for _, r := range newSheet(&d, Short).rows {
+		labels = append(labels, r.label)
+	}
+	want := []string{"gpu0 … gpu7 (8)", "gpu8 … gpu15 (8)", "gpu16 … gpu23 (8)", "gpu24 … gpu31 (8)"}
+	if diff := cmp.Diff(want, labels); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
 // TestLinks verifies that the worse direction of a pair is told, that one way is no
 // link, and that what a device says of itself or of strangers is left out.
 func TestLinks(t *testing.T) {
@@ -178,11 +196,15 @@ func TestLinks(t *testing.T) {
 
 // TestTooManyLinks verifies that an answer is bounded, and says what it lacks.
 func TestTooManyLinks(t *testing.T) {
-	units := machine(730, func(int, int) inventory.Link { return inventory.Link{Kind: "nvswitch"} })
-	d := Describe(resource(units, topology.BestLinks))
-	if left := 730*729/2 - maxLinks; len(d.Links) != maxLinks || d.LinksLeftOut != left {
-		t.Errorf("%d links, %d left out, want %d and %d", len(d.Links), d.LinksLeftOut, maxLinks, left)
+	var devices []*inventory.Device
+	for _, u := range machine(730, func(int, int) inventory.Link { return inventory.Link{Kind: "nvswitch"} }) {
+		devices = append(devices, u.Device)
 	}
+	links, more := describeLinks(devices)
+	if left := 730*729/2 - maxLinks; len(links) != maxLinks || more != left {
+		t.Errorf("%d links, %d left out, want %d and %d", len(links), more, maxLinks, left)
+	}
+	d := Topology{Devices: []Device{{ID: "a"}}, LinksLeftOut: more}
 	var text bytes.Buffer
 	Matrix(&text, &d, Short)
 	if want := "3941 links are left out"; !strings.Contains(text.String(), want) {

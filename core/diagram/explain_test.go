@@ -83,8 +83,8 @@ func TestMistakes(t *testing.T) {
 		want     string
 	}{
 		{pcie(), Question{}, "ask for 1 unit or more, not for 0"},
-		{pcie(), Question{Size: 9}, "9 are asked for, and example.com/gpu has 8 units"},
-		{nil, Question{Size: 1}, "1 are asked for, and example.com/gpu has 0 units"},
+		{pcie(), Question{Size: 9}, "9 units are asked for, and example.com/gpu has 8 units"},
+		{nil, Question{Size: 1}, "1 unit is asked for, and example.com/gpu has 0 units"},
 		{pcie(), Question{Size: 1, Must: []string{"gpu1", "gpu2"}}, "2 units must be included, and 1 asked for"},
 		{pcie(), Question{Size: 1, Must: []string{"gpx1"}}, `example.com/gpu has no unit "gpx1"; did you mean "gpu1"?`},
 		{pcie(), Question{Size: 1, Available: []string{"gpu0", "fpga-7"}}, `example.com/gpu has no unit "fpga-7"`},

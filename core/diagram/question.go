@@ -14,7 +14,7 @@ func (r *Resource) ask(q Question) (request topology.Request, notes []string, er
 	case q.Size < 1:
 		return request, nil, fmt.Errorf("ask for 1 unit or more, not for %d", q.Size)
 	case q.Size > len(r.Units):
-		return request, nil, fmt.Errorf("%d are asked for, and %s has %s", q.Size, r.Name, count(len(r.Units), "unit"))
+		return request, nil, fmt.Errorf("%s asked for, and %s has %s", isAre(q.Size, "unit"), r.Name, count(len(r.Units), "unit"))
 	}
 	units := make(map[string]Used, len(r.Units))
 	for _, u := range r.Units {

@@ -161,7 +161,7 @@ func TestTopologyMistakes(t *testing.T) {
 		"two":              {[]string{gpu, gpu}, "at most 1"},
 		"no number":        {[]string{"explain"}, "say with -n"},
 		"none":             {[]string{"explain", "-n", "0", "--resource", gpu}, "ask for 1 unit or more"},
-		"too many":         {[]string{"explain", "-n", "9", "--resource", gpu}, "9 are asked for, and example.com/gpu has 8 units"},
+		"too many":         {[]string{"explain", "-n", "9", "--resource", gpu}, "9 units are asked for, and example.com/gpu has 8 units"},
 		"which":            {[]string{"explain", "-n", "1"}, "there are several resources, so name one: example.com/gpu, example.com/fpga"},
 		"unknown unit":     {[]string{"explain", "-n", "1", "--resource", gpu, "--must", "mok-3"}, `example.com/gpu has no unit "mok-3"; did you mean "mock-3"?`},
 		"explain format":   {[]string{"explain", "-n", "1", "-o", "svg"}, "table, json, yaml"},
