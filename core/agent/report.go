@@ -35,7 +35,7 @@ func (a *Agent) Report() status.Report {
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
 	reportParameters(&report, v)
-	reportClasses(&report, v)
+	reportEmpty(&report, v)
 	a.reportDevices(&report, v)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// reportEmpty adds the resources of the profile that stay empty for what their
+// configuration says: a class that no backend has, a name made of an attribute that no
+// device has.
+func reportEmpty(report *status.Report, v *view) {
+	if v == nil || v.plan.idle() {
+		return
+	}
+	report.Problems = append(report.Problems, classProblems(v.plan.profile, v.snapshot.Backends)...)
+	report.Problems = append(report.Problems, placeholderProblems(v.plan.profile, v.snapshot.Backends)...)
+}
+
+// classProblems are quiet as long as one of the backends that could have the class has
+// not said which it has.
+func classProblems(profile *config.Profile, backends []*inventory.Backend) []status.Problem {
+	known := map[string][]string{}
+	for _, b := range backends {
+		known[b.Name] = b.Description.Classes
+	}
+	var problems []status.Problem
+	for _, r := range profile.Resources {
+		var classes []string
+		told := r.Class != ""
+		for _, b := range profile.Backends {
+			if r.Backend == "" || r.Backend == b.Name {
+				classes = append(classes, known[b.Name]...)
+				told = told && len(known[b.Name]) > 0
+			}
+		}
+		if !told || slices.Contains(classes, r.Class) {
+			continue
+		}
+		problems = append(problems, status.Problem{Resource: r.Name, Message: fmt.Sprintf(
+			"no backend has devices of the class %s, so the resource stays empty%s; there are %s",
+			r.Class, config.DidYouMean(r.Class, classes), strings.Join(classes, ", "))})
+	}
+	return problems
+}
+
+// placeholderProblems are quiet unless some device has an attribute of nearly that name:
+// many attributes are only there on some nodes, and then an empty resource is right.
+func placeholderProblems(profile *config.Profile, backends []*inventory.Backend) []status.Problem {
+	var problems []status.Problem
+	for _, r := range profile.Resources {
+		name, err := config.ParseName(r.Name)
+		if err != nil {
+			continue // it would not have been loaded
+		}
+		known := attributeNames(r, backends)
+		for _, placeholder := range name.Placeholders() {
+			if known[placeholder] || strings.Contains(placeholder, "/") {
+				continue
+			}
+			meant := config.DidYouMean(placeholder, slices.Sorted(maps.Keys(known)))
+			if meant == "" {
+				continue
+			}
+			problems = append(problems, status.Problem{Resource: r.Name, Message: fmt.Sprintf(
+				"no device has the attribute %s, of which the name is made, so there is no such resource%s", placeholder, meant)})
+		}
+	}
+	return problems
+}
+
+// attributeNames are those of the attributes that the devices have which may be the resource's.
+func attributeNames(r config.Resource, backends []*inventory.Backend) map[string]bool {
+	names := map[string]bool{}
+	for _, b := range backends {
+		if r.Backend != "" && r.Backend != b.Name {
+			continue
+		}
+		for _, d := range b.Devices {
+			if r.Class != "" && r.Class != d.Class {
+				continue
+			}
+			for name := range d.Attributes {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
