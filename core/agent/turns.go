@@ -25,7 +25,8 @@ const (
 // Run runs an agent until ctx ends. Without Options.TakeOver that is Open and
 // [Agent.Run]. With it, the agents with one state directory take turns: the
 // newest takes over as soon as its backends work, and the one before stands by,
-// to take over again if the newest ends.
+// to take over again if the newest ends. One that has stood by takes over from
+// nobody who is there to stay.
 func Run(ctx context.Context, opts Options) error {
 	if !opts.TakeOver {
 		a, err := Open(opts)
@@ -35,10 +36,13 @@ func Run(ctx context.Context, opts Options) error {
 		return a.Run(ctx)
 	}
 	t := &turns{opts: opts.withDefaults(), startedAt: time.Now()}
+	defer t.giveUp()
+	stoodBy := false
 	for ctx.Err() == nil {
 		switch err := t.turn(ctx); {
-		case errors.Is(err, errAgain):
-		case errors.Is(err, errSucceeded):
+		case errors.Is(err, errAgain) && !stoodBy:
+		case errors.Is(err, errSucceeded), errors.Is(err, errAgain):
+			stoodBy = true
 			if err := t.standBy(ctx); err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -47,6 +51,20 @@ func Run(ctx context.Context, opts Options) error {
 		}
 	}
 	return nil
+}
+
+// giveUp gives back what no turn has taken.
+func (t *turns) giveUp() {
+	var err error
+	if t.post != nil {
+		err = t.post.Close()
+	}
+	if t.place != nil {
+		err = errors.Join(err, t.place.Close())
+	}
+	if err != nil {
+		t.opts.Log.Warn("leave the other agents", "error", err)
+	}
 }
 
 // turn runs one agent.
@@ -65,7 +83,9 @@ func (t *turns) turn(ctx context.Context) error {
 type turns struct {
 	opts      Options
 	startedAt time.Time
-	// place is where this process waits for the next turn; nil if it does not.
+	// post is that of the next turn, or place is where this process waits for it; nil
+	// if it does not.
+	post  *handover.Post
 	place *handover.Place
 	// since is when it last began to stand by.
 	since time.Time
@@ -73,9 +93,9 @@ type turns struct {
 
 // seat takes the post, or a place to wait for it.
 func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover.Place, error) {
-	if place := t.place; place != nil {
-		t.place = nil
-		return nil, place, nil
+	if post, place := t.post, t.place; post != nil || place != nil {
+		t.post, t.place = nil, nil
+		return post, place, nil
 	}
 	pause := seatRetry
 	for {
@@ -110,17 +130,31 @@ func (t *turns) standBy(ctx context.Context) error {
 	defer cancel()
 	served := make(chan error, 1)
 	go func() { served <- status.NewServer(t.opts.RunDir, t, t.opts.Log).Run(ctx) }()
-	post, place, err := t.seat(ctx, t.opts.StateDir)
-	if err == nil && post != nil {
-		err = post.Close() // the active agent is gone: a new turn takes it
-	}
-	if place != nil && t.wait(ctx, place) {
-		t.place = place
-	} else if place != nil {
-		err = place.Close()
-	}
+	err := t.queue(ctx)
 	cancel()
 	return errors.Join(err, <-served)
+}
+
+// queue returns when the next turn is this agent's, which then has a post, or a place
+// where the active one waits for it; or when ctx ends. An active agent that hangs up may have
+// been succeeded by another than this one, and that is queued for like the one before.
+func (t *turns) queue(ctx context.Context) error {
+	for {
+		post, place, err := t.seat(ctx, t.opts.StateDir)
+		switch {
+		case err != nil:
+			return err
+		case post != nil:
+			t.post = post // the active agent is gone
+			return nil
+		case t.wait(ctx, place):
+			t.place = place
+			return nil
+		}
+		if err := place.Close(); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // wait waits at the place, and reports whether the active agent waits for this one.

@@ -108,12 +108,22 @@ func TestHandOver(t *testing.T) {
 		closed(t, "the successor's news", first.Changed())
 	}
 	other := place(t, dir)
+	for count := 0; count < 2; {
+		closed(t, "the other is let in", first.Changed())
+		first.mu.Lock()
+		count = len(first.successors)
+		first.mu.Unlock()
+	}
 	if err := first.Yield(successor); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, "the successor is told", waiting.Granted())
-	closed(t, "the other is hung up on", other.Gone())
 	take(t, dir)
+	select {
+	case <-other.Gone():
+		t.Fatal("another one that waits is hung up on while the directory is anybody's")
+	default:
+	}
 	select {
 	case <-successor.Over():
 		t.Fatal("the first may end before the second has said so")
@@ -123,6 +133,10 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed(t, "the first may end", successor.Over())
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, "the other is hung up on", other.Gone())
 	// A place at the second is at the socket in the directory now.
 	if err := place(t, dir).Ask(nil); err != nil {
 		t.Error(err)

@@ -161,10 +161,13 @@ func (p *Post) Leave() bool {
 }
 
 // Yield gives the post to s: this process must not touch the directory any more.
-// The others that wait are hung up on. Close must follow.
+// Close must follow, and hangs up on the others that wait: they would be faster than
+// s if they were told now.
 func (p *Post) Yield(s *Successor) error {
 	err := p.letGo()
-	p.hangUp(s)
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	return errors.Join(err, s.line.send(message{Yours: true}))
 }
 
@@ -182,7 +185,7 @@ func (p *Post) Close() error {
 	if !p.isClosed() {
 		err = p.letGo()
 	}
-	p.hangUp(nil)
+	p.hangUp()
 	p.running.Wait()
 	return err
 }
@@ -193,14 +196,12 @@ func (p *Post) isClosed() bool {
 	return p.closed
 }
 
-// hangUp closes the lines of all but one, and lets nobody in any more.
-func (p *Post) hangUp(but *Successor) {
+// hangUp closes all lines, and lets nobody in any more.
+func (p *Post) hangUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	for _, s := range p.successors {
-		if s != but {
-			_ = s.line.conn.Close()
-		}
+		_ = s.line.conn.Close()
 	}
 }

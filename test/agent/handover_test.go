@@ -145,6 +145,45 @@ func TestTakeOverAndBack(t *testing.T) {
 	n.wantNoDip(gpu, 4)
 }
 
+// Of three agents the newest takes over once, and stays: the oldest, which waited for
+// the one in between, does not take over from it in turn.
+func TestTakeOverWithAnotherOnStandby(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	oldest := n.startTurn("oldest")
+	n.wantCounts(gpu, 4, 4)
+	oldest.wantRole(status.RoleActive)
+	n.mark(gpu)
+	older := n.startTurn("older")
+	older.wantRole(status.RoleActive)
+	oldest.wantRole(status.RoleStandby)
+	newer := n.startTurn("newer")
+	n.eventually("both stand by", func() bool {
+		return strings.Count(n.log.String(), "this one stands by") >= 2 && oldest.role() == status.RoleStandby && older.role() == status.RoleStandby
+	})
+	newer.wantRole(status.RoleActive)
+	if got := strings.Count(n.log.String(), "another agent takes over"); got != 2 {
+		t.Errorf("there were %d take-overs, want 2", got)
+	}
+	newer.end()
+	n.eventually("one of the others is active", func() bool {
+		return oldest.role() == status.RoleActive && older.role() == status.RoleStandby ||
+			oldest.role() == status.RoleStandby && older.role() == status.RoleActive
+	})
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+}
+
+// role is what the agent says that it is; "" while it does not answer.
+func (t *turn) role() status.Role {
+	report, err := t.client.Report(t.Context())
+	if err != nil {
+		return ""
+	}
+	return report.Role
+}
+
 // A successor whose backend does not work does not take over from an agent where
 // it does: it is not ready, says why, and goes without a trace.
 func TestBrokenSuccessorStaysOut(t *testing.T) {
