@@ -181,6 +181,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 	p.sockets.removeStale(ctx, p.log)
 	var wg sync.WaitGroup
+	wg.Go(func() { p.sweepAgain(ctx) })
 	wg.Go(func() { p.watch.run(ctx) })
 	for {
 		select {
@@ -203,6 +204,19 @@ func (p *Plugin) Run(ctx context.Context) error {
 		return nil
 	case <-timer.C:
 		return fmt.Errorf("device plugin: calls were still running %v after the end was asked for", p.opts.Timing.Shutdown)
+	}
+}
+
+// sweepAgain removes, once, what removeStale could not know to be stale at the start:
+// a process that is killed goes socket by socket, and its successor may be there
+// before the last.
+func (p *Plugin) sweepAgain(ctx context.Context) {
+	timer := time.NewTimer(p.opts.Timing.Connect)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		p.sockets.removeStale(ctx, p.log)
+	case <-ctx.Done():
 	}
 }
 

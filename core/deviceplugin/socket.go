@@ -77,7 +77,7 @@ func slug(resource string, limit int) string {
 }
 
 // removeStale removes the sockets that dead processes of ours left behind. One
-// that somebody listens on is left alone.
+// that somebody listens on is left alone, and so are this process's own.
 func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 	for _, dir := range s.dirs {
 		entries, err := os.ReadDir(dir)
@@ -89,7 +89,8 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 		}
 		for _, entry := range entries {
 			name := entry.Name()
-			if entry.Type()&fs.ModeSocket == 0 || !strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) {
+			if entry.Type()&fs.ModeSocket == 0 || !strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) ||
+				strings.Contains(name, "-"+s.process+"-") {
 				continue
 			}
 			path := filepath.Join(dir, name)

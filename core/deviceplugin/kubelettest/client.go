@@ -160,6 +160,9 @@ func (k *Kubelet) receive(p *process, c *client) error {
 		}, func() {
 			k.counts.Updates++
 			k.manager.received(c.resource, response.GetDevices())
+			if k.opts.OnDevices != nil {
+				k.opts.OnDevices(c.resource, response.GetDevices())
+			}
 		})
 	}
 }

@@ -26,6 +26,9 @@ type Options struct {
 	// OnEvent is called with every event, one at a time and in order. It must
 	// not block and must not call the stand-in.
 	OnEvent func(Event)
+	// OnDevices is called with every list that a plugin sends, before the OnEvent of
+	// it and under the same rules. It must not keep or change the list.
+	OnDevices func(resource string, devices []*pluginapi.Device)
 	// Log is where the stand-in says what it does; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is kubelet's.

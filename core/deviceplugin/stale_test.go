@@ -1,0 +1,40 @@
+package deviceplugin
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Verifies that the socket of a process which was dying when this one started goes, too,
+// and that one of a process that lives stays.
+func TestSocketOfADyingProcessGoes(t *testing.T) {
+	n := newNode(t, Timing{Connect: 300 * time.Millisecond}, false)
+	n.startKubelet()
+	listen := func(name string) *net.UnixListener {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(n.kubelet.PluginDir(), name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	dying, living := listen("accelmux-dying-1.sock"), listen("accelmux-living-1.sock")
+	dying.SetUnlinkOnClose(false)
+	n.run()
+	t.Cleanup(func() { _ = living.Close() }) // and with it the file, before run's looks
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	if len(n.sockets()) != 3 {
+		t.Fatalf("sockets at the start: %v, want ours and both others", n.sockets())
+	}
+	_ = dying.Close()
+	n.waitStatus("the dead socket to go", func(Status) bool {
+		_, err := os.Lstat(filepath.Join(n.kubelet.PluginDir(), "accelmux-dying-1.sock"))
+		return err != nil
+	})
+	if len(n.sockets()) != 2 || n.kubelet.Allocatable(gpu) != 2 {
+		t.Errorf("sockets %v and %d units, want ours and that of the living", n.sockets(), n.kubelet.Allocatable(gpu))
+	}
+}
