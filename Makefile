@@ -85,6 +85,12 @@ test-gpu: ## What we read from a real NVIDIA GPU against nvidia-smi; only reads
 test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine without Go
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LAZY)' -o $(BIN)/accelmux-test-gpu ./test/gpu
 
+.PHONY: chaos
+chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list
+	@# Built, not run by go: a process of its own at the end of signals.
+	$(GO) build -o $(BIN)/chaos ./test/chaos
+	$(BIN)/chaos -bin $(BIN) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)

@@ -1,0 +1,78 @@
+package main
+
+import "context"
+
+// action is something that can happen to the node, with how often it is drawn.
+type action struct {
+	name   string
+	weight int
+	// rush says that the next step may begin before the node has come to rest.
+	rush bool
+	what string
+	// run does it, and changes what is true accordingly. The errors are a violation,
+	// an errSkip if it makes no sense now, or trouble with the runner itself.
+	run func(w *world, ctx context.Context, arg int) error
+}
+
+// actions are all of them. Their order counts for the draw: put new ones at the end.
+func actions() []action {
+	return []action{
+		{"allocate", 14, true, "a pod gets one or two devices of a resource, and its container starts", (*world).allocate},
+		{"free", 9, true, "a pod ends", (*world).free},
+		{"restart-container", 4, false, "a pod's container starts again", (*world).restartContainer},
+
+		{"fault", 10, false, "a device gets a fault, of any kind of recovery", (*world).fault},
+		{"clear", 6, false, "the hardware says no more of a fault", (*world).clear},
+		{"recover", 5, false, "there is evidence that a device's faults are over", (*world).recoverDevice},
+		{"flap", 3, false, "a device fails for a moment, three times", (*world).flap},
+		{"unplug", 4, false, "a device vanishes", (*world).unplug},
+		{"replug", 4, false, "one that vanished is back", (*world).replug},
+
+		{"kill-backend", 6, true, "kill -9 of a backend", (*world).killBackend},
+		{"stop-backend", 2, true, "SIGSTOP of a backend", (*world).stopBackend},
+		{"freeze-backend", 2, true, "SIGSTOP and SIGCONT of a backend", (*world).freezeBackend},
+		{"hang-backend", 1, false, "a backend answers, but its loop is stuck", (*world).hangBackend},
+		{"crash-backend", 2, true, "a backend ends by itself", (*world).crashBackend},
+		{"garbage", 3, true, "a backend reports devices that break the contract, or a report that does as a whole", (*world).garbage},
+		{"crash-loop", 2, false, "a backend ends by itself as often as it is started", (*world).crashLoop},
+		{"lose-program", 2, false, "a backend's program is gone, and then the backend", (*world).loseProgram},
+		{"heal-backend", 6, false, "backends that are down may run again", (*world).healBackend},
+
+		{"kill-agent", 4, true, "kill -9 of the active agent, and a new one if no other stands by", (*world).killAgent},
+		{"stop-agent", 2, true, "SIGTERM of the active agent, and a new one if no other stands by", (*world).stopAgent},
+		{"freeze-agent", 2, true, "SIGSTOP and SIGCONT of the active agent", (*world).freezeAgent},
+		{"take-over", 4, false, "a newer agent takes over", (*world).takeOver},
+		{"end-standby", 3, true, "SIGTERM or kill -9 of an agent that stands by", (*world).endStandby},
+		{"second-agent", 1, false, "another agent is started that does not take turns, by mistake", (*world).secondAgent},
+
+		{"restart-kubelet", 4, true, "kubelet restarts", (*world).restartKubelet},
+		{"stop-kubelet", 2, true, "kubelet stops, or is killed and leaves its sockets", (*world).stopKubelet},
+		{"start-kubelet", 6, true, "kubelet starts again", (*world).startKubelet},
+		{"delete-kubelet-socket", 1, false, "kubelet's socket is deleted, and then it restarts", (*world).deleteKubeletSocket},
+		{"delete-plugin-dir", 1, false, "kubelet's directory of plugins is deleted, and then it restarts", (*world).deletePluginDir},
+
+		{"replicas", 2, true, "another number of containers may share a device", (*world).changeReplicas},
+		{"units", 3, true, "another number of devices in a backend's settings", (*world).changeUnits},
+		{"rename", 2, true, "a resource gets another name", (*world).rename},
+		{"extra", 2, true, "a backend is added to the configuration, or taken out", (*world).toggleExtra},
+		{"break-config", 2, true, "the configuration file is no good", (*world).breakConfig},
+
+		{"delete-cdi", 2, false, "the CDI directory is deleted", (*world).deleteCDI},
+		{"foreign-cdi", 1, false, "somebody else's CDI spec defines a device of ours", (*world).foreignCDI},
+		{"lock-cdi", 1, false, "the CDI directory is read-only", (*world).lockCDI},
+		{"damage-state", 2, false, "kill -9 of the agents, and a state file is damaged", (*world).damageState},
+		{"fill-disk", 1, false, "the disk of state and CDI specs is full", (*world).fillDisk},
+		{"mend-disk", 4, false, "what is wrong with the disk and the CDI directory is over", (*world).mendDisk},
+		{"exhaust-descriptors", 1, false, "the agent can open no more files, while a backend dies", (*world).exhaustDescriptors},
+		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
+	}
+}
+
+// pick is the element of a list that an arg means.
+func pick[T any](list []T, arg int) (T, bool) {
+	var none T
+	if len(list) == 0 {
+		return none, false
+	}
+	return list[arg%len(list)], true
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// onDuty is the active agent; it is waited for.
+func (w *world) onDuty(ctx context.Context) (p *process, err error) {
+	err = w.await(ctx, oneAgent, "no agent is active", func() bool {
+		p, _ = w.active(ctx)
+		return p != nil
+	})
+	return p, err
+}
+
+func (w *world) killAgent(ctx context.Context, arg int) error {
+	p, err := w.onDuty(ctx)
+	if err != nil {
+		return err
+	}
+	w.watch.spareAll()
+	if w.m.diskFull || w.m.unsaved {
+		w.forget()
+	}
+	keep := arg%2 == 0 && len(w.agents) == 1
+	if err := w.end(ctx, p, syscall.SIGKILL, keep); err != nil || len(w.agents) > 0 {
+		return err
+	}
+	if keep {
+		return w.startAgent(p.runDir)
+	}
+	return w.startAgent(w.runDir())
+}
+
+// forget is for the agents' state that was lost.
+func (w *world) forget() {
+	w.m.forget()
+	w.m.unsaved = false
+	w.watch.mendingAll()
+}
+
+func (w *world) stopAgent(ctx context.Context, _ int) error {
+	p, err := w.onDuty(ctx)
+	if err != nil {
+		return err
+	}
+	if w.m.diskFull {
+		w.forget()
+	}
+	w.m.unsaved = false
+	// With another agent there is no gap, unless its backends do not work.
+	if len(w.agents) == 1 || w.rushed || w.anyDown() || w.m.diskFull {
+		w.watch.spareAll()
+	}
+	if err := w.end(ctx, p, syscall.SIGTERM, false); err != nil || len(w.agents) > 0 {
+		return err
+	}
+	return w.startAgent(w.runDir())
+}
+
+func (w *world) freezeAgent(ctx context.Context, arg int) error {
+	p, err := w.onDuty(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pause(ctx, time.Duration(arg%200)*time.Millisecond)
+	return p.signal(syscall.SIGCONT)
+}
+
+// maxAgents bounds the agents of the node.
+const maxAgents = 3
+
+func (w *world) takeOver(ctx context.Context, _ int) error {
+	// A newer agent that cannot run what the older one has rightly waits.
+	if len(w.agents) == maxAgents || w.anyDown() || w.m.diskFull || w.m.broken {
+		return errSkip
+	}
+	if w.rushed {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.startAgent(w.runDir()); err != nil {
+		return err
+	}
+	newest := w.agents[len(w.agents)-1]
+	return w.await(ctx, oneAgent, "the newer agent does not take over", func() bool {
+		report, err := status.NewClient(newest.runDir).Report(ctx)
+		return err == nil && report.Role == status.RoleActive
+	})
+}
+
+func (w *world) endStandby(ctx context.Context, arg int) error {
+	active, err := w.onDuty(ctx)
+	if err != nil {
+		return err
+	}
+	var standby []*process
+	for _, p := range w.agents {
+		if p != active {
+			standby = append(standby, p)
+		}
+	}
+	p, ok := pick(standby, arg/2)
+	if !ok || w.rushed {
+		return errSkip
+	}
+	if arg%2 == 0 {
+		return w.end(ctx, p, syscall.SIGTERM, false)
+	}
+	return w.end(ctx, p, syscall.SIGKILL, false)
+}
+
+func (w *world) secondAgent(ctx context.Context, _ int) error {
+	if _, err := w.onDuty(ctx); err != nil || w.rushed {
+		return errors.Join(err, errSkip)
+	}
+	p, err := start(w.log, order{Dir: w.dir, RunDir: w.runDir()})
+	if err != nil {
+		return err
+	}
+	err = w.await(ctx, oneAgent, "a second agent that does not take turns is not refused", func() bool { return !p.alive() })
+	if err != nil {
+		return errors.Join(err, p.signal(syscall.SIGKILL))
+	}
+	if p.state.Success() {
+		return &violation{oneAgent, "a second agent that does not take turns ends without an error"}
+	}
+	return os.RemoveAll(p.runDir)
+}
+
+func (w *world) reboot(ctx context.Context, arg int) error {
+	w.watch.spareAll()
+	w.watch.mendingAll()
+	w.kubelet.Kill()
+	if err := w.endAll(ctx); err != nil {
+		return err
+	}
+	for _, pod := range w.pods {
+		w.kubelet.Free(pod)
+	}
+	w.pods = nil
+	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.delta} {
+		for _, d := range b.devices {
+			if clear(d.faults); d.entry.fault == byReboot {
+				d.entry.fault = ""
+			}
+			d.hazy = false
+		}
+		if err := w.writeScenario(b); err != nil {
+			return err
+		}
+	}
+	// Of a machine's directories for CDI specs one is lost at a boot, the other not.
+	if arg%2 == 0 && !w.m.readOnly {
+		if err := os.RemoveAll(w.path("disk", "cdi")); err != nil {
+			return err
+		}
+		w.m.foreign = ""
+	}
+	w.m.kubelet = true
+	if err := errors.Join(w.boot(), w.kubelet.Start()); err != nil {
+		return err
+	}
+	return w.startAgent(w.runDir())
+}
+
+// endAll kills every agent.
+func (w *world) endAll(ctx context.Context) error {
+	for len(w.agents) > 0 {
+		if err := w.end(ctx, w.agents[0], syscall.SIGKILL, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) damageState(ctx context.Context, arg int) error {
+	name, _ := pick([]string{"health", "usage", "configuration"}, arg)
+	if w.m.broken && name == "configuration" || w.m.diskFull {
+		return errSkip
+	}
+	w.watch.spareAll()
+	if err := w.endAll(ctx); err != nil {
+		return err
+	}
+	path := filepath.Join(w.path("disk", "state"), name)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return errors.Join(w.startAgent(w.runDir()), errSkip)
+	}
+	switch arg / 4 % 3 {
+	case 0:
+		text = text[:len(text)/2]
+	case 1:
+		text = nil
+	case 2:
+		text = []byte(fmt.Sprintf("%x", arg))
+	}
+	if name == "health" || w.m.unsaved {
+		w.forget()
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return err
+	}
+	return w.startAgent(w.runDir())
+}

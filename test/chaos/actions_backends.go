@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// running is the backend that an arg means, of those that may be hurt and run, and
+// its process.
+func (w *world) running(ctx context.Context, arg int) (*backend, int, bool) {
+	var up []*backend
+	for _, b := range w.m.configured() {
+		if b != w.m.gamma && !b.down() {
+			up = append(up, b)
+		}
+	}
+	b, ok := pick(up, arg)
+	if !ok {
+		return nil, 0, false
+	}
+	if !b.holdover {
+		resource, _ := w.m.resourceOf(b)
+		w.watch.spare(resource)
+	}
+	pid := w.pid(ctx, b)
+	return b, pid, pid > 0
+}
+
+func hurt(pid int, s syscall.Signal) error {
+	if err := syscall.Kill(pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal a backend: %w", err)
+	}
+	return nil
+}
+
+func (w *world) killBackend(ctx context.Context, arg int) error {
+	_, pid, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	return w.kill(ctx, pid)
+}
+
+// kill kills a backend and waits until it is gone, or it would pass for one that runs.
+func (w *world) kill(ctx context.Context, pid int) error {
+	if err := hurt(pid, syscall.SIGKILL); err != nil {
+		return err
+	}
+	return w.await(ctx, leakedProcess, "a backend does not die, or is not reaped", func() bool {
+		_, alive := readTask(pid)
+		return !alive
+	})
+}
+
+func (w *world) stopBackend(ctx context.Context, arg int) error {
+	_, pid, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	return hurt(pid, syscall.SIGSTOP)
+}
+
+func (w *world) freezeBackend(ctx context.Context, arg int) error {
+	_, pid, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	if err := hurt(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pause(ctx, time.Duration(arg%200)*time.Millisecond)
+	return hurt(pid, syscall.SIGCONT)
+}
+
+// act has a backend do something once, and waits until it has another process.
+func (w *world) act(ctx context.Context, arg int, action string) error {
+	b, pid, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	b.action = fmt.Sprintf(action, w.next())
+	err := w.writeScenario(b)
+	if err == nil {
+		err = w.await(ctx, advertised, "backend "+b.name+" is not replaced", func() bool {
+			now := w.pid(ctx, b)
+			return now != 0 && now != pid
+		})
+	}
+	b.action = ""
+	return errors.Join(err, w.writeScenario(b))
+}
+
+func (w *world) hangBackend(ctx context.Context, arg int) error {
+	return w.act(ctx, arg, "hang: {id: %d}")
+}
+
+func (w *world) crashBackend(ctx context.Context, arg int) error {
+	return w.act(ctx, arg, "crash: {id: %d}")
+}
+
+func (w *world) garbage(ctx context.Context, arg int) error {
+	switch arg / 8 % 4 {
+	case 0:
+		return w.act(ctx, arg, "garbage: {id: %d, kinds: [too-many-devices]}")
+	case 1:
+		return w.act(ctx, arg, "garbage: {id: %d, kinds: [oversize]}")
+	}
+	b, _, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	b.action = fmt.Sprintf("garbage: {id: %d, for: 100ms}", w.next())
+	return w.writeScenario(b)
+}
+
+func (w *world) crashLoop(ctx context.Context, arg int) error {
+	b, _, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	b.crash = true
+	return w.writeScenario(b)
+}
+
+func (w *world) loseProgram(ctx context.Context, arg int) error {
+	b, pid, ok := w.running(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	b.missing = true
+	if err := os.Remove(w.program(b)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return w.kill(ctx, pid)
+}
+
+func (w *world) healBackend(_ context.Context, _ int) error {
+	healed := false
+	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.delta} {
+		if !b.down() {
+			continue
+		}
+		healed = true
+		b.crash = false
+		if b.missing {
+			b.missing = false
+			source, err := os.Readlink(w.program(w.m.gamma))
+			if err == nil {
+				err = os.Symlink(source, w.program(b))
+			}
+			if err != nil {
+				return fmt.Errorf("put %s back: %w", filepath.Base(w.program(b)), err)
+			}
+		}
+		if err := w.writeScenario(b); err != nil {
+			return err
+		}
+	}
+	if !healed {
+		return errSkip
+	}
+	return nil
+}
+
+// anyDown reports whether a backend of the configuration cannot run.
+func (w *world) anyDown() bool { return slices.ContainsFunc(w.m.configured(), (*backend).down) }

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func (w *world) restartKubelet(context.Context, int) error {
+	if !w.m.kubelet {
+		return errSkip
+	}
+	w.watch.spareAll()
+	return w.kubelet.Restart()
+}
+
+func (w *world) stopKubelet(_ context.Context, arg int) error {
+	if !w.m.kubelet {
+		return errSkip
+	}
+	w.watch.spareAll()
+	w.m.kubelet = false
+	if arg%2 == 0 {
+		w.kubelet.Kill()
+	} else {
+		w.kubelet.Stop()
+	}
+	return nil
+}
+
+func (w *world) startKubelet(context.Context, int) error {
+	if w.m.kubelet {
+		return errSkip
+	}
+	w.m.kubelet = true
+	return w.kubelet.Start()
+}
+
+func (w *world) deleteKubeletSocket(ctx context.Context, _ int) error {
+	if !w.m.kubelet || w.rushed {
+		return errSkip
+	}
+	// Who is connected stays so.
+	if err := os.Remove(filepath.Join(w.kubelet.PluginDir(), "kubelet.sock")); err != nil {
+		return err
+	}
+	if err := w.settle(ctx); err != nil {
+		return err
+	}
+	return w.restartKubelet(ctx, 0)
+}
+
+func (w *world) deletePluginDir(ctx context.Context, _ int) error {
+	if !w.m.kubelet {
+		return errSkip
+	}
+	w.watch.spareAll()
+	// The agent may make a new socket in it meanwhile.
+	if err := w.await(ctx, leakedSocket, "the directory cannot be deleted", func() bool {
+		return os.RemoveAll(w.kubelet.PluginDir()) == nil
+	}); err != nil {
+		return err
+	}
+	return w.restartKubelet(ctx, 0)
+}
+
+// configure writes the configuration as it is to be. Only from rest, and with kubelet
+// there, it is certain which one is in force.
+func (w *world) configure(ctx context.Context, change func()) error {
+	if !w.m.kubelet || w.m.diskFull || w.m.readOnly {
+		return errSkip
+	}
+	if w.rushed {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	resource, _ := w.m.resourceOf(w.m.alpha)
+	w.watch.spare(resource, deltaName)
+	change()
+	w.m.broken = false
+	return w.writeConfig()
+}
+
+func (w *world) changeReplicas(ctx context.Context, arg int) error {
+	return w.configure(ctx, func() { w.m.replicas = 1 + (w.m.replicas+arg%2)%3 })
+}
+
+func (w *world) changeUnits(ctx context.Context, arg int) error {
+	if w.m.alpha.down() {
+		return errSkip // the change waits for it
+	}
+	return w.configure(ctx, func() { w.m.units = 1 + (w.m.units+arg%(maxUnits-1))%maxUnits })
+}
+
+func (w *world) rename(ctx context.Context, _ int) error {
+	return w.configure(ctx, func() {
+		if w.m.name == gpuName {
+			w.m.name = bigName
+		} else {
+			w.m.name = gpuName
+		}
+	})
+}
+
+func (w *world) toggleExtra(ctx context.Context, _ int) error {
+	if w.m.delta.down() {
+		return errSkip // the change waits for it
+	}
+	return w.configure(ctx, func() { w.m.extra = !w.m.extra })
+}
+
+func (w *world) breakConfig(ctx context.Context, arg int) error {
+	if !w.m.kubelet || w.m.diskFull || w.m.unsaved {
+		return errSkip
+	}
+	if w.rushed {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	w.m.broken = true
+	text, _ := pick([]string{"profiles: [", "", w.m.configuration(w.dir) + "    unknown: 1\n", "\x00\xff"}, arg)
+	return w.replace("node.yaml", text)
+}
+
+func (w *world) deleteCDI(context.Context, int) error {
+	if w.m.readOnly || w.m.diskFull {
+		return errSkip
+	}
+	w.m.foreign = ""
+	return os.RemoveAll(w.path("disk", "cdi"))
+}
+
+func (w *world) foreignCDI(ctx context.Context, arg int) error {
+	if w.m.readOnly || w.m.diskFull || w.m.foreign != "" || w.rushed {
+		return errSkip
+	}
+	d, _ := pick(w.m.alpha.devices[:w.m.units], arg)
+	resource, _ := w.m.resourceOf(w.m.alpha)
+	w.watch.spare(resource)
+	w.m.foreign = d.id
+	return os.WriteFile(w.path("disk", "cdi", "foreign.json"), fmt.Appendf(nil,
+		`{"cdiVersion": "0.6.0", "kind": "alpha.accelmux.io/gpu", "devices": [{"name": %q, "containerEdits": {"env": ["A=B"]}}]}`, d.id), 0o644)
+}
+
+func (w *world) lockCDI(context.Context, int) error {
+	if !w.mounts || w.m.readOnly || w.m.diskFull || w.rushed {
+		return errSkip
+	}
+	w.m.readOnly = true
+	return bindReadOnly(w.path("disk", "cdi"))
+}
+
+func (w *world) fillDisk(context.Context, int) error {
+	if !w.mounts || w.m.diskFull || w.m.readOnly || w.rushed {
+		return errSkip
+	}
+	w.m.diskFull = true
+	file, err := os.Create(w.path("disk", "filler"))
+	if err != nil {
+		return err
+	}
+	for chunk := make([]byte, 512); err == nil; {
+		_, err = file.Write(chunk)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = nil
+	}
+	return errors.Join(err, file.Close())
+}
+
+func (w *world) mendDisk(context.Context, int) error {
+	switch {
+	case w.m.readOnly:
+		w.m.readOnly = false
+		return unmountDisk(w.path("disk", "cdi"))
+	case w.m.diskFull:
+		w.m.diskFull, w.m.unsaved = false, true
+		return os.Remove(w.path("disk", "filler"))
+	case w.m.foreign != "":
+		resource, _ := w.m.resourceOf(w.m.alpha)
+		w.watch.spare(resource)
+		w.m.foreign = ""
+		return os.Remove(w.path("disk", "cdi", "foreign.json"))
+	}
+	return errSkip
+}
+
+// exhaustDescriptors lets the active agent open no more files for a while. That costs
+// it at most the backend that dies meanwhile, and whoever wants to connect.
+func (w *world) exhaustDescriptors(ctx context.Context, arg int) error {
+	p, err := w.onDuty(ctx)
+	if err != nil {
+		return err
+	}
+	_, pid, ok := w.running(ctx, arg)
+	if !ok || w.rushed {
+		return errSkip
+	}
+	var before unix.Rlimit
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		return fmt.Errorf("read the agent's limit of open files: %w", err)
+	}
+	least := before
+	least.Cur = uint64(descriptors(p.pid))
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &least, nil); err != nil {
+		return fmt.Errorf("limit the agent's open files: %w", err)
+	}
+	err = w.kill(ctx, pid)
+	pause(ctx, 100*time.Millisecond)
+	if back := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &before, nil); back != nil {
+		err = errors.Join(err, fmt.Errorf("give the agent its open files back: %w", back))
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// maxPods bounds the pods: more would leave nothing to do but to free.
+const maxPods = 6
+
+func (w *world) allocate(ctx context.Context, arg int) error {
+	if !w.m.kubelet {
+		return errSkip
+	}
+	if w.rushed && w.resetPending() {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if len(w.pods) >= maxPods {
+		if err := w.free(ctx, 0); err != nil {
+			return err
+		}
+	}
+	b, _ := pick(w.m.configured(), arg)
+	resource, replicas := w.m.resourceOf(b)
+	count := 1
+	if replicas == 1 { // of replicas a container may have one
+		count += arg / 8 % 2
+	}
+	// Whether it must be possible depends on what is true now, not on what comes.
+	certain := !w.rushed && w.freeDevices(resource) >= count
+	ctx, cancel := context.WithTimeout(ctx, w.bound)
+	defer cancel()
+	pod := fmt.Sprintf("pod-%d", w.next())
+	a, err := w.kubelet.Allocate(ctx, pod, "main", resource, count)
+	if err != nil {
+		if certain {
+			return &violation{serves, fmt.Sprintf("%d of %s: %v", count, resource, err)}
+		}
+		return nil
+	}
+	w.pods = append(w.pods, pod)
+	if err := w.take(a); err != nil {
+		return err
+	}
+	return w.startContainer(ctx, pod, certain && w.canPrepare(b))
+}
+
+// resetPending reports whether a device waits for a reset, which is a matter of who is
+// first if a container gets a device of the same group now.
+func (w *world) resetPending() bool {
+	return slices.ContainsFunc(w.m.configured(), func(b *backend) bool {
+		return slices.ContainsFunc(b.devices, func(d *device) bool { return d.entry.fault == "" && d.faults[byReset] })
+	})
+}
+
+// freeDevices is how many devices are surely healthy and in no container.
+func (w *world) freeDevices(resource string) int {
+	holds := w.holds()
+	free := map[string]bool{}
+	for unit, h := range w.m.expected(holds)[resource] {
+		if id, _ := deviceOf(unit); h == healthy && len(holders(holds, id)) == 0 {
+			free[id] = true
+		}
+	}
+	return len(free)
+}
+
+// canPrepare reports whether nothing speaks against the start of a container.
+func (w *world) canPrepare(b *backend) bool {
+	return !b.down() && !w.m.diskFull && !w.m.readOnly
+}
+
+func (w *world) startContainer(ctx context.Context, pod string, certain bool) error {
+	if _, err := w.kubelet.StartContainer(ctx, pod, "main"); err != nil && certain {
+		return &violation{serves, fmt.Sprintf("the container of %s does not start: %v", pod, err)}
+	}
+	return nil
+}
+
+func (w *world) free(_ context.Context, arg int) error {
+	pod, ok := pick(w.pods, arg)
+	if !ok {
+		return errSkip
+	}
+	for _, b := range w.m.configured() {
+		for _, d := range b.devices {
+			if w.m.groupHeld(b, d.group, w.holds()) {
+				w.watch.mending(d.id) // a reset may come now
+			}
+		}
+	}
+	w.pods = slices.DeleteFunc(w.pods, func(p string) bool { return p == pod })
+	w.kubelet.Free(pod)
+	return nil
+}
+
+func (w *world) restartContainer(ctx context.Context, arg int) error {
+	pod, ok := pick(w.pods, arg)
+	if !ok || !w.m.kubelet {
+		return errSkip
+	}
+	certain := !w.rushed
+	holds := w.holds()
+	for _, h := range holds {
+		if h.Pod != pod {
+			continue
+		}
+		wanted, configured := w.m.expected(holds)[h.Resource][h.Unit]
+		certain = certain && configured && wanted == healthy
+		for _, b := range w.m.configured() {
+			certain = certain && w.canPrepare(b)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.bound)
+	defer cancel()
+	return w.startContainer(ctx, pod, certain)
+}
+
+// pause lets an amount of time pass that is part of what happens, such as that of a
+// process that is stopped.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+)
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == childArg {
+		if err := runChild(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	why := ""
+	if os.Getenv(ownMounts) == "" {
+		code, done, reason := inOwnMounts()
+		if done {
+			os.Exit(code)
+		}
+		why = reason
+	}
+	os.Exit(chaos(why))
+}
+
+// chaos is main without the end of the process; why says why there are no mounts.
+func chaos(why string) int {
+	seed := flag.Uint64("seed", 0, "`number` that the steps are drawn from; 0: one of the clock, which is printed")
+	count := flag.Int("steps", 300, "`number` of steps")
+	replay := flag.String("replay", "", "`steps` to go through instead of drawn ones, as a run prints them")
+	programs := flag.String("bin", "bin", "`dir`ectory of the built backends")
+	bound := flag.Duration("bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
+	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
+	verbose := flag.Bool("v", false, "print each step")
+	keep := flag.String("log", "", "`file` for the agents' log of a run that fails")
+	list := flag.Bool("list", false, "print the actions and the invariants, and do nothing")
+	flag.Parse()
+	if *list {
+		printTables()
+		return 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if *seed == 0 {
+		*seed = uint64(time.Now().Unix())
+	}
+	steps := draw(*seed, *count)
+	if *replay != "" {
+		var err error
+		if steps, err = parseSteps(*replay); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 2
+		}
+		fmt.Printf("%d given steps\n", len(steps))
+	} else {
+		fmt.Printf("SEED=%d STEPS=%d\n", *seed, *count)
+	}
+	r := &runner{programs: *programs, bound: *bound, mounts: why == "", out: os.Stdout, verbose: *verbose, keep: *keep}
+	if why != "" {
+		fmt.Printf("skipped: lock-cdi and fill-disk, which need root (%s)\n", why)
+	}
+	res, err := r.run(ctx, steps)
+	if err == nil {
+		printResult(res)
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	var f *failure
+	if errors.As(err, &f) && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, f.log)
+		report(ctx, r, steps[:f.at+1], f, *shrinks)
+	}
+	return 1
+}
+
+// report shrinks what failed and prints how to see it again.
+func report(ctx context.Context, r *runner, steps []step, f *failure, runs int) {
+	r.verbose, r.keep = false, ""
+	fmt.Printf("failed: %v\nsteps: make chaos REPLAY='%s'\n", f, joinSteps(steps))
+	if runs == 0 || f.name() == "" {
+		return
+	}
+	short := shrink(steps, runs, func(try []step) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		var again *failure
+		_, err := r.run(ctx, try)
+		failed := errors.As(err, &again) && again.name() == f.name()
+		fmt.Printf("%d steps: %s\n", len(try), map[bool]string{true: "fails, too", false: "does not fail so"}[failed])
+		return failed
+	})
+	if len(short) == len(steps) {
+		fmt.Println("no shorter list was found: perhaps a matter of timing")
+	}
+	fmt.Printf("shrunk to %d steps: make chaos REPLAY='%s'\n", len(short), joinSteps(short))
+}
+
+func printResult(res result) {
+	fmt.Printf("%d steps in %v, %d more had nothing to do; the slowest was %s with %v\n",
+		res.done, res.took.Round(time.Millisecond), res.skipped, res.slow, res.slowest.Round(time.Millisecond))
+	for _, name := range slices.Sorted(maps.Keys(res.counts)) {
+		fmt.Printf("  %4d %s\n", res.counts[name], name)
+	}
+}
+
+func printTables() {
+	for _, a := range actions() {
+		fmt.Printf("%-22s %2d  %s\n", a.name, a.weight, a.what)
+	}
+	fmt.Println()
+	for _, i := range invariants() {
+		fmt.Printf("%-18s %s\n", i.name, i.sentence)
+	}
+}

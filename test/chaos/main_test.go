@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The test binary is the agent, too, as the program is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == childArg {
+		if err := runChild(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// newRunner is one for tests, without mounts: they would be seen by the whole machine.
+func newRunner(t *testing.T) *runner {
+	t.Helper()
+	programs := t.TempDir()
+	build := exec.Command("go", "build", "-o", programs+"/", "../../cmd/accelmux-backend-mock")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the mock backend: %v\n%s", err, output)
+	}
+	return &runner{programs: programs, bound: time.Minute, out: os.Stderr}
+}
+
+// Verifies that a node goes through one of most kinds of steps, and that nothing of it
+// is left.
+func TestRun(t *testing.T) {
+	r := newRunner(t)
+	steps, err := parseSteps("allocate/0! fault/1 kill-backend/0 kill-agent/1 clear/0 take-over/0 replicas/1! free/0 " +
+		"restart-kubelet/0! unplug/0 delete-cdi/0 damage-state/0 replug/0 reboot/0 allocate/9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := r.run(t.Context(), steps)
+	var f *failure
+	if errors.As(err, &f) {
+		t.Fatalf("%v\n%s", err, f.log)
+	}
+	if err != nil || res.skipped > 0 {
+		t.Fatalf("%d steps were skipped, %v", res.skipped, err)
+	}
+}
+
+// Verifies that a run which breaks an invariant ends with its name and the step: here
+// a fault is hidden behind the model's back.
+func TestRunFails(t *testing.T) {
+	r := newRunner(t)
+	r.bound = 5 * time.Second
+	w, err := newWorld(t.Context(), r.programs, r.bound, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := w.replace("beta.yaml", "devices: {b-0-p0: {unplugged: true}}\n"); err != nil {
+		t.Fatal(err)
+	}
+	err = w.await(t.Context(), advertised, "kubelet does not hear of it", func() bool { return w.kubelet.Capacity(partName) == 3 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken *violation
+	if err := w.settle(t.Context()); !errors.As(err, &broken) || broken.name != othersUntouched && broken.name != advertised {
+		t.Errorf("the error is %v, want that of a device that is missing", err)
+	}
+}
+
+// Verifies that a draw is that of its seed, that fewer steps are the first of more, and
+// that steps survive being written down.
+func TestDraw(t *testing.T) {
+	steps := draw(7, 500)
+	if !slices.Equal(steps[:100], draw(7, 100)) || slices.Equal(steps, draw(8, 500)) {
+		t.Error("the draw does not come from the seed alone")
+	}
+	read, err := parseSteps(joinSteps(steps))
+	if err != nil || !slices.Equal(read, steps) {
+		t.Errorf("read back as %v, %v", read, err)
+	}
+	drawn := map[string]bool{}
+	for _, s := range draw(1, 5000) {
+		drawn[s.Action] = true
+		if s.Rush && !find(s.Action).rush {
+			t.Errorf("%s is drawn with a rush", s)
+		}
+	}
+	for _, a := range actions() {
+		if !drawn[a.name] {
+			t.Errorf("%s is not drawn in 5,000 steps", a.name)
+		}
+	}
+	for _, bad := range []string{"nothing/1", "fault", "fault/x", "fault/-1", "fault/65536", "fault/1?"} {
+		if _, err := parseSteps(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// Verifies that a list is shrunk to the steps that matter, within the runs allowed.
+func TestShrink(t *testing.T) {
+	steps := draw(3, 200)
+	needed := []step{steps[20], steps[111], steps[199]}
+	runs := 0
+	fails := func(try []step) bool {
+		runs++
+		return !slices.ContainsFunc(needed, func(s step) bool { return !slices.Contains(try, s) })
+	}
+	if got := shrink(steps, 1000, fails); !reflect.DeepEqual(got, needed) {
+		t.Errorf("shrunk to %v, want %v", got, needed)
+	}
+	if runs > 150 {
+		t.Errorf("%d runs for a list of 200", runs)
+	}
+	runs = 0
+	if got := shrink(steps, 5, fails); runs > 5 || !fails(got) {
+		t.Errorf("%d runs of 5, and the list that is left does not fail", runs)
+	}
+}
+
+// Verifies that a wait ends with its context.
+func TestAwaitEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("told to"))
+	err := (&world{bound: time.Minute}).await(ctx, serves, "nothing", func() bool { return false })
+	if err == nil || !strings.Contains(err.Error(), "told to") {
+		t.Errorf("the error is %v", err)
+	}
+}

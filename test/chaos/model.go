@@ -1,0 +1,329 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// recovery is how a fault is mended, in the words of the scenario file.
+type recovery string
+
+const (
+	bySelf        recovery = "self"
+	byReset       recovery = "reset"
+	byReboot      recovery = "reboot"
+	byReplacement recovery = "replacement"
+)
+
+var recoveries = []recovery{bySelf, byReset, byReboot, byReplacement}
+
+// entry is what a scenario file says of a device.
+type entry struct {
+	fault     recovery // "" for none
+	recovered bool
+	unplugged bool
+}
+
+// device is what is true of one device.
+type device struct {
+	id    string
+	group string // of those that are reset together
+	entry entry
+	// faults are those that stand: reported, and not mended since. Those that entry
+	// says now are in it when the node has come to rest with the backend running.
+	faults map[recovery]bool
+	// hazy says that faults may have been forgotten with good reason, or not.
+	hazy bool
+}
+
+// backend is one mock backend of the node.
+type backend struct {
+	name    string
+	devices []*device
+	// holdover says whether its devices stay for as long as a test lasts while it is
+	// down; if not, they are gone in a moment.
+	holdover bool
+	// crash and missing keep it down.
+	crash, missing bool
+	// action is an action of its scenario that happens once, as YAML; "" for none.
+	action string
+}
+
+func (b *backend) down() bool { return b.crash || b.missing }
+
+// model is what is true of the node, apart from what kubelet's books say.
+type model struct {
+	alpha, beta, gamma, delta *backend
+
+	// The configuration.
+	units    int    // devices of alpha
+	replicas int    // of them
+	name     string // of alpha's resource
+	broken   bool   // the file on disk is no good; the rest is what was good last
+	extra    bool   // backend delta is configured
+
+	kubelet  bool // it runs
+	diskFull bool
+	unsaved  bool   // the disk was full: the agent may have yet to write its state
+	readOnly bool   // the CDI directory
+	foreign  string // the alpha device that a foreign CDI spec defines too, or ""
+}
+
+const (
+	maxUnits   = 5
+	bigName    = "example.com/big"
+	gpuName    = "example.com/gpu"
+	partName   = "example.com/part"
+	steadyName = "example.com/fpga"
+	deltaName  = "example.com/npu"
+)
+
+func newModel() *model {
+	m := &model{units: 3, replicas: 1, name: gpuName, kubelet: true, extra: true}
+	m.alpha = newBackend("alpha", true, "a-0", "a-1", "a-2", "a-3", "a-4")
+	m.beta = newBackend("beta", false, "b-0-p0", "b-0-p1", "b-1-p0", "b-1-p1")
+	for _, d := range m.beta.devices {
+		d.group, _, _ = strings.Cut(d.id, "-p")
+	}
+	m.gamma = newBackend("gamma", true, "c-0", "c-1")
+	m.delta = newBackend("delta", true, "d-0", "d-1")
+	return m
+}
+
+func newBackend(name string, holdover bool, ids ...string) *backend {
+	b := &backend{name: name, holdover: holdover}
+	for _, id := range ids {
+		b.devices = append(b.devices, &device{id: id, group: id, faults: map[recovery]bool{}})
+	}
+	return b
+}
+
+// configured are the backends that the configuration has.
+func (m *model) configured() []*backend {
+	all := []*backend{m.alpha, m.beta, m.gamma}
+	if m.extra {
+		all = append(all, m.delta)
+	}
+	return all
+}
+
+// resourceOf is the resource of a backend's devices.
+func (m *model) resourceOf(b *backend) (name string, replicas int) {
+	switch b {
+	case m.alpha:
+		return m.name, m.replicas
+	case m.beta:
+		return partName, 1
+	case m.gamma:
+		return steadyName, 1
+	}
+	return deltaName, 1
+}
+
+// present reports whether the backend lists the device when it runs.
+func (m *model) present(b *backend, d *device) bool {
+	return !d.entry.unplugged && (b != m.alpha || slices.Index(b.devices, d) < m.units) && (b != m.delta || m.extra)
+}
+
+// health is what kubelet may be told of a unit; each bit is one possibility.
+type health uint8
+
+const (
+	healthy health = 1 << iota
+	unhealthy
+	absent
+)
+
+func (h health) String() string {
+	var words []string
+	for i, word := range []string{"healthy", "unhealthy", "absent"} {
+		if h&(1<<i) != 0 {
+			words = append(words, word)
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+// hold is a unit of kubelet's books: a container has it.
+type hold struct {
+	Pod, Resource, Unit string
+}
+
+// deviceOf is the device behind a unit: replicas have the suffix ::N.
+func deviceOf(unit string) (id string, replica bool) {
+	id, _, replica = strings.Cut(unit, "::")
+	return id, replica
+}
+
+// holders are the holds of a device.
+func holders(holds []hold, id string) []hold {
+	var of []hold
+	for _, h := range holds {
+		if have, _ := deviceOf(h.Unit); have == id {
+			of = append(of, h)
+		}
+	}
+	return of
+}
+
+// faulty reports whether a fault of the device stands, as far as is sure, and whether
+// that is certain. A fault that a reset mends stands as long as the group is in use.
+func (m *model) faulty(b *backend, d *device, holds []hold) (stands, certain bool) {
+	if d.entry.recovered {
+		return false, true
+	}
+	if d.entry.fault != "" {
+		return true, true
+	}
+	if d.hazy {
+		return false, false
+	}
+	for kind := range d.faults {
+		switch {
+		case kind == byReboot || kind == byReplacement:
+			return true, true
+		case kind == byReset && m.groupHeld(b, d.group, holds):
+			return true, true
+		}
+	}
+	return false, true
+}
+
+// standing are the codes of the faults that the agent must know of.
+func (m *model) standing(b *backend, d *device, holds []hold) []string {
+	codes := []string{}
+	if d.entry.fault != "" {
+		codes = append(codes, code(d.entry.fault))
+	}
+	for kind := range d.faults {
+		lasts := kind == byReboot || kind == byReplacement || kind == byReset && m.groupHeld(b, d.group, holds) && d.entry.fault == ""
+		if lasts && !d.entry.recovered && !d.hazy {
+			codes = append(codes, code(kind))
+		}
+	}
+	slices.Sort(codes)
+	return codes
+}
+
+func code(kind recovery) string { return "c-" + string(kind) }
+
+func (m *model) groupHeld(b *backend, group string, holds []hold) bool {
+	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.group == group && len(holders(holds, d.id)) > 0 })
+}
+
+// expected is what kubelet has to be told once the node is at rest: of each resource
+// of the configuration each unit that it may be told of at all.
+func (m *model) expected(holds []hold) map[string]map[string]health {
+	all := map[string]map[string]health{}
+	for _, b := range m.configured() {
+		resource, replicas := m.resourceOf(b)
+		units := map[string]health{}
+		for _, d := range b.devices {
+			h := m.deviceHealth(b, d, holds)
+			for _, unit := range unitsOf(d.id, replicas) {
+				units[unit] = m.unitHealth(h, resource, unit, holds)
+			}
+		}
+		all[resource] = units
+	}
+	return all
+}
+
+func unitsOf(id string, replicas int) []string {
+	if replicas == 1 {
+		return []string{id}
+	}
+	units := make([]string, replicas)
+	for i := range units {
+		units[i] = fmt.Sprintf("%s::%d", id, i)
+	}
+	return units
+}
+
+func (m *model) deviceHealth(b *backend, d *device, holds []hold) health {
+	faulty, certain := m.faulty(b, d, holds)
+	switch {
+	case b.down() && b.holdover:
+		return healthy | unhealthy | absent
+	case b.down():
+		return unhealthy | absent
+	case !m.present(b, d):
+		return absent
+	case m.foreign == d.id:
+		return unhealthy | absent
+	case (m.diskFull || m.readOnly) && b != m.gamma:
+		if faulty {
+			return unhealthy | absent
+		}
+		return healthy | unhealthy | absent // defined before, or not
+	case !certain:
+		return healthy | unhealthy
+	case faulty:
+		return unhealthy
+	case m.resetting(b, d, holds):
+		return healthy | unhealthy
+	}
+	return healthy
+}
+
+// resetting reports whether resets of the device's group go on, because of another one:
+// while one is under way the device cannot be given to anybody.
+func (m *model) resetting(b *backend, d *device, holds []hold) bool {
+	return !m.groupHeld(b, d.group, holds) && slices.ContainsFunc(b.devices, func(other *device) bool {
+		return other != d && other.group == d.group && (other.entry.fault == byReset || other.faults[byReset])
+	})
+}
+
+// unitHealth is that of one unit: what its device is, unless holds speak against it.
+func (m *model) unitHealth(h health, resource, unit string, holds []hold) health {
+	id, replica := deviceOf(unit)
+	for _, hold := range holders(holds, id) {
+		if _, other := deviceOf(hold.Unit); (hold.Resource != resource || other != replica) && (!other || !replica) {
+			return h&^healthy | unhealthy
+		}
+	}
+	if h&absent != 0 && len(holders(holds, id)) > 0 {
+		h |= unhealthy // a device that vanished stays visible while it is held
+	}
+	return h
+}
+
+// rest takes note that the node has come to rest as expected: what was reported
+// stands, and what was mended is over.
+func (m *model) rest(holds []hold) {
+	for _, b := range m.configured() {
+		if b.down() {
+			continue
+		}
+		for _, d := range b.devices {
+			if !m.present(b, d) {
+				continue
+			}
+			switch {
+			case d.entry.fault != "":
+				d.faults[d.entry.fault] = true
+			case d.entry.recovered:
+				clear(d.faults)
+				d.hazy = false
+			case m.kubelet:
+				delete(d.faults, bySelf)
+				if !m.groupHeld(b, d.group, holds) {
+					delete(d.faults, byReset)
+				}
+			}
+		}
+	}
+}
+
+// forget is for state that may have been lost with the agent: faults that are not
+// reported anew may be remembered or not.
+func (m *model) forget() {
+	for _, b := range []*backend{m.alpha, m.beta, m.gamma, m.delta} {
+		for _, d := range b.devices {
+			if delete(d.faults, d.entry.fault); len(d.faults) > 0 {
+				d.hazy = true
+			}
+		}
+	}
+}

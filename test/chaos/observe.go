@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// observation is what the invariants are about: the node at one moment, and what is
+// true of it. It can be made by hand.
+type observation struct {
+	// Incidents are what was seen in passing, by the name of the invariant.
+	Incidents map[string]string
+
+	// KubeletUp says that the following is there: what kubelet has been told, by
+	// resource and unit, and what it has to be told.
+	KubeletUp      bool
+	Listed, Wanted map[string]map[string]health
+	// Duplicates counts registrations of a socket that kubelet was connected to.
+	Duplicates int
+	// Connections are those of kubelet to plugins, Sockets those in its directories.
+	Connections int
+	Sockets     []string
+	// Known and Standing are the codes of the devices' faults: those that the agent
+	// knows, and those that it must know, of the devices of backends that run.
+	Known, Standing map[string][]string
+
+	Holds []hold
+	// Given are the CDI names that containers have, with what they are now.
+	Given []given
+
+	Agents []agentSeen
+	// Backends is how many are configured, Down how many of those cannot run.
+	Backends, Down int
+	// Waiting are those that can run and do not, in the active agent's words.
+	Waiting []string
+	Tasks   []task
+	// Strays are files that nobody should have left.
+	Strays []string
+}
+
+// agentSeen is one agent.
+type agentSeen struct {
+	PID   int
+	Role  status.Role
+	Error string // why it does not answer
+	// Descriptors is how many files it has open, Baseline how many when it first was
+	// at rest, or 0.
+	Descriptors, Baseline int
+}
+
+// given is a CDI name that a container was given.
+type given struct {
+	hold
+	Name string
+	// Meant and Means are the device nodes behind it: when it was given, and now; ""
+	// if it cannot be resolved. Excused says that this is not the agent's fault.
+	Meant, Means string
+	Excused      bool
+}
+
+// look makes an observation; deep adds what takes longer to look at.
+func (w *world) look(ctx context.Context, deep bool) *observation {
+	o := &observation{Incidents: w.watch.seen(), KubeletUp: w.m.kubelet, Holds: w.holds(), Backends: len(w.m.configured())}
+	for _, b := range w.m.configured() {
+		if b.down() {
+			o.Down++
+		}
+	}
+	o.Wanted = w.m.expected(o.Holds)
+	var active *process
+	for _, p := range w.agents {
+		seen := agentSeen{PID: p.pid, Baseline: w.baselines[p.pid]}
+		report, err := status.NewClient(p.runDir).Report(ctx)
+		if err != nil {
+			seen.Error = err.Error()
+		}
+		if seen.Role = report.Role; seen.Role == status.RoleActive {
+			active = p
+			o.Waiting = w.waiting(report)
+		}
+		if deep {
+			seen.Descriptors = descriptors(p.pid)
+		}
+		o.Agents = append(o.Agents, seen)
+	}
+	if o.KubeletUp {
+		w.lookAtKubelet(o)
+	}
+	if active != nil {
+		w.lookAtFaults(ctx, o, active)
+	}
+	if deep {
+		o.Tasks = tasks(w.dir)
+		o.Given = w.resolve()
+		o.Strays = w.strays(o)
+		o.Sockets = w.sockets()
+	}
+	return o
+}
+
+// waiting are the backends that can run and do not, or not under their configuration.
+func (w *world) waiting(report status.Report) []string {
+	var waiting []string
+	for _, b := range w.m.configured() {
+		have := status.Backend{State: "not there"}
+		for _, known := range report.Backends {
+			if known.Name == b.name {
+				have = known
+			}
+		}
+		if !b.down() && have.State != string(supervisor.Running) {
+			waiting = append(waiting, fmt.Sprintf("%s is %s (%s)", b.name, have.State, have.LastError))
+		}
+	}
+	return waiting
+}
+
+func (w *world) lookAtKubelet(o *observation) {
+	state := w.kubelet.State()
+	o.Duplicates = state.Counts.Duplicates
+	o.Listed = map[string]map[string]health{}
+	for name, r := range state.Resources {
+		o.Connections += r.Connections
+		units := map[string]health{}
+		for _, d := range w.kubelet.Devices(name) {
+			units[d.ID] = unhealthy
+			if d.Healthy && r.Connections > 0 {
+				units[d.ID] = healthy
+			}
+		}
+		o.Listed[name] = units
+	}
+}
+
+func (w *world) lookAtFaults(ctx context.Context, o *observation, active *process) {
+	o.Known, o.Standing = map[string][]string{}, map[string][]string{}
+	devices, err := status.NewClient(active.runDir).Devices(ctx)
+	if err != nil {
+		return // oneAgent tells
+	}
+	for _, d := range devices {
+		o.Known[d.ID] = []string{}
+		for _, f := range d.Faults {
+			o.Known[d.ID] = append(o.Known[d.ID], f.Code)
+		}
+	}
+	for _, b := range w.m.configured() {
+		for _, d := range b.devices {
+			if !b.down() && w.m.present(b, d) {
+				o.Standing[d.id] = w.m.standing(b, d, o.Holds)
+			}
+		}
+	}
+}
+
+// holds are those of kubelet's books.
+func (w *world) holds() []hold {
+	var all []hold
+	for _, a := range w.kubelet.Allocations() {
+		for _, unit := range a.Devices {
+			all = append(all, hold{Pod: a.Pod, Resource: a.Resource, Unit: unit})
+		}
+	}
+	return all
+}
+
+// take notes the CDI names of an allocation.
+func (w *world) take(a *kubelettest.Allocation) error {
+	var names []string
+	for _, d := range a.Response.GetCdiDevices() {
+		names = append(names, d.GetName())
+	}
+	_, annotated, err := cdi.ParseAnnotations(a.Response.GetAnnotations())
+	if err != nil {
+		return &violation{namesResolve, fmt.Sprintf("the annotations %v of %s: %v", a.Response.GetAnnotations(), a.Pod, err)}
+	}
+	definitions := w.definitions()
+	for i, name := range append(names, annotated...) {
+		w.given = append(w.given, given{
+			hold: hold{Pod: a.Pod, Resource: a.Resource, Unit: a.Devices[min(i, len(a.Devices)-1)]},
+			Name: name, Meant: definitions(name),
+		})
+	}
+	return nil
+}
+
+// resolve is what the CDI names of running containers are now.
+func (w *world) resolve() []given {
+	definitions := w.definitions()
+	w.given = slices.DeleteFunc(w.given, func(g given) bool { return !slices.Contains(w.pods, g.Pod) })
+	all := slices.Clone(w.given)
+	for i := range all {
+		all[i].Means = definitions(all[i].Name)
+		id, _ := deviceOf(all[i].Unit)
+		all[i].Excused = id == w.m.foreign
+	}
+	return all
+}
+
+// definitions loads the directory with the CDI library, as a container runtime does,
+// and says which device nodes a name stands for.
+func (w *world) definitions() func(name string) string {
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(w.path("disk", "cdi")), cdi.WithAutoRefresh(false))
+	return func(name string) string {
+		if err != nil {
+			return ""
+		}
+		d := cache.GetDevice(name)
+		if d == nil {
+			return ""
+		}
+		text, err := json.Marshal(d.ContainerEdits.DeviceNodes)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+}
+
+// known are the files that may be on the disk and in the run directories.
+var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration)(\.corrupt-[1-5])?|lock|handover\.sock)` +
+	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.(json|state)(\.corrupt-[1-5])?|foreign\.json)|run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
+
+// strays are the files that nobody should have left. The backends' sockets may be as
+// many as there are backends.
+func (w *world) strays(o *observation) []string {
+	var strays, plugins []string
+	roots, err := filepath.Glob(w.path("run-*"))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, root := range append(roots, w.path("disk")) {
+		err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+			relative := strings.TrimPrefix(path, w.dir+"/")
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil // gone meanwhile
+			case err != nil:
+				return err
+			case filepath.Base(filepath.Dir(path)) == "backends":
+				plugins = append(plugins, relative)
+				return fs.SkipDir
+			case !entry.IsDir() && !known.MatchString(relative):
+				strays = append(strays, relative)
+			}
+			return nil
+		})
+		if err != nil {
+			strays = append(strays, err.Error())
+		}
+	}
+	if most := len(o.Tasks) - len(o.Agents); len(plugins) > max(most, 0) {
+		strays = append(strays, fmt.Sprintf("of %d backends: %s", most, strings.Join(plugins, ", ")))
+	}
+	return strays
+}
+
+// sockets are the plugins' in kubelet's directories.
+func (w *world) sockets() []string {
+	var all []string
+	for _, dir := range []string{w.kubelet.PluginDir(), w.kubelet.RegistryDir()} {
+		found, err := filepath.Glob(filepath.Join(dir, "accelmux*"))
+		if err == nil {
+			all = append(all, found...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// runner runs lists of steps, each on a node of its own.
+type runner struct {
+	programs string
+	bound    time.Duration
+	mounts   bool
+	out      io.Writer
+	verbose  bool
+	// keep is where the agents' log of a run that fails is kept; "" for nowhere.
+	keep string
+}
+
+// result is what came of a run.
+type result struct {
+	done, skipped int
+	// counts are the steps that were done, by action.
+	counts  map[string]int
+	slowest time.Duration
+	slow    step
+	took    time.Duration
+}
+
+// failure is a run that broke an invariant, or could not be carried out.
+type failure struct {
+	at  int // index of the step
+	err error
+	log string // the last events and lines of the agents' log
+}
+
+func (f *failure) Error() string { return fmt.Sprintf("step %d: %v", f.at+1, f.err) }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// name is the invariant's, or "" if the runner itself failed.
+func (f *failure) name() string {
+	var v *violation
+	if errors.As(f.err, &v) {
+		return v.name
+	}
+	return ""
+}
+
+// run makes a node and goes through the steps. The error is a failure, or that of a
+// node that could not be made.
+func (r *runner) run(ctx context.Context, steps []step) (result, error) {
+	began := time.Now()
+	res := result{counts: map[string]int{}}
+	w, err := newWorld(ctx, r.programs, r.bound, r.mounts)
+	if err != nil {
+		return res, fmt.Errorf("make a node: %w", err)
+	}
+	for i, s := range steps {
+		from := time.Now()
+		err := w.perform(ctx, s)
+		skipped := errors.Is(err, errSkip)
+		if r.verbose {
+			_, _ = fmt.Fprintf(r.out, "%5d %-24s %v %s\n", i+1, s, time.Since(from).Round(time.Millisecond), map[bool]string{true: "skipped"}[skipped])
+		}
+		if skipped {
+			res.skipped++
+			continue
+		}
+		if err != nil {
+			f := &failure{at: i, err: err, log: w.story()}
+			if r.keep != "" {
+				f.err = errors.Join(err, w.keepLog(r.keep))
+			}
+			return res, errors.Join(f, w.close())
+		}
+		res.done++
+		res.counts[s.Action]++
+		if took := time.Since(from); took > res.slowest {
+			res.slowest, res.slow = took, s
+		}
+	}
+	res.took = time.Since(began)
+	err = w.settle(ctx)
+	if err != nil {
+		err = &failure{at: len(steps) - 1, err: err, log: w.story()}
+	}
+	return res, errors.Join(err, w.close())
+}
+
+// perform takes one step, and checks what must hold after it.
+func (w *world) perform(ctx context.Context, s step) error {
+	a := find(s.Action)
+	if a == nil {
+		return fmt.Errorf("there is no action %q", s.Action)
+	}
+	err := a.run(w, ctx, s.Arg)
+	if err != nil {
+		return err
+	}
+	w.rushed = true
+	if s.Rush {
+		return w.now(ctx)
+	}
+	return w.settle(ctx)
+}
+
+// story is what happened last, for a report. The agents end with their stacks.
+func (w *world) story() string {
+	for _, p := range w.agents {
+		if p.signal(syscall.SIGQUIT) == nil {
+			<-p.done
+		}
+	}
+	w.watch.mu.Lock()
+	recent := slices.Clone(w.watch.recent)
+	w.watch.mu.Unlock()
+	text, err := os.ReadFile(w.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "SIGQUIT") {
+			lines = lines[:i]
+			break
+		}
+	}
+	lines = lines[max(0, len(lines)-60):]
+	return "what kubelet saw last:\n" + strings.Join(recent, "\n") + "\nthe agents' log:\n" + strings.Join(lines, "\n")
+}
+
+// keepLog copies the agents' log.
+func (w *world) keepLog(path string) error {
+	text, err := os.ReadFile(w.log.Name())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o600)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// configuration is the node's, as the model has it.
+func (m *model) configuration(dir string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: alpha
+        settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml, scenarioPoll: 200ms}
+        heartbeat: 500ms
+        holdover: 10m
+        recovery: {delay: 0s}
+      - name: beta
+        settings: {count: 2, id: "b-{{.GroupIndex}}", class: npu, partitions: {count: 2}, scenarioFile: %[2]s/beta.yaml, scenarioPoll: 200ms}
+        heartbeat: 500ms
+        holdover: 300ms
+        recovery: {delay: 0s}
+      - name: gamma
+        settings: {count: 2, class: fpga, id: "c-{{.GroupIndex}}"}
+`, m.units, dir)
+	if m.extra {
+		fmt.Fprintf(&b, `      - name: delta
+        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
+        heartbeat: 500ms
+        recovery: {delay: 0s}
+`, dir)
+	}
+	fmt.Fprintf(&b, `    resources:
+      - {name: %s, backend: alpha, replicas: %d}
+      - {name: %s, backend: beta, injection: cdi-annotations}
+      - {name: %s, backend: gamma, injection: plain, registration: watcher}
+`, m.name, m.replicas, partName, steadyName)
+	if m.extra {
+		fmt.Fprintf(&b, "      - {name: %s, backend: delta}\n", deltaName)
+	}
+	return b.String()
+}
+
+// scenario is the file that a backend watches.
+func (b *backend) scenario() string {
+	var text strings.Builder
+	text.WriteString("devices:\n")
+	for _, d := range b.devices {
+		if line := d.entry.yaml(); line != "" {
+			fmt.Fprintf(&text, "  %s: {%s}\n", d.id, line)
+		}
+	}
+	if text.Len() == len("devices:\n") {
+		text.Reset()
+	}
+	if b.crash {
+		text.WriteString("crash: {repeat: true}\n")
+	} else if b.action != "" {
+		text.WriteString(b.action + "\n")
+	}
+	return text.String()
+}
+
+func (e entry) yaml() string {
+	var fields []string
+	switch {
+	case e.fault != "":
+		// A reset works as soon as the fault is mended, not before; the mock's would take
+		// a fault that mends itself along.
+		fields = append(fields, fmt.Sprintf("fault: {code: %s, recovery: %s}, reset: {result: failed, message: not yet}", code(e.fault), e.fault))
+	case e.recovered:
+		fields = append(fields, "recovered: true")
+	}
+	if e.unplugged {
+		fields = append(fields, "unplugged: true")
+	}
+	return strings.Join(fields, ", ")
+}

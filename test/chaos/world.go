@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// errSkip is in the error of an action that makes no sense as things are.
+var errSkip = errors.New("nothing to do")
+
+// violation is an invariant that does not hold.
+type violation struct{ name, what string }
+
+func (v *violation) Error() string { return v.name + ": " + v.what }
+
+// world is the node: its files, its processes, and what is true of it.
+type world struct {
+	dir   string
+	bound time.Duration // of everything that is waited for
+	// mounts says that file systems of the node's own can be mounted.
+	mounts bool
+
+	m       *model
+	watch   *watch
+	kubelet *kubelettest.Kubelet
+	agents  []*process // alive, the oldest first
+	log     *os.File   // of all agents
+
+	given     []given
+	baselines map[int]int // open files of an agent when it first was at rest
+	pods      []string    // the oldest first
+	serial    int         // for names that are used once
+	rushed    bool        // something happened since the node was last at rest
+}
+
+// newWorld makes a node at rest. programs is where the backend is built.
+func newWorld(ctx context.Context, programs string, bound time.Duration, mounts bool) (_ *world, err error) {
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		return nil, err
+	}
+	w := &world{dir: dir, bound: bound, mounts: mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+		}
+	}()
+	w.kubelet = kubelettest.New(w.path("kubelet"), kubelettest.Options{
+		OnEvent: w.watch.event, OnDevices: w.watch.devices,
+		Timing: kubelettest.Timing{Reconcile: 100 * time.Millisecond, RegisterBackoff: 50 * time.Millisecond},
+	})
+	if w.log, err = os.Create(w.path("agents.log")); err != nil {
+		return nil, err
+	}
+	if err := w.lay(programs); err != nil {
+		return nil, err
+	}
+	if err := w.kubelet.Start(); err != nil {
+		return nil, err
+	}
+	if err := w.startAgent(w.runDir()); err != nil {
+		return nil, err
+	}
+	return w, w.settle(ctx)
+}
+
+// lay makes the node's files.
+func (w *world) lay(programs string) error {
+	for _, sub := range []string{"programs", "disk", "proc"} {
+		if err := os.Mkdir(w.path(sub), 0o755); err != nil {
+			return err
+		}
+	}
+	if w.mounts {
+		if err := mountDisk(w.path("disk")); err != nil {
+			return err
+		}
+	}
+	programs, err := filepath.Abs(programs)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(programs, mockName)); err != nil {
+		return fmt.Errorf("the mock backend is not built: %w", err)
+	}
+	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.gamma, w.m.delta} {
+		if err := errors.Join(os.Symlink(filepath.Join(programs, mockName), w.program(b)), w.writeScenario(b)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.boot(), w.writeConfig())
+}
+
+const mockName = "accelmux-backend-mock"
+
+func (w *world) path(parts ...string) string {
+	return filepath.Join(append([]string{w.dir}, parts...)...)
+}
+
+func (w *world) program(b *backend) string { return w.path("programs", "accelmux-backend-"+b.name) }
+
+// next is a number that was not used before.
+func (w *world) next() int {
+	w.serial++
+	return w.serial
+}
+
+func (w *world) runDir() string { return w.path(fmt.Sprintf("run-%d", w.next())) }
+
+// boot gives the node a boot ID that it did not have before.
+func (w *world) boot() error {
+	random := w.path("proc", "sys", "kernel", "random")
+	if err := os.MkdirAll(random, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(random, "boot_id"), fmt.Appendf(nil, "00000000-0000-4000-8000-%012d\n", w.next()), 0o600)
+}
+
+func (w *world) writeConfig() error { return w.replace("node.yaml", w.m.configuration(w.dir)) }
+
+func (w *world) writeScenario(b *backend) error { return w.replace(b.name+".yaml", b.scenario()) }
+
+// replace writes a file as an editor does, by a rename.
+func (w *world) replace(name, text string) error {
+	temporary := w.path("." + name)
+	return errors.Join(os.WriteFile(temporary, []byte(text), 0o600), os.Rename(temporary, w.path(name)))
+}
+
+func (w *world) startAgent(runDir string) error {
+	p, err := start(w.log, order{Dir: w.dir, RunDir: runDir, TakeOver: true})
+	if err != nil {
+		return err
+	}
+	w.agents = append(w.agents, p)
+	return nil
+}
+
+// active is the agent that serves the node, or nil.
+func (w *world) active(ctx context.Context) (*process, status.Report) {
+	for _, p := range w.agents {
+		if report, err := status.NewClient(p.runDir).Report(ctx); err == nil && report.Role == status.RoleActive {
+			return p, report
+		}
+	}
+	return nil, status.Report{}
+}
+
+// pid is the process of a backend at the active agent, or 0.
+func (w *world) pid(ctx context.Context, b *backend) int {
+	_, report := w.active(ctx)
+	for _, have := range report.Backends {
+		if have.Name == b.name {
+			return have.PID
+		}
+	}
+	return 0
+}
+
+// end ends an agent by a signal and waits until it is gone. One that was told to end
+// must have cleared up; the directory of one that was killed goes, as that of a pod
+// does, unless keep is set.
+func (w *world) end(ctx context.Context, p *process, s syscall.Signal, keep bool) error {
+	before := tasks(w.dir)
+	if err := p.signal(s); err != nil {
+		return err
+	}
+	if err := w.await(ctx, leakedProcess, "the agent does not end", func() bool { return !p.alive() }); err != nil {
+		return err
+	}
+	for i, other := range w.agents {
+		if other == p {
+			w.agents = append(w.agents[:i:i], w.agents[i+1:]...)
+			break
+		}
+	}
+	// What cannot be cleared up is an error of the agent's, and rightly so.
+	if s == syscall.SIGTERM && !w.m.readOnly && !w.m.diskFull {
+		if err := cleared(p); err != nil {
+			return err
+		}
+	}
+	children := map[int]bool{}
+	for _, t := range before {
+		children[t.PID] = t.Parent == p.pid
+	}
+	if err := w.await(ctx, leakedProcess, "a backend outlives its agent", func() bool {
+		for _, t := range tasks(w.dir) {
+			if children[t.PID] {
+				return false
+			}
+		}
+		return true
+	}); err != nil || keep {
+		return err
+	}
+	return os.RemoveAll(p.runDir)
+}
+
+// cleared fails if an agent that was told to end did so with an error, or left
+// something in its run directory.
+func cleared(p *process) error {
+	if !p.state.Success() {
+		return &violation{oneAgent, fmt.Sprintf("an agent that was told to end says: %v", p.state)}
+	}
+	return filepath.WalkDir(p.runDir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && entry.Name() != "run.lock" {
+			return &violation{leakedFile, "an agent that was told to end left " + path}
+		}
+		return err
+	})
+}
+
+// await waits until the condition holds; if it does not within the bound, that breaks
+// the invariant.
+func (w *world) await(ctx context.Context, invariant, what string, condition func() bool) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(w.bound)
+	defer limit.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			return &violation{invariant, fmt.Sprintf("%s, for %v", what, w.bound)}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// close ends everything; nothing of the node stays.
+func (w *world) close() error {
+	var errs []error
+	for _, p := range w.agents {
+		errs = append(errs, p.signal(syscall.SIGKILL))
+		<-p.done
+	}
+	if w.kubelet != nil {
+		w.kubelet.Stop()
+	}
+	for _, t := range tasks(w.dir) {
+		_ = syscall.Kill(t.PID, syscall.SIGKILL) // gone with its parent, as a rule
+	}
+	if w.log != nil {
+		errs = append(errs, w.log.Close())
+	}
+	if w.mounts {
+		errs = append(errs, unmountDisk(w.path("disk")))
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
+}
