@@ -123,8 +123,11 @@ func (w *world) endStandby(ctx context.Context, arg int) error {
 }
 
 func (w *world) secondAgent(ctx context.Context, _ int) error {
-	if _, err := w.onDuty(ctx); err != nil || w.rushed {
-		return errors.Join(err, errSkip)
+	if w.rushed {
+		return errSkip
+	}
+	if _, err := w.onDuty(ctx); err != nil {
+		return err
 	}
 	p, err := start(w.log, order{Dir: w.dir, RunDir: w.runDir()})
 	if err != nil {
@@ -198,7 +201,7 @@ func (w *world) damageState(ctx context.Context, arg int) error {
 	path := filepath.Join(w.path("disk", "state"), name)
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return errors.Join(w.startAgent(w.runDir()), errSkip)
+		return w.startAgent(w.runDir()) // there was nothing to save yet
 	}
 	switch arg / 4 % 3 {
 	case 0:
