@@ -274,6 +274,32 @@ func TestAbandoned(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, ""), port("a", 1, "")))
 }
 
+// A driver that breaks off in time says itself what became of the region, and why, also
+// if it needs a moment for it; the region is healthy all the time.
+func TestBrokenOff(t *testing.T) {
+	run(t, programming, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		r.gbs("a.gbs", functionA)
+		f.change(func() {
+			f.program = func(ctx context.Context, _ func() error) error {
+				<-ctx.Done()
+				<-time.After(time.Second)
+				return errors.New("the tool was killed; it said: waiting for the card")
+			}
+		})
+		began := time.Now()
+		r.says("broken off", r.prepare("a.gbs", nil, "a-port0"), "it said: waiting for the card")
+		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if !healthy(1)(r.Last) {
+			t.Errorf("the region is %v", sdktest.Summary(r.Last))
+		}
+		f.change(func() { f.program = nil })
+		r.do(r.prepare("a.gbs", nil, "a-port0"))
+	}, cardOf("a", 1, port("a", 0, "")))
+}
+
 // A call that is cancelled is over at once, even if the kernel cannot be left.
 func TestCancelled(t *testing.T) {
 	run(t, programming, func(r *rig, f *fake) {

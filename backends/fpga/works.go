@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
 )
 
 // works keeps what changes cards to one thing at a time for each. The zero value is
@@ -65,6 +67,8 @@ type task struct {
 // work does something to a region, and returns what that returns. The caller has entered
 // the card, and leave is called when it is really over: when ctx ends the caller need
 // wait no more, though the kernel may go on. In the loop, ended takes in what came of it.
+// What do is given ends earlier (see [sdk.InTime]): what can be broken off, as a tool
+// that hangs can, says itself what became of it.
 func (b *Backend) work(ctx context.Context, l *loop, id string, t *task, leave func(), do func(context.Context) error, ended func(*region, error)) error {
 	began := make(chan bool, 1)
 	if !l.post(func() {
@@ -79,7 +83,9 @@ func (b *Backend) work(ctx context.Context, l *loop, id string, t *task, leave f
 	}
 	result := make(chan error, 1)
 	go func() {
-		err := do(ctx)
+		early, cancel := sdk.InTime(ctx)
+		defer cancel()
+		err := do(early)
 		l.post(func() {
 			t.over = true
 			if r := l.roster.region(id); r != nil {
