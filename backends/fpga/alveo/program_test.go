@@ -127,7 +127,7 @@ func TestProgram(t *testing.T) {
 	f := u250().open(t)
 	another := u250()
 	another.uuid = loaded
-	ok(t, os.WriteFile(f.Path+".new", another.bytes(t), 0o600))
+	ok(t, os.WriteFile(f.Path+".new", another.bytes(), 0o600))
 	ok(t, os.Rename(f.Path+".new", f.Path))
 	ok(t, d.Program(t.Context(), card, card.Regions[0], f))
 	if r := one(t, d).Regions[0]; r.State != driver.Loaded || r.Function != other || !d.Holds(r, f) {
