@@ -172,27 +172,32 @@ func (p *preparation) load(ctx context.Context) error {
 	return p.program(ctx, file, c.version, over)
 }
 
-// allowed is an error if the region cannot be programmed for containers.
+// allowed is an error if nothing is programmed for containers.
 func (p *preparation) allowed() error {
-	switch {
-	case p.cfg.Bitstreams == "":
+	if p.cfg.Bitstreams == "" {
 		return fmt.Errorf("the container asks for the bitstream %s, and nothing is programmed on this node: "+
 			"set the directory of bitstreams (bitstreams) in the settings of the backend", p.file)
-	case !p.region.Programmable:
-		return fmt.Errorf("the container asks for the bitstream %s, and %s cannot be programmed from here: "+
-			"ask for a device with the attribute programmable", p.file, p.name())
 	}
 	return nil
 }
 
-// needed reports whether the region has to be programmed. The caller has entered the
-// card, so that nothing else changes it.
+// needed reports whether the region has to be programmed; it is an error if it has to
+// and cannot be. The caller has entered the card, so that nothing else changes it.
 func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, error) {
 	seen, err := p.look(ctx, false)
 	if err != nil {
 		return false, err
 	}
 	p.target = seen.targets[p.region.ID]
+	if !p.region.Programmable {
+		// What is loaded is of use without what programs it, as in a virtual machine or
+		// while XRT's tool is away.
+		if p.holds(file) {
+			return false, nil
+		}
+		return false, fmt.Errorf("the container asks for the bitstream %s, and %s cannot be programmed from here: "+
+			"ask for a device with the attribute programmable", p.file, p.name())
+	}
 	if err := p.driver.Fits(p.card, p.region, file); err != nil {
 		return false, err
 	}

@@ -96,6 +96,8 @@ func TestRefused(t *testing.T) {
 		refused("a file that is not there", r.prepare("x.gbs", nil, "a-port0"), "bitstreams/x.gbs", "no such file")
 		refused("a path", r.prepare("../a.gbs", nil, "a-port0"), "it is a path")
 		refused("a region that is fixed", r.prepare("a.gbs", nil, "b-port0"), "b-port0", "cannot be programmed from here")
+		r.gbs("b.gbs", functionB)
+		refused("nothing, since it has that", r.prepare("b.gbs", nil, "b-port0"), "no error")
 		refused("a shared device with another function", r.prepare("a.gbs", []string{"a-port0"}, "a-port0"),
 			"a.gbs was not programmed into region 0 of the card a", "another container uses it", functionB)
 		f.change(func() { f.misfit = errors.New("a.gbs is for another card") })
