@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // maxSubset is up to how many units all sets are compared where the links are no
 // hierarchy. There are 2^16 sets, of which 12,870 have one size at most.
@@ -22,277 +19,39 @@ type subsets struct {
 	near []uint8
 	// parts is how many physical devices there are.
 	parts []uint8
+	// squares is the load of a set where nothing else is in use: the sum, over what load
+	// is counted of, of the squares of how many units of it are in the set.
+	squares []uint16
 	// groups are what load is counted of, if that is more than one unit.
-	groups  []uint32
-	grouped uint32
+	groups []uint32
+	// loadFirst: load is compared before what is left, else at last. loadSign is 1 where
+	// more of it is better, else -1.
+	loadFirst bool
+	loadSign  int64
 }
 
 // The bits of subsets.first, from the lowest. A set has 120 pairs at most, of a
-// weight up to MaxWeight; 1,024 NUMA nodes; 16 physical devices.
+// weight up to MaxWeight; 1,024 NUMA nodes; 16 physical devices. The squares of how
+// many of its units are in use sum up to 256 at most.
 const (
 	numaBits    = 11
 	weakestBits = 7
 	linksBits   = 27
 	pairBits    = 7
+	loadBits    = 10
+	partBits    = 5
+	setBits     = 12
 )
 
 // subsetCall is the memory of one choice.
 type subsetCall struct {
-	// low and high are the sets that 8 bits of a number stand for.
-	low, high [256]uint32
+	// low and high are the sets that 8 bits of a number stand for; lowLoad and highLoad
+	// what those add to the load for the units that are in use beside them.
+	low, high         [256]uint32
+	lowLoad, highLoad [256]int64
 }
 
 func bit(n, u int) uint32 { return 1 << (n - 1 - u) }
-
-func (s *shape) newSubsets() *subsets {
-	n := len(s.units)
-	b := &subsetBuilder{shape: s, n: n, sets: &subsets{
-		first: make([]uint64, 1<<n), left: make([]uint16, 1<<n), near: make([]uint8, 1<<n), parts: make([]uint8, 1<<n),
-	}}
-	b.group()
-	b.fill()
-	if !s.replicas {
-		s.goals = b.goals()
-	}
-	return b.sets
-}
-
-// subsetBuilder makes the tables.
-type subsetBuilder struct {
-	*shape
-	n    int
-	sets *subsets
-	// parts and devices are the physical devices and devices with several units;
-	// singles are the units that are one physical device each.
-	parts, devices []uint32
-	singles        uint32
-	// weights are those of pairs of bits, -1 for replicas of one device.
-	weights [maxSubset][maxSubset]int64
-	// ranked are all weights, the least first.
-	ranked []int64
-	// weakest and numa are by set.
-	weakest []int64
-	numa    []int
-}
-
-// group finds units that belong together.
-func (b *subsetBuilder) group() {
-	byPart, byDevice := make([]uint32, b.physicals), make([]uint32, len(b.shape.devices))
-	for u := range b.n {
-		d := b.device[u]
-		byPart[b.physical[d]] |= bit(b.n, u)
-		byDevice[d] |= bit(b.n, u)
-	}
-	for _, set := range byPart {
-		if bits.OnesCount32(set) > 1 {
-			b.parts = append(b.parts, set)
-		} else {
-			b.singles |= set
-		}
-	}
-	for _, set := range byDevice {
-		if bits.OnesCount32(set) > 1 {
-			b.devices = append(b.devices, set)
-		}
-	}
-	b.sets.groups = b.parts
-	if b.options.Policy == BestLinks && b.replicas {
-		b.sets.groups = b.devices
-	}
-	for _, g := range b.sets.groups {
-		b.sets.grouped |= g
-	}
-	for i := range b.n {
-		for j := range b.n {
-			u, v := b.device[b.n-1-i], b.device[b.n-1-j]
-			if u == v {
-				b.weights[i][j] = -1
-				continue
-			}
-			b.weights[i][j] = b.graph.weight(u, v)
-			b.ranked = append(b.ranked, b.weights[i][j])
-		}
-	}
-	slices.Sort(b.ranked)
-	b.ranked = slices.Compact(b.ranked)
-}
-
-// fill computes every set from the one without its lowest unit.
-func (b *subsetBuilder) fill() {
-	links := make([]int64, 1<<b.n)
-	b.weakest, b.numa = make([]int64, 1<<b.n), make([]int, 1<<b.n)
-	b.weakest[0] = noLink
-	costs := b.numaCosts()
-	for set := uint32(1); set < 1<<b.n; set++ {
-		lowest := bits.TrailingZeros32(set)
-		rest := set & (set - 1)
-		sum, weakest := links[rest], b.weakest[rest]
-		for other := rest; other != 0; other &= other - 1 {
-			if w := b.weights[lowest][bits.TrailingZeros32(other)]; w >= 0 {
-				sum += w
-				weakest = min(weakest, w)
-			}
-		}
-		links[set], b.weakest[set] = sum, weakest
-		b.numa[set] = costs(set)
-		b.sets.first[set] = b.pack(set, sum, weakest, b.numa[set])
-	}
-}
-
-// pack makes one number of what is compared first.
-func (b *subsetBuilder) pack(set uint32, links, weakest int64, numa int) uint64 {
-	parts, inParts, repeats := bits.OnesCount32(set&b.singles), int64(0), int64(0)
-	for _, part := range b.parts {
-		x := bits.OnesCount32(set & part)
-		inParts += pairs(int64(x))
-		parts += min(x, 1)
-	}
-	for _, device := range b.devices {
-		repeats += pairs(int64(bits.OnesCount32(set & device)))
-	}
-	b.sets.parts[set] = uint8(parts) //nolint:gosec // 16 at most
-	const most = 1<<pairBits - 1
-	var key int64
-	switch b.options.Policy {
-	case Spread:
-		key = int64(parts)<<(2*pairBits) | (most-inParts)<<pairBits | (most - repeats)
-	case Pack:
-		key = int64(maxSubset-parts)<<(2*pairBits) | inParts<<pairBits | repeats
-	default:
-		key = most - repeats
-	}
-	rank := int64(1<<weakestBits - 1)
-	if weakest != noLink {
-		i, _ := slices.BinarySearch(b.ranked, weakest)
-		rank = int64(i)
-	}
-	if b.options.WeakestFirst {
-		key = (key<<weakestBits|rank)<<linksBits | links
-	} else {
-		key = (key<<linksBits|links)<<weakestBits | rank
-	}
-	return uint64(key)<<numaBits | uint64(1<<numaBits-1-numa) //nolint:gosec // no sign
-}
-
-// numaCosts counts the NUMA nodes of a set.
-func (b *subsetBuilder) numaCosts() func(set uint32) int {
-	// Nodes that the same units have are one entry.
-	nodes := make([]uint32, len(b.nodes))
-	unknown := uint32(0)
-	for u := range b.n {
-		set := b.shape.numa[b.device[u]]
-		if set < 0 {
-			unknown |= bit(b.n, u)
-			continue
-		}
-		for _, node := range b.numaSets[set] {
-			nodes[node] |= bit(b.n, u)
-		}
-	}
-	counts := map[uint32]int{}
-	for _, units := range nodes {
-		counts[units]++
-	}
-	type entry struct {
-		units uint32
-		count int
-	}
-	var entries []entry
-	for units, count := range counts {
-		entries = append(entries, entry{units, count})
-	}
-	return func(set uint32) int {
-		cost := bits.OnesCount32(set & unknown)
-		for _, e := range entries {
-			if set&e.units != 0 {
-				cost += e.count
-			}
-		}
-		return cost
-	}
-}
-
-// goals finds what good sets are, and how many of them fit into every set.
-func (b *subsetBuilder) goals() []goal {
-	var goals []goal
-	for _, size := range usualSizes {
-		if size > b.n {
-			continue
-		}
-		g := goal{size: size, weight: -1}
-		for set := range uint32(1) << b.n {
-			if bits.OnesCount32(set) != size || b.weakest[set] < g.weight {
-				continue
-			}
-			g.oneNUMA = b.numa[set] == 1 || g.oneNUMA && b.weakest[set] == g.weight
-			g.weight = b.weakest[set]
-		}
-		goals = append(goals, g)
-		good := b.good(g)
-		b.count(g, good)
-		if size == 2 {
-			b.pairs(good)
-		}
-	}
-	return goals
-}
-
-// good are the good sets by their lowest bits.
-func (b *subsetBuilder) good(g goal) [][]uint32 {
-	good := make([][]uint32, b.n)
-	for set := range uint32(1) << b.n {
-		if bits.OnesCount32(set) == g.size && b.weakest[set] >= g.weight && (!g.oneNUMA || b.numa[set] == 1) {
-			lowest := bits.TrailingZeros32(set)
-			good[lowest] = append(good[lowest], set)
-		}
-	}
-	return good
-}
-
-// pairs counts the good pairs of every set.
-func (b *subsetBuilder) pairs(good [][]uint32) {
-	for set := uint32(1); set < 1<<b.n; set++ {
-		n := b.sets.near[set&(set-1)]
-		for _, pair := range good[bits.TrailingZeros32(set)] {
-			if pair&^set == 0 {
-				n++
-			}
-		}
-		b.sets.near[set] = n
-	}
-}
-
-// count finds, for every set, how many good sets it can be divided into: of those
-// that have its lowest unit each is tried.
-func (b *subsetBuilder) count(g goal, good [][]uint32) {
-	most := make([]uint8, 1<<b.n)
-	shift := leftBits(g.size)
-	for set := uint32(1); set < 1<<b.n; set++ {
-		n := most[set&(set-1)]
-		full := uint8(bits.OnesCount32(set) / g.size) //nolint:gosec // 8 at most
-		for _, one := range good[bits.TrailingZeros32(set)] {
-			if n == full {
-				break
-			}
-			if one&^set == 0 {
-				n = max(n, 1+most[set^one])
-			}
-		}
-		most[set] = n
-		b.sets.left[set] |= uint16(n) << shift
-	}
-}
-
-// leftBits is where the good sets of a size are in subsets.left.
-func leftBits(size int) int {
-	switch size {
-	case 8:
-		return 8
-	case 4:
-		return 4
-	}
-	return 0
-}
 
 // choose marks the best of all sets of a size.
 func (x *subsets) choose(s *shape, c *call, size int) {
@@ -309,20 +68,20 @@ func (x *subsets) choose(s *shape, c *call, size int) {
 			remain |= bit(n, u)
 		}
 	}
-	c.subset.spreadBits(open)
+	c.subset.spreadBits(open, x.busy(open, remain))
 	wanted := size - bits.OnesCount32(included)
-	best, found := uint32(0), candidate{}
+	best, bestFirst, bestLast := uint32(0), uint64(0), int64(0)
 	limit := uint32(1) << bits.OnesCount32(open)
 	for number := uint32(1)<<wanted - 1; number < limit; number = nextOfSize(number) {
-		set := included | c.subset.low[number&255] | c.subset.high[number>>8]
-		now := candidate{first: x.first[set]}
-		if now.first < found.first {
+		low, high := number&255, number>>8
+		set := included | c.subset.low[low] | c.subset.high[high]
+		first := x.first[set]
+		if first < bestFirst {
 			continue
 		}
-		now.left, now.near = x.left[remain&^set], x.near[remain&^set]
-		now.load, now.rest = x.last(s, set, remain)
-		if best == 0 || !found.better(now) { // of equals the last, with the lowest IDs
-			best, found = set, now
+		last := x.last(set, remain&^set, c.subset.lowLoad[low]+c.subset.highLoad[high])
+		if first > bestFirst || last >= bestLast || best == 0 { // of equals the last, with the lowest IDs
+			best, bestFirst, bestLast = set, first, last
 		}
 	}
 	for u := range c.state {
@@ -332,64 +91,53 @@ func (x *subsets) choose(s *shape, c *call, size int) {
 	}
 }
 
-// candidate is what a set counts for.
-type candidate struct {
-	first      uint64
-	load, rest int64
-	left       uint16
-	near       uint8
-}
-
-func (a candidate) better(b candidate) bool {
-	switch {
-	case a.first != b.first:
-		return a.first > b.first
-	case a.load != b.load:
-		return a.load > b.load
-	case a.left != b.left:
-		return a.left > b.left
-	case a.near != b.near:
-		return a.near > b.near
-	}
-	return a.rest > b.rest
-}
-
-// last is what is compared before and after what is left.
-func (x *subsets) last(s *shape, set, remain uint32) (load, rest int64) {
-	var r rank
-	if s.options.Policy == BestLinks {
-		r.rest = -int64(x.parts[set]) << restShift
-	}
+// busy is what each unit that can be chosen adds to the load for the units in use
+// beside it, by its bit: (b+x)^2 = b^2 + x^2 + 2bx for b units in use and x chosen.
+func (x *subsets) busy(open, remain uint32) (each [maxSubset]int64) {
 	for _, g := range x.groups {
-		busy := bits.OnesCount32(g &^ remain)
-		s.onLoad(&r, int64(busy), int64(bits.OnesCount32(set&g)))
+		inUse := bits.OnesCount32(g &^ remain)
+		for units := g & open; units != 0; units &= units - 1 {
+			each[bits.TrailingZeros32(units)] = 2 * int64(inUse)
+		}
 	}
-	var one rank
-	s.onLoad(&one, 0, 1)
-	singles := int64(bits.OnesCount32(set &^ x.grouped))
-	return r.load + one.load*singles, r.rest + one.rest*singles
+	return each
+}
+
+// last is what is compared after subsets.first, packed. busy is what the units in use
+// add to the load; what they add for those that must be chosen is the same for all
+// sets, and left out.
+func (x *subsets) last(set, remain uint32, busy int64) int64 {
+	load := x.loadSign * (int64(x.squares[set]) + busy)
+	left := int64(x.left[remain])<<pairBits | int64(x.near[remain])
+	parts := maxSubset - int64(x.parts[set]) // of no account with the other policies: see first
+	if x.loadFirst {
+		return load<<(setBits+pairBits+partBits) + left<<partBits + parts
+	}
+	return (left<<partBits+parts)<<loadBits + load
 }
 
 // spreadBits prepares which set a number stands for: its bits are the units of open,
-// in order.
-func (c *subsetCall) spreadBits(open uint32) {
+// in order; and what these units add to the load for those in use, which is given by
+// bits of sets.
+func (c *subsetCall) spreadBits(open uint32, busy [maxSubset]int64) {
 	var at [maxSubset]uint32
-	for i := range at {
-		at[i] = open & -open
+	var load [maxSubset]int64
+	for i := 0; open != 0; i++ {
+		at[i], load[i] = open&-open, busy[bits.TrailingZeros32(open)]
 		open &= open - 1
 	}
 	for i := 1; i < 256; i++ {
-		lowest := bits.TrailingZeros32(uint32(i)) //nolint:gosec // 255 at most
-		c.low[i] = c.low[i&(i-1)] | at[lowest]
-		c.high[i] = c.high[i&(i-1)] | at[lowest+8]
+		lowest, rest := bits.TrailingZeros32(uint32(i)), i&(i-1) //nolint:gosec // 255 at most
+		c.low[i], c.lowLoad[i] = c.low[rest]|at[lowest], c.lowLoad[rest]+load[lowest]
+		c.high[i], c.highLoad[i] = c.high[rest]|at[lowest+8], c.highLoad[rest]+load[lowest+8]
 	}
 }
 
-// nextOfSize is the next greater number with as many bits (Gosper).
+// nextOfSize is the next greater number with as many bits (Gosper); number is not 0.
 func nextOfSize(number uint32) uint32 {
 	lowest := number & -number
 	up := number + lowest
-	return up | (number^up)>>2/lowest
+	return up | (number^up)>>(2+bits.TrailingZeros32(number))
 }
 
 // sets is how many good sets of a size can be made of what is left, and how many good
