@@ -61,13 +61,15 @@ func (w *world) deletePluginDir(ctx context.Context, _ int) error {
 		return errSkip
 	}
 	w.watch.spareAll()
-	// The agent may make a new socket in it meanwhile.
-	if err := w.await(ctx, leakedSocket, "the directory cannot be deleted", func() bool {
-		return os.RemoveAll(w.kubelet.PluginDir()) == nil
-	}); err != nil {
+	if err := w.removeAll(ctx, w.kubelet.PluginDir()); err != nil {
 		return err
 	}
 	return w.restartKubelet(ctx, 0)
+}
+
+// removeAll deletes a directory, in which the agent may make something meanwhile.
+func (w *world) removeAll(ctx context.Context, dir string) error {
+	return w.await(ctx, leakedFile, dir+" cannot be deleted", func() bool { return os.RemoveAll(dir) == nil })
 }
 
 // configure writes the configuration as it is to be. Only from rest, and with kubelet
@@ -130,12 +132,12 @@ func (w *world) breakConfig(ctx context.Context, arg int) error {
 	return w.replace("node.yaml", text)
 }
 
-func (w *world) deleteCDI(context.Context, int) error {
+func (w *world) deleteCDI(ctx context.Context, _ int) error {
 	if w.m.readOnly || w.m.diskFull {
 		return errSkip
 	}
 	w.m.foreign = ""
-	return os.RemoveAll(w.path("disk", "cdi"))
+	return w.removeAll(ctx, w.path("disk", "cdi"))
 }
 
 func (w *world) foreignCDI(ctx context.Context, arg int) error {
