@@ -33,7 +33,7 @@ func actions() []action {
 		{"freeze-backend", 2, true, "SIGSTOP and SIGCONT of a backend", (*world).freezeBackend},
 		{"hang-backend", 1, false, "a backend answers, but its loop is stuck", (*world).hangBackend},
 		{"crash-backend", 2, true, "a backend ends by itself", (*world).crashBackend},
-		{"garbage", 3, true, "a backend reports devices that break the contract, or a report that does as a whole", (*world).garbage},
+		{"garbage", 3, false, "a backend reports devices that break the contract, or a report that does as a whole", (*world).garbage},
 		{"crash-loop", 2, false, "a backend ends by itself as often as it is started", (*world).crashLoop},
 		{"lose-program", 2, false, "a backend's program is gone, and then the backend", (*world).loseProgram},
 		{"heal-backend", 6, false, "backends that are down may run again", (*world).healBackend},

@@ -202,6 +202,13 @@ func (w *world) take(a *kubelettest.Allocation) error {
 func (w *world) resolve() []given {
 	definitions := w.definitions()
 	w.given = slices.DeleteFunc(w.given, func(g given) bool { return !slices.Contains(w.pods, g.Pod) })
+	// A name that was given just after somebody deleted the directory means what it
+	// first means after that.
+	for i := range w.given {
+		if w.given[i].Meant == "" {
+			w.given[i].Meant = definitions(w.given[i].Name)
+		}
+	}
 	all := slices.Clone(w.given)
 	for i := range all {
 		all[i].Means = definitions(all[i].Name)
