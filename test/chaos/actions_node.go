@@ -75,7 +75,7 @@ func (w *world) removeAll(ctx context.Context, dir string) error {
 // configure writes the configuration as it is to be. Only from rest, and with kubelet
 // there, it is certain which one is in force.
 func (w *world) configure(ctx context.Context, change func()) error {
-	if !w.m.kubelet || w.m.diskFull || w.m.readOnly {
+	if !w.m.kubelet || w.m.diskFull || w.m.readOnly || w.anyDown() { // a change waits for backends
 		return errSkip
 	}
 	if w.rushed {
