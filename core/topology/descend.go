@@ -48,7 +48,7 @@ const noLink = math.MaxInt64
 // The weakest link does not add up. But it is that of the smallest cluster around
 // the choice; so each cluster that can hold it is tried as the top, with its weight.
 // The true weakest link may be better; then the choice is also that of a smaller
-// cluster, and wins there. The work is O(units x size).
+// cluster, and wins there. The work is O(units x size); less for replicas, see [window].
 func (t *tree) choose(s *shape, c *call, size int64) best {
 	w := &c.work
 	t.measure(c, size)
@@ -129,35 +129,24 @@ func (t *tree) merge(s *shape, w *work, i int32, size int64) {
 	total := w.spans[0].free
 	now, next := w.fold[0], w.fold[1]
 	var sum span
+	concave := false
 	p.cuts = len(w.cuts)
 	for j, child := range n.children {
 		q := &w.spans[child]
-		ranks := w.ranks[q.at : q.at+int(q.high-q.low)+1]
+		one := operand{w.ranks[q.at : q.at+int(q.high-q.low)+1], q.low, q.high}
 		if j == 0 {
-			now = append(now[:0], ranks...)
-			sum = *q
+			now = append(now[:0], one.ranks...)
+			sum, concave = *q, one.isConcave()
 			continue
 		}
 		both := span{free: sum.free + q.free, must: sum.must + q.must}
 		both.high = min(both.free, size)
 		both.low = max(both.must, size-(total-both.free))
 		next = grow(next, int(both.high-both.low)+1)
+		concave = concave && one.isConcave() // then that of both is
+		window := newWindow(operand{now, sum.low, sum.high}, one, concave)
 		for x := both.low; x <= both.high; x++ {
-			from, to := max(q.low, x-sum.high), min(q.high, x-sum.low)
-			found, cut := nothing, int32(-1)
-			for y := from; y <= to; y++ {
-				a, b := &now[x-y-sum.low], &ranks[y-q.low]
-				if a.sharing == math.MinInt64 || b.sharing == math.MinInt64 {
-					continue
-				}
-				if sharing := a.sharing + b.sharing; sharing < found.sharing ||
-					sharing == found.sharing && a.even+b.even < found.even {
-					continue // most go here where units share devices
-				}
-				if r := a.plus(*b); r.better(found) {
-					found, cut = r, int32(y) //nolint:gosec // bounded by the units
-				}
-			}
+			found, cut := window.best(x)
 			next[x-both.low] = found
 			w.cuts = append(w.cuts, cut)
 		}

@@ -83,8 +83,8 @@
 // or more) contain each other or have nothing in common. That is found out by
 // [Prepare]. There, every part of a score is a sum over these sets of what follows from
 // how many units of the set are chosen, and the best choice is computed set by set,
-// which is exact for any number of units in O(units x size) steps. (Above 2^25 of
-// those the search below takes over.)
+// which is exact for any number of units in O(units x size) steps, and in O(units) where
+// the policy spreads replicas. (Above 2^25 of the former the search below takes over.)
 //
 // Elsewhere all sets of a size are compared if there are 16 units or fewer (a 4x4 torus,
 // NVIDIA's hybrid cube mesh): what each set counts for is in a table, so that is exact
