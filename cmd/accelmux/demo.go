@@ -143,6 +143,7 @@ func (d *demo) watch(ctx context.Context) {
 	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
 	d.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
 	d.screen.say("                %s status --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
+	d.screen.say("                %s topology explain -n 4 --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
 	<-ctx.Done()
 	d.screen.say("")
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +40,10 @@ page is counted; --wide has everything, as json and yaml always have.`,
 		// As far as cobra goes for commands that take no arguments.
 		SuggestionsMinimumDistance: 2,
 	}
+	// A flag of explain behind a mistyped explain is not what is wrong.
+	command.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cmp.Or(oneResource(cmd, cmd.Flags().Args()), err)
+	})
 	runDir := runDirFlag(command)
 	format := outputFlag(command, drawings)
 	wide := command.Flags().Bool("wide", false, "draw every device, however many there are")
@@ -96,7 +102,7 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 
 func newExplainCommand() *cobra.Command {
 	command := &cobra.Command{
-		Use:   "explain -n COUNT",
+		Use:   "explain -n COUNT [RESOURCE]",
 		Short: "Say which devices a container would get now, and why",
 		Long: `Says which units of a resource the agent would recommend to kubelet for a container
 that asks for so many: the set, what it counts for in each part that the policy of the
@@ -106,29 +112,26 @@ remains for the next container. A unit is a device, or a replica of a shared one
 What may be chosen is what is free now, or what --available names: units, devices with
 all that is in them, or "all", as if nothing were in use. Nothing is allocated.`,
 		Example: `  accelmux topology explain -n 4
-  accelmux topology explain -n 2 --resource nvidia.com/gpu --available all -o json
+  accelmux topology explain -n 2 nvidia.com/gpu --available all -o json
   accelmux topology explain -n 2 --must gpu-3 --available gpu-1,gpu-2,gpu-6`,
-		Args: cobra.NoArgs,
+		Args:              oneResource,
+		ValidArgsFunction: completeResource,
 	}
 	var question diagram.Question
 	flags := command.Flags()
 	flags.IntVarP(&question.Size, "count", "n", 0, "how many units are asked for")
-	flags.StringVar(&question.Resource, "resource", "", "`name` of the resource; may be left out if there is one only")
+	flags.StringVar(&question.Resource, "resource", "", "`name` of the resource, instead of RESOURCE; may be left out if there is one only")
 	flags.StringSliceVar(&question.Must, "must", nil, "`IDs` of units that must be among them")
 	flags.StringSliceVar(&question.Available, "available", nil, "`IDs` of what may be chosen, or all")
 	cobra.CheckErr(command.RegisterFlagCompletionFunc("resource", completeResource))
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
-	command.RunE = func(cmd *cobra.Command, _ []string) error {
+	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, outputFormats); err != nil {
 			return err
 		}
-		if !cmd.Flags().Changed("count") {
-			return fmt.Errorf("say with -n how many units a container asks for")
-		}
-		question.All = slices.Equal(question.Available, []string{"all"})
-		if question.All {
-			question.Available = nil
+		if err := complete(&question, cmd, args); err != nil {
+			return err
 		}
 		choice, err := status.NewClient(*runDir).Explain(cmd.Context(), question)
 		if err != nil {
@@ -137,6 +140,37 @@ all that is in them, or "all", as if nothing were in use. Nothing is allocated.`
 		return printAs(cmd.OutOrStdout(), *format, choice, func(w *tabwriter.Writer) { diagram.Reasons(w, &choice) })
 	}
 	return command
+}
+
+// complete makes a question of its flags and arguments, or says what is wrong.
+func complete(question *diagram.Question, cmd *cobra.Command, args []string) error {
+	if !cmd.Flags().Changed("count") {
+		return errors.New("say with -n how many units a container asks for")
+	}
+	for _, name := range args {
+		if question.Resource != "" && question.Resource != name {
+			return fmt.Errorf("name one resource, not %s and %s", name, question.Resource)
+		}
+		question.Resource = name
+	}
+	question.Must, question.Available = trimmed(question.Must), trimmed(question.Available)
+	if cmd.Flags().Changed("available") && len(question.Available) == 0 {
+		return errors.New("--available is empty: name units, or say all, or leave it out for what is free now")
+	}
+	if question.All = slices.Contains(question.Available, "all"); question.All {
+		question.Available = nil
+	}
+	return nil
+}
+
+// trimmed are IDs without the blanks around them, and without empty ones.
+func trimmed(ids []string) (out []string) {
+	for _, id := range ids {
+		if id = strings.TrimSpace(id); id != "" {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // completeResource completes the names of the running agent's resources.

@@ -140,8 +140,13 @@ func TestExplain(t *testing.T) {
 	if want := []string{"mock-5", "mock-6"}; !slices.Equal(choice.Chosen.Units, want) || len(choice.Notes) != 1 {
 		t.Errorf("beside one that is held %+v", choice)
 	}
-	if choice = n.explained("-n", "1", "--resource", gpu, "--available", "all"); len(choice.Available) != 7 {
-		t.Errorf("as if nothing were in use %+v", choice)
+	for _, all := range []string{"all", "mock-0, all"} {
+		if choice = n.explained("-n", "1", gpu, "--available", all); len(choice.Available) != 7 {
+			t.Errorf("as if nothing were in use %+v", choice)
+		}
+	}
+	if choice = n.explained("-n", "2", gpu, "--available", "mock-3, mock-2"); len(choice.Available) != 2 {
+		t.Errorf("of a list with a blank %+v", choice)
 	}
 }
 
@@ -157,6 +162,10 @@ func TestTopologyMistakes(t *testing.T) {
 		"unknown resource": {[]string{"example.com/gpus"}, `the node has no resource "example.com/gpus"; did you mean "example.com/gpu"?`},
 		"no such vendor":   {[]string{"vendor.io/accelerator"}, "; there are example.com/gpu, example.com/fpga"},
 		"unknown command":  {[]string{"explian"}, `did you mean "accelmux topology explain"?`},
+		"mistyped, a flag": {[]string{"explian", "-n", "2"}, `did you mean "accelmux topology explain"?`},
+		"a number":         {[]string{"explain", "4"}, `"4" is not the name of a resource`},
+		"two resources":    {[]string{"explain", "-n", "1", gpu, "--resource", "example.com/fpga"}, "name one resource, not example.com/gpu and example.com/fpga"},
+		"empty available":  {[]string{"explain", "-n", "1", gpu, "--available", ""}, "--available is empty"},
 		"unknown format":   {[]string{"-o", "png"}, "table, tree, json, yaml, dot, svg"},
 		"two":              {[]string{gpu, gpu}, "at most 1"},
 		"no number":        {[]string{"explain"}, "say with -n"},
@@ -174,7 +183,7 @@ func TestTopologyMistakes(t *testing.T) {
 		})
 	}
 	dir := "--run-dir=" + n.path("run")
-	for _, args := range [][]string{{"topology", dir, ""}, {"topology", "explain", dir, "--resource", ""}} {
+	for _, args := range [][]string{{"topology", dir, ""}, {"topology", "explain", dir, ""}, {"topology", "explain", dir, "--resource", ""}} {
 		out, _, code := accelmux(t, append([]string{"__complete"}, args...)...)
 		if code != 0 || !strings.Contains(out, "example.com/fpga\n") {
 			t.Errorf("completion of %v: exit %d, printed\n%s", args, code, out)
