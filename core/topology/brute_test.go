@@ -67,7 +67,7 @@ func checkScore(t *rapid.T, b *oracle, got Result, set, open uint32) {
 		weakest = -1
 	}
 	parts := b.by(set, func(u Unit) string { return b.physical(u.Device) })
-	devices := b.by(set, func(u Unit) string { return u.Device.ID })
+	devices := b.by(set, func(u Unit) string { return u.Device.String() })
 	if s.Links != b.links(set) || s.Weakest != weakest || s.NUMANodes != b.numa(set) ||
 		s.Physical != len(parts) || s.Devices != len(devices) || s.Repeats != sumPairs(devices) || s.Together != sumPairs(parts) {
 		t.Fatalf("score of %v is told as %+v; links %d, weakest %d, %d NUMA nodes, %d physical devices",

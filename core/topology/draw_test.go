@@ -88,8 +88,14 @@ func drawUnits(t *rapid.T, n int) []Unit {
 			d.NUMANodes = rapid.SampledFrom([][]int{{0}, {1}, {0, 1}, {1, 2}, nil}).Draw(t, "nodes")
 		}
 		if kind == "partitions" {
-			if parent := rapid.IntRange(-1, 3).Draw(t, "parent"); parent >= 0 {
+			if parent := rapid.IntRange(-1, 4).Draw(t, "parent"); parent >= 0 {
 				d.Parent = fmt.Sprintf("p%d", parent)
+			}
+			if i > 0 && d.Parent == "p4" { // one that is listed, too
+				d.Parent = devices[rapid.IntRange(0, i-1).Draw(t, "listed parent")].ID
+			}
+			if rapid.IntRange(0, 7).Draw(t, "backend") == 0 {
+				d.Backend = "c" // whose parent p0 is another one
 			}
 		}
 		devices = append(devices, d)

@@ -113,7 +113,19 @@ func (b *oracle) numa(set uint32) int {
 	return len(nodes)
 }
 
-func (b *oracle) physical(d *inventory.Device) string { return cmp.Or(d.Parent, d.ID) }
+// physical is the device that d is a part of: its parent, or what that is a part of if
+// it is one of the units itself.
+func (b *oracle) physical(d *inventory.Device) string {
+	if d.Parent == "" {
+		return d.String()
+	}
+	for _, u := range b.units {
+		if u.Device.Key == (inventory.Key{Backend: d.Backend, ID: d.Parent}) {
+			return b.physical(u.Device)
+		}
+	}
+	return d.Backend + "/" + d.Parent
+}
 
 func (b *oracle) by(set uint32, f func(Unit) string) map[string]int64 {
 	counts := map[string]int64{}
