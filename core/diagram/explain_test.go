@@ -110,7 +110,7 @@ func TestOutOfTime(t *testing.T) {
 	Reasons(&text, &choice)
 	choice.Method, choice.Exact, choice.Missed = "search", false, 40
 	Reasons(&text, &choice)
-	for _, want := range []string{"no time to look for a runner-up", "could weigh 40 more, at most"} {
+	for _, want := range []string{"no time to look for a runner-up", "counts no good sets that are left; it ran out of time", "could weigh 40 more, at most"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

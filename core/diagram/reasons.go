@@ -101,7 +101,7 @@ func (c *Choice) verdict() string {
 	case c.Decides == "ids" && c.Policy == "none":
 		return "The policy compares nothing: this set has the lowest IDs, any other is as good."
 	case c.Decides == "ids":
-		return "The runner-up is as good in everything that is compared; the chosen set has the lower IDs."
+		return "The runner-up is as good in everything that is compared; the order of the IDs has decided."
 	}
 	text := "The chosen set is better"
 	for i, part := range c.Compared {
@@ -159,7 +159,7 @@ func (c *Choice) method() string {
 	how := map[string]string{
 		"hierarchy":   "computed on the tree that the links make",
 		"enumeration": "found by comparing all sets of that size",
-		"search":      "found by a search",
+		"search":      "found by a search, which counts no good sets that are left",
 		"order":       "found without comparing",
 	}[c.Method]
 	switch {
@@ -168,7 +168,7 @@ func (c *Choice) method() string {
 	case c.Exact:
 		return "How: " + how + "; no other set is better."
 	}
-	return fmt.Sprintf("How: %s that was out of time; the links of a better set could weigh %d more, at most.", how, c.Missed)
+	return fmt.Sprintf("How: %s; it ran out of time: the links of a better set could weigh %d more, at most.", how, c.Missed)
 }
 
 // names are IDs in one line.

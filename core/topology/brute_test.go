@@ -22,12 +22,26 @@ func compareWithBrute(t *rapid.T, topology *Topology, b *oracle, r Request) {
 	if score := b.score(set, open); slices.Compare(score, want) != 0 {
 		t.Fatalf("%s chose %v with %v, best is %v", got.Method, got.IDs, score, want)
 	}
+	if got.Method == Enumeration {
+		checkLowest(t, b, got, r, want)
+	}
 	if !got.Exact {
 		t.Fatalf("%s is not exact", got.Method)
 	}
 	checkScore(t, b, got, set, open)
 	if !b.withoutLeft {
 		checkRunnerUp(t, topology, b, r, set)
+	}
+}
+
+// checkLowest wants no set with lower IDs to be as good.
+func checkLowest(t *rapid.T, b *oracle, got Result, r Request, score []int64) {
+	open, must := b.set(r.Available), b.set(r.Must)
+	for set := range uint32(1) << len(b.units) {
+		if set&must == must && set&^open == 0 && b.count(set) == r.Size &&
+			slices.Compare(ids(b.list(set)), got.IDs) < 0 && slices.Compare(b.score(set, open), score) == 0 {
+			t.Fatalf("chose %v, as good as %v", got.IDs, ids(b.list(set)))
+		}
 	}
 }
 

@@ -25,7 +25,11 @@
 //	8 many good sets left         as best-links                  as best-links
 //	9 few physical devices
 //	10 much load
-//	11 the lowest IDs             as best-links                  as best-links
+//	11 the order of IDs           as best-links                  as best-links
+//
+// Choices that are equal in all parts are equally good: of these one is taken by the
+// order of the IDs, always the same. Low IDs come first; that no other of these choices
+// has lower ones is so only where all sets are compared (below).
 //
 // The policy none compares nothing but IDs. With [Options.WeakestFirst] part 5 comes
 // before part 4.
