@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // reportEmpty adds the resources of the profile that stay empty for what their
@@ -44,7 +45,7 @@ func classProblems(profile *config.Profile, backends []*inventory.Backend) []sta
 		}
 		problems = append(problems, status.Problem{Resource: r.Name, Message: fmt.Sprintf(
 			"no backend has devices of the class %s, so the resource stays empty%s; there are %s",
-			r.Class, config.DidYouMean(r.Class, classes), strings.Join(classes, ", "))})
+			r.Class, suggestion.DidYouMean(r.Class, classes), strings.Join(classes, ", "))})
 	}
 	return problems
 }
@@ -63,7 +64,7 @@ func placeholderProblems(profile *config.Profile, backends []*inventory.Backend)
 			if known[placeholder] || strings.Contains(placeholder, "/") {
 				continue
 			}
-			meant := config.DidYouMean(placeholder, slices.Sorted(maps.Keys(known)))
+			meant := suggestion.DidYouMean(placeholder, slices.Sorted(maps.Keys(known)))
 			if meant == "" {
 				continue
 			}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // reportParameters adds what is wrong with the resources' parameters, as far as the
@@ -78,7 +78,7 @@ func parameterProblems(r *resource.Resource, known map[string][]string) []status
 				}
 				problems = append(problems, status.Problem{Backend: backend, Message: fmt.Sprintf(
 					"the backend does not know the parameter %s of the resource%s; %s: containers with a value for it do not start",
-					name, config.DidYouMean(name, names), knows)})
+					name, suggestion.DidYouMean(name, names), knows)})
 			}
 		}
 		if n := len(unprepared[backend]); n > 0 {

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/suggestion"
 	"github.com/accelmux/accelmux/core/topology"
 )
 
@@ -66,7 +66,7 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 	if name == "" {
 		return supply{}, fmt.Errorf("there are several resources, so name one: %s", strings.Join(names, ", "))
 	}
-	hint := config.DidYouMean(name, names)
+	hint := suggestion.DidYouMean(name, names)
 	if hint == "" {
 		hint = "; there are " + strings.Join(names, ", ")
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // Bounds on a document once its aliases are expanded, so that a small file
@@ -137,8 +139,8 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 		return
 	}
 	d.fail(key.Line, at, "unknown field %s%s; the fields here are %s",
-		show(key.Value), didYouMean(key.Value, names), strings.Join(names, ", "))
-	if meant := suggest(key.Value, names); meant != "" {
+		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
+	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// That the field which was meant is missing is the same mistake.
 		d.failed[fieldPath(path, meant)] = true
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // MaxFileSize bounds a configuration file, in bytes. It is what a ConfigMap can
@@ -176,5 +178,5 @@ func (c *NodeConfig) Profile(name string) (*Profile, error) {
 			DefaultProfile, strings.Join(names, ", "))
 	}
 	return nil, fmt.Errorf("there is no profile %s%s; the configuration has: %s",
-		show(name), didYouMean(name, names), strings.Join(names, ", "))
+		show(name), suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }

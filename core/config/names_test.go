@@ -46,15 +46,3 @@ func TestResourceNames(t *testing.T) {
 		})
 	}
 }
-
-func TestSuggest(t *testing.T) {
-	names := []string{"name", "backend", "maxReplicasPerContainer"}
-	for got, want := range map[string]string{
-		"nmae": "name", "Name": "name", "backends": "backend", "maxReplicaPerContainer": "maxReplicasPerContainer",
-		"colour": "", "x": "", strings.Repeat("n", 1000): "",
-	} {
-		if s := suggest(got, names); s != want {
-			t.Errorf("suggest(%.20q) = %q, want %q", got, s, want)
-		}
-	}
-}

@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // FactsDomain is the domain of the attributes that every device has from the
@@ -112,7 +114,7 @@ func checkDomain(e ast.Expr, backends []string) error {
 		if field, domain, ok := deviceDomain(e.AsSelect().Operand()); ok && field == "attributes" && domain == FactsDomain {
 			if fact := e.AsSelect().FieldName(); !slices.Contains(Facts(), fact) {
 				return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
-					show(fact), FactsDomain, didYouMean(fact, Facts()), strings.Join(Facts(), ", "))
+					show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
 			}
 		}
 	}
@@ -126,7 +128,7 @@ func checkDomain(e ast.Expr, backends []string) error {
 	}
 	if !slices.Contains(domains, domain) {
 		return fmt.Errorf("no device that can be selected here has %s of the domain %s%s; the domains here are %s",
-			field, show(domain), didYouMean(domain, domains), strings.Join(domains, ", "))
+			field, show(domain), suggestion.DidYouMean(domain, domains), strings.Join(domains, ", "))
 	}
 	return nil
 }

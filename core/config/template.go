@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 const (
@@ -93,7 +95,7 @@ func checkPlaceholder(attribute string) error {
 			FactsDomain, strings.Join(Facts(), ", "), show(attribute))
 	case !slices.Contains(Facts(), fact):
 		return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
-			show(fact), FactsDomain, didYouMean(fact, Facts()), strings.Join(Facts(), ", "))
+			show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // The bounds on numbers and durations.
@@ -194,7 +196,7 @@ func (v *validator) references(r *Resource, at string, backends []string, comple
 	if r.Backend != "" {
 		if complete && !slices.Contains(backends, r.Backend) {
 			v.report(at+".backend", "there is no backend %s in this profile%s; it has %s",
-				show(r.Backend), didYouMean(r.Backend, backends), strings.Join(backends, ", "))
+				show(r.Backend), suggestion.DidYouMean(r.Backend, backends), strings.Join(backends, ", "))
 			complete = false
 		}
 		backends = []string{r.Backend}
@@ -236,5 +238,5 @@ func oneOf[T ~string](v *validator, path string, got T, allowed ...T) {
 		names[i] = string(a)
 	}
 	v.report(path, "must be one of %s, is %s%s",
-		strings.Join(names, ", "), show(string(got)), didYouMean(string(got), names))
+		strings.Join(names, ", "), show(string(got)), suggestion.DidYouMean(string(got), names))
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/suggestion"
 	"github.com/accelmux/accelmux/core/topology"
 )
 
@@ -112,7 +112,7 @@ func (r *Resource) unknown(name string) error {
 	for _, u := range r.Units {
 		known = append(known, u.ID)
 	}
-	return fmt.Errorf("%s has no unit %q%s", r.Name, name, config.DidYouMean(name, known))
+	return fmt.Errorf("%s has no unit %q%s", r.Name, name, suggestion.DidYouMean(name, known))
 }
 
 // distinct are names without those that came before.

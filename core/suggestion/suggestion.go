@@ -1,0 +1,54 @@
+// Package suggestion finds which name was probably meant by one that there is not, for
+// errors that a person reads.
+package suggestion
+
+import (
+	"strconv"
+	"strings"
+)
+
+// DidYouMean is "; did you mean X?", with the name that is closest to got, or "" if
+// none is close.
+func DidYouMean(got string, names []string) string {
+	if s := Closest(got, names); s != "" && s != got {
+		return "; did you mean " + strconv.Quote(s) + "?"
+	}
+	return ""
+}
+
+// Closest is the name that was probably meant, whatever the case of its letters, or "".
+func Closest(got string, names []string) string {
+	const maxLen = 64
+	if len(got) > maxLen {
+		return ""
+	}
+	// One slip in a short name, two in one of four letters or more (a pair of
+	// letters swapped is two), three in a long one.
+	best, bestDistance := "", 1+max(1, min(3, 1+len(got)/4))
+	for _, name := range names {
+		if d := editDistance(strings.ToLower(got), strings.ToLower(name)); d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance in bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
