@@ -19,15 +19,25 @@ const (
 	otherWeight = 999
 )
 
-// kindWeights are the kinds that do not count lanes.
-var kindWeights = map[string]int64{
-	"same_device":       MaxWeight,
-	"pcie_same_board":   7_000,
-	"pcie_switch":       6_000,
-	"pcie_multi_switch": 5_000,
-	"pcie_host_bridge":  4_000,
-	"same_numa":         3_000,
-	"cross_numa":        2_000,
+// kindWeight is that of a kind that does not count lanes; 0 for others.
+func kindWeight(kind string) int64 {
+	switch kind {
+	case "same_device":
+		return MaxWeight
+	case "pcie_same_board":
+		return 7_000
+	case "pcie_switch":
+		return 6_000
+	case "pcie_multi_switch":
+		return 5_000
+	case "pcie_host_bridge":
+		return 4_000
+	case "same_numa":
+		return 3_000
+	case "cross_numa":
+		return 2_000
+	}
+	return 0
 }
 
 // Weight is how much one direction of a link is worth: from 1, the farthest, to
@@ -39,7 +49,7 @@ func Weight(l inventory.Link) int64 {
 		lanes := int64(min(max(1, l.Count), maxLanes))
 		return lanes*laneWeight - min(distance, maxDistance)
 	}
-	if base, ok := kindWeights[l.Kind]; ok {
+	if base := kindWeight(l.Kind); base > 0 {
 		return base - min(distance, maxDistance)
 	}
 	if distance == 0 {
