@@ -49,7 +49,7 @@ type instance struct {
 }
 
 func newInstance(a *advert, kind config.Registration, path string, kubelet fileID, options *pluginapi.DevicePluginOptions) (*instance, error) {
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	listener, err := listen(path)
 	if err != nil && identify(filepath.Dir(path)) == (fileID{}) {
 		return nil, errors.New(noDirectory(filepath.Dir(path)))
 	}

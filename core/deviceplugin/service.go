@@ -15,9 +15,9 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// confirmAfter, in times Timing.MinInterval, is when a list is sent once more
-// after a handover: the predecessor's last message may still be on its way, and
-// in kubelet the last one to arrive wins.
+// confirmAfter, in times Timing.MinInterval, is how long after the first list of a
+// handover it is sent once more: the predecessor's last message may still be on its
+// way, and in kubelet the last one to arrive wins.
 const confirmAfter = 10
 
 // GetDevicePluginOptions says what kubelet must ask for; once per connection.
@@ -53,9 +53,6 @@ func (in *instance) ended() error {
 func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
 	var sent []*pluginapi.Device
 	var sentAt, confirmAt time.Time
-	if handover {
-		confirmAt = time.Now().Add(confirmAfter * in.advert.timing.MinInterval)
-	}
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
@@ -72,7 +69,10 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 				return err
 			}
 			sent, sentAt = v.list, time.Now()
-			if sentAt.After(confirmAt) {
+			switch {
+			case handover:
+				confirmAt, handover = sentAt.Add(confirmAfter*in.advert.timing.MinInterval), false
+			case sentAt.After(confirmAt):
 				confirmAt = time.Time{}
 			}
 			continue

@@ -26,9 +26,11 @@ const (
 	// minSlug is a slug that is its hash alone; maxSlug keeps names readable.
 	minSlug = 8
 	maxSlug = 32
-	// restOfName is what is in a name beside the slug: the prefix, 8 characters
+	// hidden is what a name begins with until the socket listens.
+	hidden = "."
+	// restOfName is what is in a name beside the slug: the prefixes, 8 characters
 	// for the process, up to 10 digits, two dashes and the suffix.
-	restOfName = len(socketPrefix) + 8 + 10 + 2 + len(socketSuffix)
+	restOfName = len(hidden+socketPrefix) + 8 + 10 + 2 + len(socketSuffix)
 )
 
 // sockets makes socket names. No name is made twice: kubelet 1.37 must never see
@@ -88,12 +90,12 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		for _, entry := range entries {
-			name := entry.Name()
+			name := strings.TrimPrefix(entry.Name(), hidden)
 			if entry.Type()&fs.ModeSocket == 0 || !strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) ||
 				strings.Contains(name, "-"+s.process+"-") {
 				continue
 			}
-			path := filepath.Join(dir, name)
+			path := filepath.Join(dir, entry.Name())
 			if err := accepts(ctx, path); !errors.Is(err, syscall.ECONNREFUSED) {
 				continue
 			}
@@ -104,6 +106,24 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			log.Info("removed the socket of a dead process", "socket", path)
 		}
 	}
+}
+
+// listen makes a socket that listens from the moment on that it has its name. A socket
+// has its file before it listens, and gRPC in a kubelet that finds it then, in
+// plugins_registry, is refused and tries again a second later only. Kubelet passes over
+// names that begin with a dot.
+func listen(path string) (*net.UnixListener, error) {
+	before := filepath.Join(filepath.Dir(path), hidden+filepath.Base(path))
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: before, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(before, path); err != nil {
+		_ = listener.Close() // removes the file
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	return listener, nil
 }
 
 // accepts tells whether somebody listens on a unix socket.

@@ -1,6 +1,9 @@
 package deviceplugin
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -57,6 +60,7 @@ func TestStaleSockets(t *testing.T) {
 		return l
 	}
 	_ = listen("accelmux-dead-1.sock").Close()
+	_ = listen(".accelmux-dead-2.sock").Close()
 	_ = listen("other-dead.sock").Close()
 	live := listen("accelmux-live-1.sock")
 	defer func() { _ = live.Close() }()
@@ -69,11 +73,51 @@ func TestStaleSockets(t *testing.T) {
 	}
 	names.removeStale(t.Context(), slog.New(slog.DiscardHandler))
 	for name, stays := range map[string]bool{
-		"accelmux-dead-1.sock": false, "other-dead.sock": true, "accelmux-live-1.sock": true, "accelmux-file.sock": true,
+		"accelmux-dead-1.sock": false, ".accelmux-dead-2.sock": false, "other-dead.sock": true, "accelmux-live-1.sock": true, "accelmux-file.sock": true,
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s is there: %v, want %v", name, err == nil, stays)
 		}
+	}
+}
+
+// Verifies that nobody who finds a socket by its name is refused: a second passes before
+// kubelet's gRPC tries again.
+func TestSocketListensAtOnce(t *testing.T) {
+	dir, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for i := range 500 {
+		path := filepath.Join(dir, fmt.Sprintf("accelmux-%d.sock", i))
+		found := make(chan error)
+		go func() {
+			for {
+				if err := accepts(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+					found <- err
+					return
+				}
+			}
+		}()
+		listener, err := listen(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-found; err != nil {
+			t.Errorf("socket %d: %v", i, err)
+		}
+		_ = listener.Close()
+	}
+	if _, err := listen(filepath.Join(dir, "absent", "accelmux.sock")); err == nil {
+		t.Error("a socket in a directory that is not there")
+	}
+	if _, err := listen(dir); err == nil {
+		t.Error("a socket in the place of a directory")
+	}
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(dir), hidden+filepath.Base(dir)))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
