@@ -1,6 +1,9 @@
 package kubelet
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -90,6 +93,11 @@ func TestAgentRestart(t *testing.T) {
 			sick := n.other(held)
 			n.play(fault(sick, "broken", "reboot"))
 			n.wantCounts(gpu, 4, 3)
+			// Kubelet is told of a fault before it is written down.
+			n.eventually("the fault is on disk", func() bool {
+				state, err := os.ReadFile(filepath.Join(n.agent.StateDir(), "health"))
+				return err == nil && bytes.Contains(state, []byte(sick))
+			})
 			// The backend's next process has seen nothing.
 			n.play()
 			if err := end(n); err != nil {
