@@ -45,16 +45,8 @@ func (a rank) better(b rank) bool {
 		return a.even > b.even
 	case a.links != b.links:
 		return a.links > b.links
-	case a.numa != b.numa:
-		return a.numa > b.numa
-	case a.load != b.load:
-		return a.load > b.load
-	case a.left != b.left:
-		return a.left > b.left
-	case a.near != b.near:
-		return a.near > b.near
 	}
-	return a.rest > b.rest
+	return a.betterBesideLinks(b)
 }
 
 // betterWith compares with the weakest links, in the order of the options.
@@ -70,6 +62,13 @@ func (o *Options) betterWith(a rank, weakestA int64, b rank, weakestB int64) boo
 		return a.links > b.links
 	case weakestA != weakestB:
 		return weakestA > weakestB
+	}
+	return a.betterBesideLinks(b)
+}
+
+// betterBesideLinks compares what counts after the links.
+func (a rank) betterBesideLinks(b rank) bool {
+	switch {
 	case a.numa != b.numa:
 		return a.numa > b.numa
 	case a.load != b.load:
