@@ -8,17 +8,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/amd/telemetry"
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-// sampleLimit is how long cards may take to be measured. One that hangs has nothing
-// but what was counted, until that comes to an end.
-const sampleLimit = 3 * time.Second
 
 // guard keeps a card from being measured twice at a time.
 type guard struct {
@@ -86,20 +81,11 @@ func (b *Backend) Sample(ctx context.Context) ([]*sdk.Metric, error) {
 			measured <- values
 		}()
 	}
-	late := time.NewTimer(sampleLimit)
-	defer late.Stop()
-	for ; waiting > 0; waiting-- {
-		select {
-		case values := <-measured:
-			metrics = append(metrics, values...)
-		case <-late.C:
-			b.log.Debug("cards could not be measured in time", "cards", waiting)
-			return metrics, nil
-		case <-ctx.Done():
-			return nil, fmt.Errorf("measure the GPUs: %w", ctx.Err())
-		}
+	values, err := sdk.Collect(ctx, b.log, measured, waiting)
+	if err != nil {
+		return nil, fmt.Errorf("measure the GPUs: %w", err)
 	}
-	return metrics, nil
+	return append(metrics, values...), nil
 }
 
 // measure reads the sensors of a card and of its partitions.

@@ -9,10 +9,6 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// sampleLimit is how long cards may take to be measured. One that hangs has nothing but
-// what was counted, until that comes to an end.
-const sampleLimit = 3 * time.Second
-
 // sample is one card to measure.
 type sample struct {
 	known *record
@@ -56,20 +52,11 @@ func (b *Backend) Sample(ctx context.Context) ([]*sdk.Metric, error) {
 			l.post(func() { l.sensed(s.known, senses, began) })
 		}()
 	}
-	late := time.NewTimer(sampleLimit)
-	defer late.Stop()
-	for ; waiting > 0; waiting-- {
-		select {
-		case values := <-measured:
-			metrics = append(metrics, values...)
-		case <-late.C:
-			b.log.Debug("cards could not be measured in time", "cards", waiting)
-			return metrics, nil
-		case <-ctx.Done():
-			return nil, fmt.Errorf("measure the FPGAs: %w", ctx.Err())
-		}
+	values, err := sdk.Collect(ctx, b.log, measured, waiting)
+	if err != nil {
+		return nil, fmt.Errorf("measure the FPGAs: %w", err)
 	}
-	return metrics, nil
+	return append(metrics, values...), nil
 }
 
 func (l *loop) samples() []sample {
