@@ -96,9 +96,8 @@ fuzz: ## Every fuzz target for FUZZTIME (default 20s) each
 	test/fuzz.sh $(or $(FUZZTIME),20s)
 
 .PHONY: bench
-bench: build ## Speed and memory as ratios to the floor of the same run
+bench: build ## Speed, memory and faults of the agent, into test/bench/results.json
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
-	@$(MAKE) --no-print-directory bench-topology ARGS=
 
 .PHONY: bench-topology
 bench-topology: ## Which devices a container gets: percentiles, beside brute force and greedy

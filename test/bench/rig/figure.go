@@ -8,9 +8,15 @@ import (
 
 // Figure is one line of the table.
 type Figure struct {
-	What         string
-	Value, Limit float64 // no limit: 0
+	What string
+	// Value and Limit are in Unit, base or SI-prefixed. No limit: 0; where nothing at all is
+	// allowed the limit is what cannot be told from nothing.
+	Value, Limit float64
 	Unit         string
+	// Times is the limit as a multiple of the floor, in the place of Limit; 0 for none.
+	Times float64
+	// Samples is how many measurements the value is made of; 0 if that is not a number.
+	Samples int
 	// Floor is what the machine takes for FloorIs in the same run, if there is one.
 	Floor   float64
 	FloorIs string
@@ -22,13 +28,26 @@ type Figure struct {
 // Header says what the table's words mean.
 const Header = "whether a limit is met; \"but for the machine\": beyond the floor of the same run it is"
 
-// met says whether the limit is kept.
-func (f Figure) met() string {
+// Bound is the limit in the figure's unit; 0 if there is none.
+func (f Figure) Bound() float64 {
+	if f.Times > 0 {
+		return f.Times * f.Floor
+	}
+	return f.Limit
+}
+
+// Met says whether the limit is kept as it stands, whatever the floor; true without one.
+func (f Figure) Met() bool { return f.Bound() == 0 || f.Value <= f.Bound() }
+
+// Verdict says whether the limit is kept, in the words of [Header]; "" without one.
+func (f Figure) Verdict() string {
 	switch {
-	case f.Limit == 0:
+	case f.Bound() == 0:
 		return ""
-	case f.Value <= f.Limit:
+	case f.Met():
 		return "met"
+	case f.Times > 0:
+		return "MISSED"
 	case f.Floor > 0 && !f.Beyond && f.Value-f.Floor <= f.Limit:
 		return "but for the machine"
 	}
@@ -39,18 +58,26 @@ func (f Figure) met() string {
 func Show(figures []Figure) {
 	for _, f := range figures {
 		limit, floor := "", ""
-		if f.Limit > 0 {
+		switch {
+		case f.Times > 0:
+			limit = fmt.Sprintf("limit %g ×", f.Times)
+		case f.Limit > 0:
 			limit = fmt.Sprintf("limit %g %s", f.Limit, f.Unit)
 		}
-		if f.Floor > 0 {
+		if f.Floor > 0 && !f.Beyond {
+			floor = fmt.Sprintf("%.2f × floor %.2f %s: %s", f.Value/f.Floor, f.Floor, f.Unit, f.FloorIs)
+		} else if f.Floor > 0 {
 			floor = fmt.Sprintf("floor %.2f %s: %s", f.Floor, f.Unit, f.FloorIs)
 		}
-		fmt.Printf("%-46s %8.3f %-3s %-14s %-20s %s   %s\n", f.What, f.Value, f.Unit, limit, f.met(), f.Note, floor)
+		fmt.Printf("%-56s %10.3f %-4s %-14s %-20s %s   %s\n", f.What, f.Value, f.Unit, limit, f.Verdict(), f.Note, floor)
 	}
 }
 
 // Milliseconds is a duration as a number.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Microseconds is a duration as a number.
+func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // Quantile is one of some values, which it sorts.
 func Quantile(values []time.Duration, q float64) time.Duration {

@@ -13,7 +13,7 @@ const container = "main"
 func (n *Node) Hold(pod string) (device string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	allocation, err := n.kubelet.Allocate(ctx, pod, container, n.Resource, 1)
+	allocation, err := n.Kubelet.Allocate(ctx, pod, container, n.Resource, 1)
 	if err != nil {
 		return "", err
 	}
@@ -26,7 +26,7 @@ func (n *Node) Start(pod string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	began := time.Now()
-	if _, err := n.kubelet.StartContainer(ctx, pod, container); err != nil {
+	if _, err := n.Kubelet.StartContainer(ctx, pod, container); err != nil {
 		return 0, fmt.Errorf("start of the pod %s: %w", pod, err)
 	}
 	return time.Since(began), nil

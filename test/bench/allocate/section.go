@@ -1,0 +1,132 @@
+// Package allocate is the section of the call that each pod waits for.
+package allocate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/test/bench/rig"
+)
+
+// Section is this section of the table.
+var Section = rig.Section{
+	Name: "allocate",
+	About: "Allocate through the agent, with the mock backend of 8 devices, and of a bare gRPC server (grpc.NewServer\n" +
+		"without options) on a unix socket that answers the same bytes. Client and servers are three processes; calls are\n" +
+		"timed one by one, in blocks of 50 of each side in turns.",
+	Measure: measure,
+}
+
+const (
+	resource = "example.com/gpu"
+	devices  = 8
+	config   = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: bench
+    backends:
+      - {name: mock, settings: {count: 8, numaNodes: 2}}
+    resources:
+      - {name: example.com/gpu}
+`
+	// blocks of each side, and calls in each of them.
+	blocks, calls = 400, 50
+	// p50 and p99 are the limits, in times the floor's.
+	p50, p99 = 1.15, 1.3
+)
+
+func measure(s *rig.Setup) (_ []rig.Figure, err error) {
+	node, err := rig.Start(rig.NodeOptions{Bin: s.Bin, Config: config, Want: map[string]int{resource: devices}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, node.Stop()) }()
+	ids := node.Units(resource)
+	var figures []rig.Figure
+	for _, wanted := range [][]string{ids[:1], ids} {
+		more, err := compare(s, node, wanted)
+		if err != nil {
+			return nil, fmt.Errorf("%d devices: %w", len(wanted), err)
+		}
+		figures = append(figures, more...)
+	}
+	return figures, nil
+}
+
+// compare times the calls for some units.
+func compare(s *rig.Setup, node *rig.Node, ids []string) (_ []rig.Figure, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	conn, err := rig.Dial(node.Socket(resource))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	agent, request := pluginapi.NewDevicePluginClient(conn), rig.AllocateRequest(ids...)
+	answer, err := agent.Allocate(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := rig.StartFloor(node.Path("floor.sock"), answer)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, floor.Stop()) }()
+	bareConn, err := rig.Dial(floor.Socket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bareConn.Close()) }()
+	bare := pluginapi.NewDevicePluginClient(bareConn)
+	size, err := sameAnswer(ctx, agent, bare, request)
+	if err != nil {
+		return nil, err
+	}
+	call := func(client pluginapi.DevicePluginClient) func() error {
+		return func() error {
+			_, err := client.Allocate(ctx, request)
+			return err
+		}
+	}
+	ours, floors, err := rig.Interleave(call(agent), call(bare), s.Samples(blocks), calls)
+	if err != nil {
+		return nil, err
+	}
+	var figures []rig.Figure
+	for _, q := range []struct {
+		name         string
+		value, times float64
+	}{{"p50", 0.5, p50}, {"p99", 0.99, p99}} {
+		figures = append(figures, rig.Figure{
+			What: fmt.Sprintf("%s, %d of %d devices", q.name, len(ids), devices), Unit: "µs", Times: q.times, Samples: len(ours),
+			Value: rig.Microseconds(rig.Quantile(ours, q.value)), Floor: rig.Microseconds(rig.Quantile(floors, q.value)),
+			FloorIs: "a bare gRPC server", Note: fmt.Sprintf("an answer of %d bytes", size),
+		})
+	}
+	return figures, nil
+}
+
+// sameAnswer is how many bytes the answer has, if it is the same of both.
+func sameAnswer(ctx context.Context, agent, bare pluginapi.DevicePluginClient, request *pluginapi.AllocateRequest) (int, error) {
+	var answers [2][]byte
+	for i, client := range []pluginapi.DevicePluginClient{agent, bare} {
+		answer, err := client.Allocate(ctx, request)
+		if err != nil {
+			return 0, err
+		}
+		if answers[i], err = (proto.MarshalOptions{Deterministic: true}).Marshal(answer); err != nil {
+			return 0, err
+		}
+	}
+	if !bytes.Equal(answers[0], answers[1]) {
+		return 0, errors.New("the floor does not answer what the agent does")
+	}
+	return len(answers[0]), nil
+}

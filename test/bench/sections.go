@@ -1,0 +1,13 @@
+package main
+
+import (
+	"github.com/accelmux/accelmux/test/bench/allocate"
+	"github.com/accelmux/accelmux/test/bench/calls"
+	"github.com/accelmux/accelmux/test/bench/rig"
+)
+
+// sections are all of them, in the order of the table.
+var sections = []rig.Section{
+	allocate.Section,
+	calls.Section,
+}
