@@ -86,10 +86,17 @@ func (w *world) free(_ context.Context, arg int) error {
 	if !ok {
 		return errSkip
 	}
+	holds := w.holds()
 	for _, b := range w.m.configured() {
 		for _, d := range b.devices {
-			if w.m.groupHeld(b, d.group, w.holds()) {
-				w.watch.mending(d.id) // a reset may come now
+			if !w.m.groupHeld(b, d.group, holds) {
+				continue
+			}
+			w.watch.mending(d.id) // a reset may come now
+			if d.faults[byReset] {
+				// While it goes on the whole group is unhealthy.
+				resource, _ := w.m.resourceOf(b)
+				w.watch.spare(resource)
 			}
 		}
 	}
