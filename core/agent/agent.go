@@ -167,7 +167,7 @@ type Agent struct {
 // in it. Nothing is started yet. Run must follow: it gives everything back.
 func Open(opts Options) (*Agent, error) {
 	return open(opts, func(dir string) (*handover.Post, *handover.Place, error) {
-		post, err := handover.Take(dir)
+		post, err := patiently(func() (*handover.Post, error) { return handover.Take(dir) })
 		if errors.Is(err, handover.ErrHeld) {
 			err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
 		}
@@ -218,7 +218,8 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 			err = errors.Join(err, a.giveUp())
 		}
 	}()
-	if a.releaseRun, err = handover.Lock(filepath.Join(opts.RunDir, runLockName)); err != nil {
+	lock := func() (func() error, error) { return handover.Lock(filepath.Join(opts.RunDir, runLockName)) }
+	if a.releaseRun, err = patiently(lock); err != nil {
 		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
 	}
 	if err := a.openParts(); err != nil {
@@ -240,6 +241,26 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		err = a.openState()
 	}
 	return a, err
+}
+
+// lockPatience is how long a lock may outlive the agent that had it: a backend that
+// it was just starting when it was killed has its files open until it runs its own
+// program.
+const lockPatience = time.Second
+
+// patiently tries to lock something, again and again for lockPatience if somebody has
+// it.
+func patiently[T any](try func() (T, error)) (T, error) {
+	limit := time.Now().Add(lockPatience)
+	tick := time.NewTicker(lockPatience / 50)
+	defer tick.Stop()
+	for {
+		got, err := try()
+		if !errors.Is(err, handover.ErrHeld) || time.Now().After(limit) {
+			return got, err
+		}
+		<-tick.C
+	}
 }
 
 func (o Options) withDefaults() Options {
