@@ -88,8 +88,10 @@ test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine w
 .PHONY: chaos
 chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list
 	@# Built, not run by go: a process of its own at the end of signals.
-	$(GO) build -o $(BIN)/chaos ./test/chaos
-	$(BIN)/chaos -bin $(BIN) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
+	@mkdir -p $(BIN)/chaos
+	$(GO) build -tags $(TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux
+	$(GO) build -o $(BIN)/chaos/chaos ./test/chaos
+	$(BIN)/chaos/chaos -bin $(BIN) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each

@@ -16,8 +16,11 @@ import (
 	"github.com/accelmux/accelmux/core/cluster"
 )
 
+// intervals are the agent's, those of a node; a build for test/chaos has shorter ones.
+var intervals agent.Timing
+
 func newRunCommand() *cobra.Command {
-	var options agent.Options
+	options := agent.Options{Timing: intervals}
 	var level, format, kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "run",

@@ -64,6 +64,10 @@ func actions() []action {
 		{"fill-disk", 1, false, "the disk of state and CDI specs is full", (*world).fillDisk},
 		{"mend-disk", 4, false, "what is wrong with the disk and the CDI directory is over", (*world).mendDisk},
 		{"exhaust-descriptors", 1, false, "the agent can open no more files, while a backend dies", (*world).exhaustDescriptors},
+		{"label", 3, false, "the Node gets or loses the label that chooses the profile without backend delta", (*world).label},
+		{"lose-api", 1, true, "the API server goes away", (*world).loseAPI},
+		{"find-api", 3, true, "the API server is back", (*world).findAPI},
+		{"forget-watches", 1, true, "the API server cuts watches, and knows no old versions any more", (*world).forgetWatches},
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
 	}
 }

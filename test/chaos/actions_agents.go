@@ -129,7 +129,7 @@ func (w *world) secondAgent(ctx context.Context, _ int) error {
 	if _, err := w.onDuty(ctx); err != nil {
 		return err
 	}
-	p, err := start(w.log, order{Dir: w.dir, RunDir: w.runDir()})
+	p, err := w.start(w.runDir(), false)
 	if err != nil {
 		return err
 	}
@@ -190,8 +190,8 @@ func (w *world) endAll(ctx context.Context) error {
 }
 
 func (w *world) damageState(ctx context.Context, arg int) error {
-	name, _ := pick([]string{"health", "usage", "configuration"}, arg)
-	if w.m.broken && name == "configuration" || w.m.diskFull {
+	name, _ := pick([]string{"health", "usage", "configuration", "selection"}, arg)
+	if w.m.broken && name == "configuration" || w.m.away && name == "selection" || w.m.diskFull {
 		return errSkip
 	}
 	w.watch.spareAll()

@@ -64,7 +64,18 @@ func (w *world) stopBackend(ctx context.Context, arg int) error {
 	if !ok {
 		return errSkip
 	}
-	return hurt(pid, syscall.SIGSTOP)
+	return w.stop(ctx, pid)
+}
+
+// stop stops a backend and waits until it is, or it would pass for one that runs.
+func (w *world) stop(ctx context.Context, pid int) error {
+	if err := hurt(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return w.await(ctx, leakedProcess, "a backend does not stop", func() bool {
+		t, alive := readTask(pid)
+		return !alive || t.State == "T" || t.State == "Z"
+	})
 }
 
 func (w *world) freezeBackend(ctx context.Context, arg int) error {
@@ -72,7 +83,7 @@ func (w *world) freezeBackend(ctx context.Context, arg int) error {
 	if !ok {
 		return errSkip
 	}
-	if err := hurt(pid, syscall.SIGSTOP); err != nil {
+	if err := w.stop(ctx, pid); err != nil {
 		return err
 	}
 	pause(ctx, time.Duration(arg%200)*time.Millisecond)

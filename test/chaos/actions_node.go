@@ -72,10 +72,15 @@ func (w *world) removeAll(ctx context.Context, dir string) error {
 	return w.await(ctx, leakedFile, dir+" cannot be deleted", func() bool { return os.RemoveAll(dir) == nil })
 }
 
+// configurable reports whether a change is in force at once: it waits for backends.
+func (w *world) configurable() bool {
+	return w.m.kubelet && !w.m.diskFull && !w.m.readOnly && !w.anyDown()
+}
+
 // configure writes the configuration as it is to be. Only from rest, and with kubelet
 // there, it is certain which one is in force.
 func (w *world) configure(ctx context.Context, change func()) error {
-	if !w.m.kubelet || w.m.diskFull || w.m.readOnly || w.anyDown() { // a change waits for backends
+	if !w.configurable() {
 		return errSkip
 	}
 	if w.rushed {

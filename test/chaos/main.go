@@ -8,19 +8,13 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == childArg {
-		if err := runChild(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	why := ""
 	if os.Getenv(ownMounts) == "" {
 		code, done, reason := inOwnMounts()
@@ -37,7 +31,8 @@ func chaos(why string) int {
 	seed := flag.Uint64("seed", 0, "`number` that the steps are drawn from; 0: one of the clock, which is printed")
 	count := flag.Int("steps", 300, "`number` of steps")
 	replay := flag.String("replay", "", "`steps` to go through instead of drawn ones, as a run prints them")
-	programs := flag.String("bin", "bin", "`dir`ectory of the built backends")
+	programs := flag.String("bin", "bin", "`dir`ectory of the built backends, and in chaos/ of the agent")
+	agent := flag.String("agent", "", "`program` of the agent (default: that in -bin, which has shorter intervals than accelmux; with that, give a -bound of 10m)")
 	bound := flag.Duration("bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
 	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
 	verbose := flag.Bool("v", false, "print each step")
@@ -64,7 +59,10 @@ func chaos(why string) int {
 	} else {
 		fmt.Printf("SEED=%d STEPS=%d\n", *seed, *count)
 	}
-	r := &runner{programs: *programs, bound: *bound, mounts: why == "", out: os.Stdout, verbose: *verbose, keep: *keep}
+	if *agent == "" {
+		*agent = filepath.Join(*programs, "chaos", "accelmux")
+	}
+	r := &runner{programs: *programs, agent: *agent, bound: *bound, mounts: why == "", out: os.Stdout, verbose: *verbose, keep: *keep}
 	if why != "" {
 		fmt.Printf("skipped: lock-cdi and fill-disk, which need root (%s)\n", why)
 	}

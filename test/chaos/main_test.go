@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"reflect"
@@ -13,27 +12,15 @@ import (
 	"time"
 )
 
-// The test binary is the agent, too, as the program is.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == childArg {
-		if err := runChild(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
 // newRunner is one for tests, without mounts: they would be seen by the whole machine.
 func newRunner(t *testing.T) *runner {
 	t.Helper()
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-o", programs+"/", "../../cmd/accelmux-backend-mock")
+	build := exec.Command("go", "build", "-tags", "chaos", "-o", programs+"/", "../../cmd/accelmux-backend-mock", "../../cmd/accelmux")
 	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the mock backend: %v\n%s", err, output)
+		t.Fatalf("build the agent and the mock backend: %v\n%s", err, output)
 	}
-	return &runner{programs: programs, bound: time.Minute, out: os.Stderr}
+	return &runner{programs: programs, agent: programs + "/accelmux", bound: time.Minute, out: os.Stderr}
 }
 
 // Verifies that a node goes through one of most kinds of steps, and that nothing of it
@@ -60,7 +47,7 @@ func TestRun(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	r := newRunner(t)
 	r.bound = 5 * time.Second
-	w, err := newWorld(t.Context(), r.programs, r.bound, false)
+	w, err := newWorld(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,12 @@ type model struct {
 	replicas int    // of them
 	name     string // of alpha's resource
 	broken   bool   // the file on disk is no good; the rest is what was good last
-	extra    bool   // backend delta is configured
+	extra    bool   // backend delta is configured, where the profile is not the lean one
+
+	// The API server.
+	away     bool // it does not answer
+	labelled bool // the Node has the label of the lean profile
+	lean     bool // that profile is in force
 
 	kubelet  bool // it runs
 	diskFull bool
@@ -102,11 +107,13 @@ func newBackend(name string, holdover bool, ids ...string) *backend {
 // configured are the backends that the configuration has.
 func (m *model) configured() []*backend {
 	all := []*backend{m.alpha, m.beta, m.gamma}
-	if m.extra {
+	if m.hasDelta() {
 		all = append(all, m.delta)
 	}
 	return all
 }
+
+func (m *model) hasDelta() bool { return m.extra && !m.lean }
 
 // resourceOf is the resource of a backend's devices.
 func (m *model) resourceOf(b *backend) (name string, replicas int) {
@@ -123,7 +130,7 @@ func (m *model) resourceOf(b *backend) (name string, replicas int) {
 
 // present reports whether the backend lists the device when it runs.
 func (m *model) present(b *backend, d *device) bool {
-	return !d.entry.unplugged && (b != m.alpha || slices.Index(b.devices, d) < m.units) && (b != m.delta || m.extra)
+	return !d.entry.unplugged && (b != m.alpha || slices.Index(b.devices, d) < m.units) && (b != m.delta || m.hasDelta())
 }
 
 // health is what kubelet may be told of a unit; each bit is one possibility.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,22 +22,23 @@ type process struct {
 	state  *os.ProcessState // once done is closed
 }
 
-// start starts an agent's process. It dies with this one.
-func start(log *os.File, o order) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+// start starts a process of an agent, with a directory of its own for it to run in; it
+// takes turns with others, or not. It dies with this one.
+func (w *world) start(runDir string, turns bool) (*process, error) {
+	args := []string{
+		w.agent, "run", "--config", w.path("node.yaml"), "--node-name", nodeName, "--kubeconfig", w.path("kubeconfig"),
+		"--kubelet-dir", w.path("kubelet"), "--cdi-dir", w.path("disk", "cdi"), "--state-dir", w.path("disk", "state"), "--run-dir", runDir,
+		"--backend-dir", w.path("programs"), "--procfs", w.path("proc"), "--log-level", "debug",
 	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
+	if turns {
+		args = append(args, "--take-over")
 	}
 	command := &exec.Cmd{
-		Path: self, Args: []string{self, childArg, string(text)}, Stdout: log, Stderr: log,
-		Env:         append(os.Environ(), "ACCELMUX_CHAOS="+o.Dir),
+		Path: w.agent, Args: args, Stdout: w.log, Stderr: w.log,
+		Env:         append(os.Environ(), "ACCELMUX_CHAOS="+w.dir),
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
-	p := &process{runDir: o.RunDir, done: make(chan struct{})}
+	p := &process{runDir: runDir, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The parent-death signal is that of this thread.

@@ -14,7 +14,8 @@ import (
 
 // runner runs lists of steps, each on a node of its own.
 type runner struct {
-	programs string
+	programs string // directory of the backends
+	agent    string // program
 	bound    time.Duration
 	mounts   bool
 	out      io.Writer
@@ -58,7 +59,7 @@ func (f *failure) name() string {
 func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	began := time.Now()
 	res := result{counts: map[string]int{}}
-	w, err := newWorld(ctx, r.programs, r.bound, r.mounts)
+	w, err := newWorld(ctx, r)
 	if err != nil {
 		return res, fmt.Errorf("make a node: %w", err)
 	}

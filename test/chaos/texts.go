@@ -5,13 +5,23 @@ import (
 	"strings"
 )
 
-// configuration is the node's, as the model has it.
+// configuration is the node's, as the model has it: the profile of most nodes, and one
+// without backend delta.
 func (m *model) configuration(dir string) string {
+	return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n  - name: " + fullProfile + m.profile(dir, m.extra) +
+		fmt.Sprintf("  - name: %s\n    nodeSelector: {matchLabels: {%s: \"\"}}", leanProfile, leanLabel) + m.profile(dir, false)
+}
+
+const (
+	fullProfile = "default"
+	leanProfile = "lean"
+	leanLabel   = "example.com/lean"
+)
+
+// profile is what a profile consists of.
+func (m *model) profile(dir string, extra bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `apiVersion: accelmux.io/v1alpha1
-kind: NodeConfig
-profiles:
-  - name: default
+	fmt.Fprintf(&b, `
     backends:
       - name: alpha
         settings: {count: %d, id: "a-{{.GroupIndex}}", hooks: [prepare, release], prepare: {edits: {env: {PREPARED: "{{.ID}}"}}}, scenarioFile: %[2]s/alpha.yaml, scenarioPoll: 200ms}
@@ -26,7 +36,7 @@ profiles:
       - name: gamma
         settings: {count: 2, class: fpga, id: "c-{{.GroupIndex}}"}
 `, m.units, dir)
-	if m.extra {
+	if extra {
 		fmt.Fprintf(&b, `      - name: delta
         settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
         heartbeat: 500ms
@@ -38,10 +48,21 @@ profiles:
       - {name: %s, backend: beta, injection: cdi-annotations}
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
 `, m.name, m.replicas, partName, steadyName)
-	if m.extra {
+	if extra {
 		fmt.Fprintf(&b, "      - {name: %s, backend: delta}\n", deltaName)
 	}
 	return b.String()
+}
+
+// kubeconfig says where the API server is.
+func kubeconfig(url string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: chaos, cluster: {server: %q}}]
+users: [{name: chaos, user: {}}]
+contexts: [{name: chaos, context: {cluster: chaos, user: chaos}}]
+current-context: chaos
+`, url)
 }
 
 // scenario is the file that a backend watches.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -28,7 +29,10 @@ type world struct {
 	// mounts says that file systems of the node's own can be mounted.
 	mounts bool
 
+	agent string // program
+
 	m       *model
+	server  *clustertest.Server
 	watch   *watch
 	kubelet *kubelettest.Kubelet
 	agents  []*process // alive, the oldest first
@@ -38,16 +42,17 @@ type world struct {
 	baselines map[int]int // open files of an agent when it first was at rest
 	pods      []string    // the oldest first
 	serial    int         // for names that are used once
-	rushed    bool        // something happened since the node was last at rest
+	double    double
+	rushed    bool // something happened since the node was last at rest
 }
 
-// newWorld makes a node at rest. programs is where the backend is built.
-func newWorld(ctx context.Context, programs string, bound time.Duration, mounts bool) (_ *world, err error) {
+// newWorld makes a node at rest.
+func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: bound, mounts: mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}}
+	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -60,7 +65,11 @@ func newWorld(ctx context.Context, programs string, bound time.Duration, mounts 
 	if w.log, err = os.Create(w.path("agents.log")); err != nil {
 		return nil, err
 	}
-	if err := w.lay(programs); err != nil {
+	if w.agent, err = filepath.Abs(r.agent); err != nil {
+		return nil, err
+	}
+	w.server = clustertest.New(&w.double, nodeName, map[string]string{})
+	if err := w.lay(r.programs); err != nil {
 		return nil, err
 	}
 	if err := w.kubelet.Start(); err != nil {
@@ -96,10 +105,13 @@ func (w *world) lay(programs string) error {
 			return err
 		}
 	}
-	return errors.Join(w.boot(), w.writeConfig())
+	return errors.Join(w.boot(), w.writeConfig(), w.replace("kubeconfig", kubeconfig(w.server.URL())))
 }
 
-const mockName = "accelmux-backend-mock"
+const (
+	mockName = "accelmux-backend-mock"
+	nodeName = "node-1"
+)
 
 func (w *world) path(parts ...string) string {
 	return filepath.Join(append([]string{w.dir}, parts...)...)
@@ -135,7 +147,7 @@ func (w *world) replace(name, text string) error {
 }
 
 func (w *world) startAgent(runDir string) error {
-	p, err := start(w.log, order{Dir: w.dir, RunDir: runDir, TakeOver: true})
+	p, err := w.start(runDir, true)
 	if err != nil {
 		return err
 	}
@@ -250,6 +262,7 @@ func (w *world) close() error {
 	for _, t := range tasks(w.dir) {
 		_ = syscall.Kill(t.PID, syscall.SIGKILL) // gone with its parent, as a rule
 	}
+	errs = append(errs, w.double.close())
 	if w.log != nil {
 		errs = append(errs, w.log.Close())
 	}

@@ -1,0 +1,42 @@
+//go:build chaos
+
+package main
+
+import (
+	"time"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/usage"
+)
+
+// These intervals do not make a run of thousands of steps of test/chaos take a day.
+// They are all that its program has different.
+func init() {
+	intervals = agent.Timing{
+		ResetBackoff:   20 * time.Millisecond,
+		ReleaseBackoff: 20 * time.Millisecond,
+		SuccessorWait:  time.Millisecond,
+		UsagePoll:      100 * time.Millisecond,
+		Selection: selection.Timing{
+			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, Silence: 100 * time.Millisecond,
+		},
+		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, Again: 100 * time.Millisecond, AgainLimit: time.Second},
+		Usage: usage.Timing{
+			Quiet: time.Millisecond, Grace: 500 * time.Millisecond, Unseen: 500 * time.Millisecond, Settle: 20 * time.Millisecond,
+			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
+		},
+		Supervisor: supervisor.Timing{
+			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
+			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,
+			Terminate: 300 * time.Millisecond, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
+		},
+		Plugin: deviceplugin.Timing{
+			Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Poll: 200 * time.Millisecond, Grace: 200 * time.Millisecond,
+			Connect: 3 * time.Second,
+		},
+	}
+}
