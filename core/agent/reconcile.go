@@ -67,7 +67,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).index()
 	a.journal.write(a.view.Swap(v), v)
 	a.plugin.Publish(table, names)
-	// After kubelet was told: a fault need not wait for the disk.
+	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
 	next = earliest(next, a.health.Save())
 	next = earliest(next, judged.Next)
 	next = earliest(next, names.RetryAt())

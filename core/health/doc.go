@@ -48,9 +48,10 @@
 //   - Devices of a backend that has been lost for longer than its holdover have
 //     the fault [CodeBackendLost], which does not stick.
 //
-// Faults are written to a state file that holds for one boot of the machine: those
-// that came after they were told, those that went before. A file that cannot be read
-// or written costs memory over restarts, nothing else.
+// Faults are written to a state file that holds for one boot of the machine, and what
+// changes to a journal before it is told, so that a process that is killed at any moment
+// forgets nothing that it has told; also while the disk is full. Files that cannot be
+// read or written cost memory over restarts, nothing else.
 //
 // The package does not decide about resets, nor about what kubelet is told.
 package health

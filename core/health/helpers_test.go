@@ -175,6 +175,7 @@ func faulty(code string, r backendv1.Recovery) *backendv1.Health {
 	return &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: code, Message: "about " + code, Recovery: r}
 }
 
+// dirNames are the files of a directory, without the journal.
 func dirNames(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -183,7 +184,9 @@ func dirNames(t testing.TB, dir string) []string {
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if filepath.Ext(e.Name()) != journalSuffix { // it is always there
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }

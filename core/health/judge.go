@@ -67,8 +67,10 @@ type Judge struct {
 	view    *View
 	touched bool   // something other than the snapshot or the time has changed
 	pass    uint64 // counts calls that went over a snapshot
-	// version grows with every change that belongs in the file.
+	// version grows with every change that belongs in the file; changed are the devices
+	// with a change that is not in the journal yet.
 	version uint64
+	changed map[inventory.Key]bool
 	logged  int
 
 	file *stateFile
@@ -90,12 +92,15 @@ func Open(o Options) (*Judge, error) {
 	}
 	j := &Judge{
 		now: o.Now, log: o.Log,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
 	var stale bool
 	if j.records, stale = j.file.open(); stale {
 		j.version++
+	}
+	if j.file.older {
+		j.save(true) // before there is a frame that it does not cover
 	}
 	j.prune()
 	return j, nil
@@ -127,7 +132,7 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {
 			j.touched = true
-			j.version++
+			j.change(key)
 			j.log.Info("reset done", "backend", key.Backend, "device", key.ID, "recovered", recovered, "message", message)
 		}
 	}
@@ -137,11 +142,13 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 // is idempotent: unless something happened, it returns the very same view. Call
 // [Judge.Save] when the verdicts were told. A nil snapshot counts as an empty one.
 //
-// That a fault is gone is written to the state file first: it must not be told,
-// taken back by a crash, and then wait for evidence that came already. That one
-// came is told first, since a disk takes longer than everything else on the way to
-// kubelet. A crash before Save forgets it, as one before this Judge would have;
-// and the sooner kubelet knows, the fewer containers get the device.
+// What changed is in the journal when Judge returns, so that nothing is told that this
+// process, if it is killed in the next moment, would not know when it is back: a fault
+// that containers are kept from, or that one is gone whose evidence will not come again.
+// The state file may follow: the sooner kubelet knows, the fewer containers get the
+// device, and a disk takes longer than everything else on the way. Where there is no
+// journal, or the change is too large for it, a fault that is gone is written to the
+// state file first, and one that came is told first.
 func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	now := j.now()
 	j.mu.Lock()
@@ -157,13 +164,14 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	next, went := j.take(snap, now)
 	j.snap = snap
 	view := &View{Generation: snap.Generation, faults: j.verdicts(snap, now)}
+	frame := j.frame()
 	if over := j.logged - maxLogged; over > 0 {
 		j.log.Warn("more changes of health not logged", "devices", over)
 	}
 	j.mu.Unlock()
 
 	view.Next = next
-	if went {
+	if !j.file.enter(frame, j.wholeFrame) && went {
 		j.save(false) // Save tells when it is tried again
 	}
 	j.mu.Lock()
@@ -177,10 +185,10 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 // though nothing changes; zero means never.
 func (j *Judge) Save() time.Time { return j.save(false) }
 
-// Close writes what is not written yet. There is nothing else to end.
+// Close writes what is not written yet.
 func (j *Judge) Close() error {
 	j.save(true)
-	return j.file.lastError()
+	return errors.Join(j.file.lastError(), j.file.closeJournal())
 }
 
 // take goes over the snapshot: statements in, faults out. It returns when the
@@ -235,7 +243,7 @@ func (j *Judge) statements(b *inventory.Backend, now time.Time) {
 			r = j.record(d.Key)
 		}
 		if r != nil && r.edits(d, now) {
-			j.version++
+			j.change(d.Key)
 		}
 	}
 	j.handled[b.Name] = b.Generation
@@ -253,10 +261,16 @@ func (j *Judge) say(k inventory.Key, h inventory.Health, now time.Time) {
 	if !r.say(h, now) {
 		return
 	}
-	j.version++
+	j.change(k)
 	if h.State == inventory.StateUnhealthy {
 		j.logChange(j.log.Warn, "device has a fault", k, h.Code, h.Recovery)
 	}
+}
+
+// change notes that there is something for the journal and the state file.
+func (j *Judge) change(k inventory.Key) {
+	j.version++
+	j.changed[k] = true
 }
 
 func (j *Judge) record(k inventory.Key) *record {
@@ -340,7 +354,7 @@ func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time, wen
 		gone, due := r.expire(delay, now)
 		next = earlier(next, due)
 		for _, f := range gone {
-			j.version++
+			j.change(k)
 			j.logChange(j.log.Info, "fault of device is over", k, f.code, f.recovery)
 		}
 		went = went || len(gone) > 0
@@ -370,8 +384,8 @@ func (j *Judge) prune() {
 		})
 		for _, k := range keys[:over] {
 			delete(j.records, k)
+			j.change(k)
 		}
-		j.version++
 		j.log.Warn("faults of absent devices forgotten: too many", "backend", backend, "devices", over)
 	}
 }

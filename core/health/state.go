@@ -15,7 +15,12 @@ import (
 
 // The payload of the state file is JSON:
 //
+//	{"bootID":"...","journal":7,"devices":[...]}
+//
+// A frame of the journal has devices as they are from then on, or all that there are:
+//
 //	{"bootID":"...","devices":[...]}
+//	{"bootID":"...","whole":true,"devices":[...]}
 //
 // Unknown fields are ignored: a newer version may have added them. A change that
 // an older reader would get wrong needs another version in the magic. 8,192
@@ -27,7 +32,12 @@ const (
 )
 
 type state struct {
-	BootID  string        `json:"bootID"`
+	BootID string `json:"bootID"`
+	// Journal is the number of the last frame of the journal that this covers; nil in a
+	// file of a version that knew of no journal, which covers all.
+	Journal *uint64 `json:"journal,omitempty"`
+	// Whole is a frame's: devices that are not in it have no faults.
+	Whole   bool          `json:"whole,omitempty"`
 	Devices []stateDevice `json:"devices"`
 }
 
@@ -51,31 +61,99 @@ type stateFault struct {
 }
 
 // encodeState is the payload of the file, the same for the same records.
-func encodeState(bootID string, records map[inventory.Key]*record) ([]byte, error) {
-	s := state{BootID: bootID, Devices: []stateDevice{}}
-	keys := slices.SortedFunc(maps.Keys(records), func(a, b inventory.Key) int {
-		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.ID, b.ID))
-	})
-	for _, k := range keys {
-		r := records[k]
-		if len(r.faults) == 0 {
-			continue
-		}
-		d := stateDevice{Backend: k.Backend, ID: k.ID, Seen: r.seen.UTC().Round(0)}
-		for _, f := range r.faults {
-			d.Faults = append(d.Faults, stateFault{
-				Code: f.code, Message: shorten(f.message, maxStoredMessage), Note: shorten(f.note, maxStoredMessage),
-				Recovery: f.recovery.String(), Since: f.since.UTC().Round(0),
-				Over: !f.over.IsZero(), Reset: !f.reset.IsZero(), Derived: f.derived,
-			})
-		}
-		s.Devices = append(s.Devices, d)
-	}
+func encodeState(bootID string, journal uint64, records map[inventory.Key]*record) ([]byte, error) {
+	s := state{BootID: bootID, Journal: &journal, Devices: storedDevices(records)}
+	return s.encode()
+}
+
+func (s state) encode() ([]byte, error) {
 	payload, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode health state: %w", err)
 	}
 	return append(payload, '\n'), nil
+}
+
+// storedDevices are those that have faults, sorted.
+func storedDevices(records map[inventory.Key]*record) []stateDevice {
+	devices := []stateDevice{}
+	for _, k := range slices.SortedFunc(maps.Keys(records), byKey) {
+		if r := records[k]; len(r.faults) > 0 {
+			devices = append(devices, storedDevice(k, r))
+		}
+	}
+	return devices
+}
+
+func byKey(a, b inventory.Key) int {
+	return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.ID, b.ID))
+}
+
+// storedDevice is one without faults for a nil record.
+func storedDevice(k inventory.Key, r *record) stateDevice {
+	d := stateDevice{Backend: k.Backend, ID: k.ID}
+	if r == nil {
+		return d
+	}
+	d.Seen = r.seen.UTC().Round(0)
+	for _, f := range r.faults {
+		d.Faults = append(d.Faults, stateFault{
+			Code: f.code, Message: shorten(f.message, maxStoredMessage), Note: shorten(f.note, maxStoredMessage),
+			Recovery: f.recovery.String(), Since: f.since.UTC().Round(0),
+			Over: !f.over.IsZero(), Reset: !f.reset.IsZero(), Derived: f.derived,
+		})
+	}
+	return d
+}
+
+// frame is the journal's frame of what changed since the last one, nil if nothing did.
+// j.mu is held.
+func (j *Judge) frame() *state {
+	if len(j.changed) == 0 {
+		return nil
+	}
+	s := &state{BootID: j.file.bootID, Devices: make([]stateDevice, 0, len(j.changed))}
+	for _, k := range slices.SortedFunc(maps.Keys(j.changed), byKey) {
+		s.Devices = append(s.Devices, storedDevice(k, j.records[k]))
+	}
+	clear(j.changed)
+	return s
+}
+
+// wholeFrame is a frame of all that is known.
+func (j *Judge) wholeFrame() ([]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return state{BootID: j.file.bootID, Whole: true, Devices: storedDevices(j.records)}.encode()
+}
+
+// follow is the state after the frames of a journal. What is of another boot, or makes
+// no sense, is passed over.
+func (s state) follow(frames [][]byte) state {
+	devices := map[inventory.Key]stateDevice{}
+	for _, d := range s.Devices {
+		k := inventory.Key{Backend: d.Backend, ID: d.ID}
+		if _, twice := devices[k]; !twice {
+			devices[k] = d
+		}
+	}
+	for _, payload := range frames {
+		frame, err := decodeState(payload)
+		if err != nil || frame.BootID != s.BootID {
+			continue
+		}
+		if frame.Whole {
+			clear(devices)
+		}
+		for _, d := range frame.Devices {
+			devices[inventory.Key{Backend: d.Backend, ID: d.ID}] = d
+		}
+	}
+	s.Devices = s.Devices[:0:0]
+	for _, k := range slices.SortedFunc(maps.Keys(devices), byKey) {
+		s.Devices = append(s.Devices, devices[k])
+	}
+	return s
 }
 
 func decodeState(payload []byte) (state, error) {

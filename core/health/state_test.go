@@ -93,10 +93,20 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	}
 }
 
-// TestWhenItIsWritten: a fault is told before the disk is waited for, the end of
-// one after that.
+// TestWhenItIsWritten: a fault is told before the disk is waited for; the end of
+// one too, unless there is no journal.
 func TestWhenItIsWritten(t *testing.T) {
+	for name, journal := range map[string]bool{"journal": true, "no journal": false} {
+		t.Run(name, func(t *testing.T) { whenItIsWritten(t, journal) })
+	}
+}
+
+func whenItIsWritten(t *testing.T, journal bool) {
 	r := newRig(t, "a")
+	if !journal {
+		r.judge.file.journal, r.judge.file.unnoted = nil, syscall.EROFS
+		r.blockJournal()
+	}
 	stored := func() bool {
 		data, err := os.ReadFile(r.path)
 		return err == nil && strings.Contains(string(data), `"code":"x"`)
@@ -111,7 +121,7 @@ func TestWhenItIsWritten(t *testing.T) {
 	r.say("a", recovered())
 	r.judgeNow()
 	r.wait(testDelay)
-	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "" || stored() {
+	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "" || stored() != journal {
 		t.Errorf("with the verdict %q it is stored: %v", codes(v, "a"), stored())
 	}
 }
@@ -338,7 +348,7 @@ func TestMessagesInTheFileAreBounded(t *testing.T) {
 	records := map[inventory.Key]*record{key("a"): {faults: []*fault{{
 		code: "x", message: strings.Repeat("é", 512), note: strings.Repeat("n", 1024), recovery: inventory.RecoveryReset,
 	}}}}
-	data, err := encodeState("b", records)
+	data, err := encodeState("b", 7, records)
 	if err != nil || len(data) > 2*maxStoredMessage+500 {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}

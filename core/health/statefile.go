@@ -23,14 +23,21 @@ const (
 	idleShare = 9
 )
 
-// stateFile decides when the file is written, and knows how that went. All methods
-// but currentNotes are for the goroutine that judges.
+// stateFile decides when the file is written, keeps the journal of what changed since,
+// and knows how that went. All methods but currentNotes are for the goroutine that
+// judges.
 type stateFile struct {
 	path, bootID string
 	now          func() time.Time
 	log          *slog.Logger
 	// write is statefile.Write, but for tests.
 	write func(path, magic string, payload []byte) error
+
+	// journal is nil while it cannot be had; older says that the file is of a version
+	// that knew of none.
+	journal    *journal
+	older      bool
+	lastNumber uint64 // of a journal that is closed, or could not be opened
 
 	saved     uint64 // the version of the records that is on disk
 	notBefore time.Time
@@ -39,6 +46,8 @@ type stateFile struct {
 	mu       sync.Mutex
 	opened   []string // notes from opening; they stay
 	writeErr error    // of the latest write
+	// unnoted is why the latest change is not in the journal either.
+	unnoted error
 }
 
 // save writes the state if it changed, or if now is too early returns when to
@@ -55,7 +64,7 @@ func (j *Judge) save(force bool) (again time.Time) {
 		j.mu.Unlock()
 		return f.notBefore
 	}
-	payload, err := encodeState(f.bootID, j.records)
+	payload, err := encodeState(f.bootID, f.number(), j.records)
 	j.mu.Unlock()
 
 	if err == nil {
@@ -76,11 +85,14 @@ func (f *stateFile) written(version uint64, start time.Time, err error) (again t
 			f.log.Info("health state is written again", "path", f.path)
 		}
 		f.saved, f.failures = version, 0
+		if !f.restartJournal() {
+			f.saved-- // the file does not cover what is in that journal
+		}
 		f.notBefore = now.Add(idleShare * now.Sub(start))
 		return time.Time{}
 	}
 	if !failed {
-		f.log.Error("health state not written; faults would be forgotten in a restart", "path", f.path, "err", err)
+		f.log.Error("health state not written", "path", f.path, "err", err)
 	}
 	wait := min(minRetry<<min(f.failures, 16), maxRetry)
 	wait += rand.N(wait / 4) // jitter, so that a node's services do not retry in step
@@ -99,8 +111,12 @@ func (f *stateFile) currentNotes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	notes := append([]string(nil), f.opened...)
-	if f.writeErr != nil {
-		notes = append(notes, fmt.Sprintf("health state is not being saved, so that a restart would forget faults: %v; make room or repair the disk",
+	switch {
+	case f.writeErr != nil && f.unnoted != nil:
+		notes = append(notes, fmt.Sprintf("health state is not being saved, so that a restart would forget faults: %v; nor is the journal: %v; make room or repair the disk",
+			f.writeErr, f.unnoted))
+	case f.writeErr != nil:
+		notes = append(notes, fmt.Sprintf("health state is not being saved: %v; what changes is kept in its journal meanwhile: make room or repair the disk",
 			f.writeErr))
 	}
 	return notes
@@ -123,9 +139,29 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 	if _, err := statefile.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
 		f.log.Warn("remove temporary files of an earlier run", "err", err)
 	}
+	s, stale := f.read()
+	var after uint64
+	if s.Journal != nil {
+		after = *s.Journal
+	}
+	opened, frames, err := openJournal(f.path+journalSuffix, after)
+	if err != nil {
+		f.unnoted, f.lastNumber = err, after
+		f.log.Warn("the journal of faults cannot be used: one that comes in the moment in which this process is killed may be forgotten", "err", err)
+	}
+	if f.journal = opened; len(frames) > 0 && !f.older {
+		s, stale = s.follow(frames), true
+	}
+	return s.restore(f.now()), stale
+}
+
+// read is what the state file says. It is stale if it must be written anew even if no
+// fault comes or goes.
+func (f *stateFile) read() (_ state, stale bool) {
+	nothing := state{BootID: f.bootID}
 	payload, err := statefile.Read(f.path, stateMagic)
 	if errors.Is(err, fs.ErrNotExist) {
-		return map[inventory.Key]*record{}, false
+		return nothing, false
 	}
 	var s state
 	if err == nil {
@@ -133,13 +169,69 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 	}
 	if err != nil {
 		f.quarantine(err)
-		return map[inventory.Key]*record{}, true
+		return nothing, true
 	}
 	if s.BootID != f.bootID {
 		f.log.Info("the machine was booted; faults of the last boot are forgotten", "devices", len(s.Devices))
-		return map[inventory.Key]*record{}, true
+		return nothing, true
 	}
-	return s.restore(f.now()), false
+	f.older = s.Journal == nil
+	return s, f.older
+}
+
+// number is that of the journal's last frame.
+func (f *stateFile) number() uint64 {
+	if f.journal == nil {
+		return f.lastNumber
+	}
+	return f.journal.number
+}
+
+// enter writes a frame to the journal, and reports whether it is there.
+func (f *stateFile) enter(frame *state, whole func() ([]byte, error)) bool {
+	if frame == nil {
+		return true
+	}
+	err := f.unnoted
+	if f.journal != nil {
+		var payload []byte
+		if payload, err = frame.encode(); err == nil {
+			err = f.journal.add(payload, whole)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unnoted = err
+	return err == nil
+}
+
+// restartJournal has the journal begin anew when the state file has been written, and
+// reports whether that covers all of it. One that could not be had before may be had
+// now: the disk works.
+func (f *stateFile) restartJournal() bool {
+	if f.journal == nil {
+		opened, frames, err := openJournal(f.path+journalSuffix, f.lastNumber)
+		if err != nil {
+			return true
+		}
+		f.journal = opened
+		if len(frames) > 0 {
+			return false
+		}
+	}
+	f.journal.rewind()
+	return true
+}
+
+// closeJournal is the end of it.
+func (f *stateFile) closeJournal() error {
+	if f.journal == nil {
+		return nil
+	}
+	f.lastNumber = f.journal.number
+	err := f.journal.file.Close()
+	f.journal = nil
+	return err
 }
 
 // quarantine moves the file out of the way, for whoever wants to look at it.

@@ -239,7 +239,7 @@ func (w *world) definitions() func(name string) string {
 }
 
 // known are the files that may be on the disk and in the run directories.
-var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration|selection)(\.corrupt-[1-5])?|lock|handover\.sock)` +
+var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration|selection)(\.corrupt-[1-5])?|health\.journal|lock|handover\.sock)` +
 	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.(json|state)(\.corrupt-[1-5])?|foreign\.json)|run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
 // strays are the files that nobody should have left. The backends' sockets may be as
