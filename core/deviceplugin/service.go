@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -108,11 +109,9 @@ func (in *instance) pace(sent, list []*pluginapi.Device, sentAt time.Time) time.
 // Allocate answers what a container gets. Kubelet remembers the answer and never
 // asks again for this container.
 func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (_ *pluginapi.AllocateResponse, err error) {
-	picked := make([][]*unit, len(r.GetContainerRequests()))
-	for i, c := range r.GetContainerRequests() {
-		if picked[i], err = in.advert.view().pick(c.GetDevicesIds()); err != nil {
-			return nil, err
-		}
+	picked, err := in.advert.view().pickAll(r)
+	if err != nil {
+		return nil, err
 	}
 	life, taken := in.advert.plugin.opts.Lifecycle, 0
 	defer func() {
@@ -135,12 +134,12 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 
 // answer is what the containers get by that view, or why one of them can't.
 func (in *instance) answer(v *view, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
+	picked, err := v.pickAll(r)
+	if err != nil {
+		return nil, err
+	}
 	response := &pluginapi.AllocateResponse{}
-	for _, c := range r.GetContainerRequests() {
-		units, err := v.pick(c.GetDevicesIds())
-		if err != nil {
-			return nil, err
-		}
+	for _, units := range picked {
 		answer, conflicts, err := inject(v, units)
 		if err != nil {
 			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
@@ -153,11 +152,46 @@ func (in *instance) answer(v *view, r *pluginapi.AllocateRequest) (*pluginapi.Al
 	return response, nil
 }
 
+// pickAll finds the units of each of the containers. No unit is given to two.
+func (v *view) pickAll(r *pluginapi.AllocateRequest) ([][]*unit, error) {
+	if err := v.checkContainers(len(r.GetContainerRequests())); err != nil {
+		return nil, err
+	}
+	picked := make([][]*unit, len(r.GetContainerRequests()))
+	taken := map[string]struct{}{}
+	for i, c := range r.GetContainerRequests() {
+		units, err := v.pick(c.GetDevicesIds())
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range units {
+			if _, twice := taken[u.ID]; twice {
+				return nil, status.Errorf(codes.InvalidArgument,
+					"resource %s: device %q is asked for by two containers in one call: kubelet gives a device to one container at a time; this is a bug of the caller",
+					v.name, u.ID)
+			}
+			taken[u.ID] = struct{}{}
+		}
+		picked[i] = units
+	}
+	return picked, nil
+}
+
+// maxContainers is how many containers one call may be about. Kubelet's are about
+// one.
+const maxContainers = 64
+
+func (v *view) checkContainers(n int) error {
+	if n <= maxContainers {
+		return nil
+	}
+	return status.Errorf(codes.InvalidArgument, "resource %s: one call is about %d containers, and may be about %d: kubelet makes one call for each",
+		v.name, n, maxContainers)
+}
+
 // pick finds the units that a container is to get: each once, sorted by ID.
 func (v *view) pick(wanted []string) ([]*unit, error) {
-	sorted := slices.Clone(wanted)
-	slices.Sort(sorted)
-	sorted = slices.Compact(sorted)
+	sorted := distinct(wanted)
 	if v.maxReplicas > 0 && len(sorted) > v.maxReplicas {
 		return nil, status.Errorf(codes.InvalidArgument,
 			"resource %s: the container asks for %d replicas of shared devices, but may have %d (maxReplicasPerContainer): "+
@@ -169,7 +203,7 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 		u, ok := v.units[id]
 		if !ok {
 			return nil, status.Errorf(codes.NotFound,
-				"resource %s has no device %q (any more): create the pod again, so that it gets another one", v.name, id)
+				"resource %s has no device %q (any more): create the pod again, so that it gets another one", v.name, shown(id))
 		}
 		if !u.healthy {
 			return nil, status.Errorf(codes.FailedPrecondition,
@@ -181,10 +215,13 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 	return units, nil
 }
 
-// GetPreferredAllocation never fails: a choice that is not ours to improve is
-// left to kubelet by a short answer.
+// GetPreferredAllocation never fails for what kubelet asks: a choice that is not
+// ours to improve is left to kubelet by a short answer.
 func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	v := in.advert.view()
+	if err := v.checkContainers(len(r.GetContainerRequests())); err != nil {
+		return nil, err
+	}
 	response := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.GetContainerRequests() {
 		response.ContainerResponses = append(response.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{
@@ -200,7 +237,7 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	v := in.advert.view()
 	var hooked, others []*unit
-	for _, id := range r.GetDevicesIds() {
+	for _, id := range distinct(r.GetDevicesIds()) {
 		u, ok := v.units[id]
 		if !ok {
 			if hook, known := in.advert.hadHook(id); known && !hook {
@@ -208,7 +245,7 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 			}
 			return nil, status.Errorf(codes.NotFound,
 				"resource %s: device %q must be prepared before the container starts, but is no longer known: "+
-					"bring it back, or delete the pod so that it gets another one", v.name, id)
+					"bring it back, or delete the pod so that it gets another one", v.name, shown(id))
 		}
 		if u.Device.Hooks.Prepare {
 			hooked = append(hooked, u)
@@ -232,10 +269,34 @@ func plain(units []*unit) []resource.Unit {
 	return out
 }
 
+// distinct are the IDs, each once, sorted.
+func distinct(ids []string) []string {
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+// maxShown bounds, in bytes, what an error quotes of an ID that is not known, and
+// maxIDs how many units it names: kubelet puts it into the pod's status.
+const (
+	maxShown = 128
+	maxIDs   = 16
+)
+
+func shown(id string) string {
+	if len(id) <= maxShown {
+		return id
+	}
+	return strings.ToValidUTF8(id[:maxShown], "") + "…"
+}
+
 func ids(units []*unit) []string {
-	out := make([]string, len(units))
+	out := make([]string, 0, min(len(units), maxIDs)+1)
 	for i, u := range units {
-		out[i] = u.ID
+		if i == maxIDs {
+			return append(out, fmt.Sprintf("and %d more", len(units)-i))
+		}
+		out = append(out, u.ID)
 	}
 	return out
 }
