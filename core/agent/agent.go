@@ -87,6 +87,7 @@ type Timing struct {
 	ReleaseBackoff time.Duration
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
 	UsagePoll  time.Duration
+	CDI        cdi.Timing
 	Selection  selection.Timing
 	Events     events.Timing
 	Features   features.Timing
@@ -332,7 +333,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
-	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log}); err != nil {
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
 	// What an earlier run defined may be in a container that it had no time to

@@ -2,6 +2,8 @@ package cdi
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,8 +23,12 @@ type foreignFile struct {
 // scanForeign looks for other files that define devices of our kinds. Only
 // those that changed since the last time are read.
 func (s *Store) scanForeign() {
+	stamps, ok := s.foreignStamps()
+	if !ok {
+		return
+	}
 	found := map[string]foreignFile{}
-	for name, st := range s.foreignStamps() {
+	for name, st := range stamps {
 		f, known := s.foreign[name]
 		if !known || f.stamp != st {
 			f = foreignFile{stamp: st, devices: definedIn(filepath.Join(s.opts.Dir, name), st)}
@@ -32,11 +38,13 @@ func (s *Store) scanForeign() {
 	s.foreign = found
 }
 
-// foreignStamps are the spec files in the directory that are not ours.
-func (s *Store) foreignStamps() map[string]stamp {
+// foreignStamps are the spec files in the directory that are not ours. It is not ok
+// if nobody can tell, as when this process has too many files open: then what was
+// found before counts.
+func (s *Store) foreignStamps() (_ map[string]stamp, ok bool) {
 	entries, err := os.ReadDir(s.opts.Dir)
-	if err != nil {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, false
 	}
 	own := map[string]bool{}
 	for k := range s.files {
@@ -56,7 +64,7 @@ func (s *Store) foreignStamps() map[string]stamp {
 			break
 		}
 	}
-	return stamps
+	return stamps, true
 }
 
 // definedIn are the devices of our kinds that a file defines. A file that

@@ -59,6 +59,12 @@ func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 			if pause := first.Sub(now); pause < time.Second || pause > 2*time.Second {
 				t.Errorf("first retry after %v", pause)
 			}
+			for range 10 { // however often it is asked for meanwhile
+				if again := s.Publish(devices, nobody).RetryAt(); again != first {
+					t.Fatalf("the retry is put off by %v", again.Sub(first))
+				}
+			}
+			now = first
 			if pause := s.Publish(devices, nobody).RetryAt().Sub(now); pause < 2*time.Second || pause > 4*time.Second {
 				t.Errorf("second retry after %v", pause)
 			}
@@ -72,6 +78,45 @@ func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{gpuFile, "accelmux-mock-nic.json"}, files(t, dir)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A directory in which nothing can be written or removed any more costs no name that
+// is on disk: whoever is published for a while or not at all, after a restart too,
+// and if another version wrote the file.
+func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
+	for name, before := range map[string]func(t *testing.T, dir string){
+		"as we write it": func(*testing.T, string) {},
+		"as another version wrote it": func(t *testing.T, dir string) {
+			text, err := os.ReadFile(filepath.Join(dir, gpuFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, dir, gpuFile, strings.Join(strings.Fields(string(text)), ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			open(t, dir).Publish([]*inventory.Device{device("a", "1"), device("b", "1")}, nobody)
+			before(t, dir)
+			s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(op statefile.Op, _ string) error {
+				if op == statefile.OpSyncDir { // reads
+					return nil
+				}
+				return errDisk
+			}}})
+			for round, devices := range [][]*inventory.Device{nil, {device("a", "1"), device("b", "1")}, {device("b", "1")}, nil, {device("a", "1")}} {
+				names := s.Publish(devices, nobody)
+				for _, d := range devices {
+					if got := env(t, dir, qualified(t, names, d.ID)); got != "VALUE=1" {
+						t.Errorf("round %d: env of %s is %q", round, d.ID, got)
+					}
+				}
+			}
+			if _, err := s.Publish([]*inventory.Device{device("new", "1")}, nobody).Qualified(key("new")); !errors.Is(err, errDisk) {
+				t.Errorf("a new device: %v, want the disk's error", err)
 			}
 		})
 	}

@@ -63,8 +63,9 @@ type specFile struct {
 	// written is the file as we put it there; seen is it as the latest Publish
 	// left it, which is not the same where a write failed.
 	written, seen stamp
-	// unsynced says that a power cut may bring back the spec before this one.
-	unsynced bool
+	// unsynced says that a power cut may bring back the spec before this one, stale
+	// that the spec says what defs are, but not as we would write it.
+	unsynced, stale bool
 	// side is the payload of the side file, nil if there is none; unless
 	// sideKnown, a failed write left either what it was or what it was to be.
 	side      []byte
@@ -104,11 +105,11 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 	}
 	if !f.intact() {
 		f.durable, f.sideKnown = nil, false
-	} else if maps.Equal(f.defs, next) && maps.Equal(f.durable, next) {
+	} else if !f.stale && maps.Equal(f.defs, next) && maps.Equal(f.durable, next) {
 		return f.explain(w, next)
 	}
 	if len(next) == 0 {
-		return f.remove()
+		return f.remove(w)
 	}
 	spec, err := next.spec(f.kind)
 	if err != nil {
@@ -122,12 +123,12 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 		return err
 	}
 	err = w.Replace(f.path(), content, specMode)
-	if err == nil || errors.Is(err, statefile.ErrNotDurable) {
-		f.written, f.defs = stampOf(f.path()), next
+	if err != nil && !errors.Is(err, statefile.ErrNotDurable) {
+		return err // the file is what it was
 	}
+	f.written, f.defs, f.stale = stampOf(f.path()), next, false
 	if err != nil {
-		f.unsynced = errors.Is(err, statefile.ErrNotDurable)
-		f.durable = common(f.durable, next)
+		f.unsynced, f.durable = true, common(f.durable, next)
 		return err
 	}
 	f.durable = next
@@ -167,8 +168,8 @@ func (f *specFile) explain(w statefile.Writer, specs ...definitions) error {
 	f.sideKnown = false
 	if side != nil {
 		err = w.Write(f.sidePath(), sideMagic, side)
-	} else if err = os.Remove(f.sidePath()); errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	} else {
+		err = w.Remove(f.sidePath())
 	}
 	if err != nil {
 		return err
@@ -177,18 +178,21 @@ func (f *specFile) explain(w statefile.Writer, specs ...definitions) error {
 	return nil
 }
 
-// remove deletes both files. A spec without devices would be invalid.
-func (f *specFile) remove() error {
-	f.durable = nil
-	for _, path := range []string{f.path(), f.sidePath()} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove %s, which defines no device any more: %w", path, err)
-		}
+// remove deletes both files. A spec without devices would be invalid. As long as the
+// spec cannot be deleted, its definitions stay what they are.
+func (f *specFile) remove(w statefile.Writer) error {
+	fail := func(err error) error { return fmt.Errorf("%s defines no device any more: %w", f.path(), err) }
+	if err := w.Remove(f.path()); err != nil {
+		return fail(err)
 	}
-	f.defs, f.written = nil, stamp{}
+	f.defs, f.durable, f.written = nil, nil, stamp{}
+	f.sideKnown, f.stale = false, false
+	if err := w.Remove(f.sidePath()); err != nil {
+		return fail(err)
+	}
 	f.side, f.sideKnown = nil, true
 	if err := statefile.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove %s, which defines no device any more: %w", f.path(), err)
+		return fail(err)
 	}
 	return nil
 }
@@ -332,8 +336,10 @@ func loadSpec(path string) (*specFile, error) {
 	f.unsynced = true // the run before may have been stopped at just that
 	// A name that only the side file has was never given out: the spec is second.
 	f.written = stampFrom(info)
-	// Anything that we would write otherwise is written at the next Publish.
-	if !f.matchesDisk() || info.Mode().Perm() != specMode {
+	// Anything that we would write otherwise is written at the next Publish; what a
+	// runtime may not read counts as not there.
+	f.stale = !f.matchesDisk()
+	if info.Mode().Perm() != specMode {
 		f.written = stamp{}
 	}
 	if errors.Is(sideErr, fs.ErrNotExist) {

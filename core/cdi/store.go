@@ -34,7 +34,7 @@ type Options struct {
 // Timing are the store's intervals. Zero means the default.
 type Timing struct {
 	// RetryMin and RetryMax bound the pause after a failed write, which doubles
-	// with each failure. Defaults 1 s and 1 min.
+	// each time that it is over. Defaults 1 s and 10 s.
 	RetryMin, RetryMax time.Duration
 	// Poll is how often Run looks whether the files are still ours, beyond being
 	// told by the kernel. Default 10 s.
@@ -43,7 +43,7 @@ type Timing struct {
 
 func (t Timing) withDefaults() Timing {
 	t.RetryMin = cmp.Or(t.RetryMin, time.Second)
-	t.RetryMax = cmp.Or(t.RetryMax, time.Minute)
+	t.RetryMax = cmp.Or(t.RetryMax, 10*time.Second)
 	t.Poll = cmp.Or(t.Poll, 10*time.Second)
 	return t
 }
@@ -60,9 +60,12 @@ type Store struct {
 	// texts are the checked edits of the devices of the latest Publish.
 	texts map[inventory.Key]checked
 	// foreign are other owners' spec files in the directory, by file name.
-	foreign  map[string]foreignFile
-	notes    []string
+	foreign map[string]foreignFile
+	notes   []string
+	// failures is how many pauses ended with another failure, and retryAt the end of
+	// the one that goes on; zero if all is written.
 	failures int
+	retryAt  time.Time
 	closed   bool
 }
 
@@ -238,15 +241,20 @@ func (s *Store) kinds(wanted map[kind][]want) []kind {
 	return slices.SortedFunc(maps.Keys(all), func(a, b kind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// backOff is when to try again after a failure; zero after a success.
+// backOff is when to try again after a failure; zero after a success. Whoever
+// publishes in between does not make the pause longer: it is the disk that needs
+// it.
 func (s *Store) backOff(failed bool) time.Time {
-	if !failed {
-		s.failures = 0
-		return time.Time{}
+	now := s.opts.Now()
+	switch {
+	case !failed:
+		s.failures, s.retryAt = 0, time.Time{}
+	case !now.Before(s.retryAt): // also the first
+		pause := min(s.opts.Timing.RetryMin<<min(s.failures, 20), s.opts.Timing.RetryMax)
+		s.failures++
+		s.retryAt = now.Add(pause + rand.N(pause/4+1))
 	}
-	pause := min(s.opts.Timing.RetryMin<<min(s.failures, 20), s.opts.Timing.RetryMax)
-	s.failures++
-	return s.opts.Now().Add(pause + rand.N(pause/4+1))
+	return s.retryAt
 }
 
 // Close removes the definitions that nobody holds, and files that get empty; nil

@@ -77,5 +77,6 @@ func (s *Store) differs() bool {
 	for name, f := range s.foreign {
 		known[name] = f.stamp
 	}
-	return !maps.Equal(known, s.foreignStamps())
+	stamps, ok := s.foreignStamps()
+	return ok && !maps.Equal(known, stamps)
 }

@@ -28,7 +28,7 @@ var (
 	ErrNotDurable = errors.New("not durable")
 )
 
-// Op is a step of [Writer.Replace].
+// Op is a step of [Writer.Replace], or of [Writer.Remove].
 type Op string
 
 // The steps, in order.
@@ -38,6 +38,8 @@ const (
 	OpSync    Op = "sync"
 	OpRename  Op = "rename"
 	OpSyncDir Op = "sync directory"
+	// OpRemove is the one step of [Writer.Remove].
+	OpRemove Op = "remove"
 )
 
 // Writer writes files durably. The zero value is ready to use, and safe for
@@ -114,6 +116,22 @@ func (w Writer) step(op Op, path string) error {
 	}
 	if err := w.Before(op, path); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
+	}
+	return nil
+}
+
+// Remove removes the file, which may be missing: also where nothing can be
+// removed, as in a read-only directory. The directory is not synced.
+func (w Writer) Remove(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := w.step(OpRemove, path)
+	if err == nil {
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", path, err)
 	}
 	return nil
 }
