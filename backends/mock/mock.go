@@ -100,6 +100,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	defer f.stop()
 	var last rendered
 	for {
+		woken := time.Now()
 		v := b.now()
 		if v.cfg == nil {
 			return errors.New("mock: Watch came before Configure")
@@ -112,6 +113,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 			if r := v.rendered(); r != last {
 				out.Publish(v.devices(), append(v.problems(), createFiles(v.cfg.specs)...)...)
 				last = r
+				noteChange(v.cfg.changeLog, woken)
 			}
 			out.Beat()
 		}
@@ -127,6 +129,22 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+	}
+}
+
+// noteChange adds a change to the log, if there is one. It is for measurements: what
+// cannot be written is only logged.
+func noteChange(path string, at time.Time) {
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // others measure
+	if err == nil {
+		_, err = fmt.Fprintln(f, at.UnixNano())
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		slog.Warn("the change log cannot be written", "file", path, "error", err)
 	}
 }
 

@@ -22,7 +22,7 @@ var settingsSchema string
 
 // Limits of the contract and our own.
 const (
-	maxDevices    = 8192
+	maxDevices    = backendplugin.MaxDevices
 	maxPartitions = 64
 	maxLinks      = 1024
 	maxSeparator  = 16
@@ -44,6 +44,7 @@ type settings struct {
 	Seed         uint64   `json:"seed"`
 	ScenarioFile string   `json:"scenarioFile"`
 	ScenarioPoll duration `json:"scenarioPoll"`
+	ChangeLog    string   `json:"changeLog"`
 }
 
 // group is a number of devices of one kind. Strings marked T are templates.
@@ -114,6 +115,7 @@ const (
 type config struct {
 	specs        []*spec
 	scenarioFile string
+	changeLog    string
 	poll         time.Duration
 	seed         uint64
 }
@@ -125,15 +127,17 @@ func parseSettings(data []byte) (*config, error) {
 		return nil, err
 	}
 	var errs sdk.FieldErrors
-	cfg := &config{seed: s.Seed, scenarioFile: s.ScenarioFile, poll: time.Duration(s.ScenarioPoll)}
+	cfg := &config{seed: s.Seed, scenarioFile: s.ScenarioFile, changeLog: s.ChangeLog, poll: time.Duration(s.ScenarioPoll)}
 	if cfg.poll == 0 {
 		cfg.poll = defaultPoll
 	}
 	if cfg.poll < 10*time.Millisecond {
 		errs.Add("scenarioPoll", "%s is too short: at least 10ms", cfg.poll)
 	}
-	if p := s.ScenarioFile; p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
-		errs.Add("scenarioFile", "%q must be an absolute path without . or ..", p)
+	for name, p := range map[string]string{"scenarioFile": s.ScenarioFile, "changeLog": s.ChangeLog} {
+		if p != "" && (!filepath.IsAbs(p) || filepath.Clean(p) != p) {
+			errs.Add(name, "%q must be an absolute path without . or ..", p)
+		}
 	}
 
 	groups, path := s.Devices, "devices"

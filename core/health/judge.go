@@ -22,7 +22,7 @@ const (
 	// maxAbsent is how many devices that are not listed are remembered for each
 	// backend; those seen last are kept. It is more than a backend may list, as
 	// after a start nothing is listed.
-	maxAbsent = 10000
+	maxAbsent = inventory.MaxDevices + 2000
 	// maxParents bounds the way up from a partition; inventory refuses more.
 	maxParents = 8
 	// maxLogged is how many devices one call of Judge logs.
@@ -72,6 +72,7 @@ type Judge struct {
 	version uint64
 	changed map[inventory.Key]bool
 	logged  int
+	absent  int // maxAbsent, but for tests
 
 	file *stateFile
 }
@@ -92,6 +93,7 @@ func Open(o Options) (*Judge, error) {
 	}
 	j := &Judge{
 		now: o.Now, log: o.Log,
+		absent:   maxAbsent,
 		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
@@ -375,7 +377,7 @@ func (j *Judge) prune() {
 		}
 	}
 	for backend, keys := range absent {
-		over := len(keys) - maxAbsent
+		over := len(keys) - j.absent
 		if over <= 0 {
 			continue
 		}

@@ -8,13 +8,15 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // The bounds of one report. The first group is part of the contract
 // (proto/accelmux/backend/v1), the second is ours: no honest backend comes near.
 const (
 	// MaxDevices is how many devices a backend may list.
-	MaxDevices = 8192
+	MaxDevices = backendplugin.MaxDevices
 	// MaxProblems is how many problems of a report are kept of each of three
 	// kinds: devices left out, sentences of the backend's own, and defects of
 	// devices that stay. One more says how many there were beyond that.
@@ -48,7 +50,7 @@ const (
 	maxGIDs      = 64
 	maxPath      = 4095 // PATH_MAX without its NUL
 	maxQuote     = 80
-	maxStatement = 2 * MaxDevices // superseded statements kept a backend
+	maxStatement = MaxDevices // superseded statements kept a backend
 	statementAge = time.Minute
 )
 

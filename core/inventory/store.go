@@ -26,6 +26,8 @@ type Store struct {
 	now     func() time.Time
 	changed chan struct{}
 	current atomic.Pointer[Snapshot]
+	// statements is maxStatement, but for tests.
+	statements int
 
 	mu         sync.Mutex // guards what follows; taken after a source's
 	sources    map[string]*source
@@ -58,7 +60,7 @@ func NewStore(now func() time.Time) *Store {
 		now = time.Now
 	}
 	s := &Store{
-		now: now, changed: make(chan struct{}, 1),
+		now: now, statements: maxStatement, changed: make(chan struct{}, 1),
 		sources: map[string]*source{}, published: map[string]*Backend{}, accepted: map[string]uint64{},
 	}
 	s.current.Store(&Snapshot{})
@@ -143,7 +145,7 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 	}
 	changed := true
 	if before := src.backend; before != nil {
-		next.Superseded = supersede(before, next)
+		next.Superseded = supersede(before, next, s.statements)
 		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
 			!slices.Equal(before.Devices, next.Devices) || !slices.Equal(before.Problems, next.Problems)
 	}
@@ -262,7 +264,7 @@ func (s *Store) renew(changed bool) {
 
 // supersede is what the new inventory replaces of what was said about health,
 // after what is young enough of earlier ones.
-func supersede(before, next *Backend) []Statement {
+func supersede(before, next *Backend, limit int) []Statement {
 	var (
 		kept  = before.Superseded
 		added []Statement
@@ -281,7 +283,7 @@ func supersede(before, next *Backend) []Statement {
 	if len(added) == 0 {
 		return kept
 	}
-	if over := len(kept) + len(added) - maxStatement; over > 0 {
+	if over := len(kept) + len(added) - limit; over > 0 {
 		kept = kept[min(over, len(kept)):]
 	}
 	return slices.Concat(kept, added)

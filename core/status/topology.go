@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxQuestion bounds what a question may have, in bytes: 8,192 IDs of 63
+	// maxQuestion bounds what a question may have, in bytes: 16,384 IDs of 63
 	// characters and more.
 	maxQuestion = 1 << 20
 	// explainTime is for how long another set is looked for. Explaining is the one

@@ -18,10 +18,10 @@ type rank struct {
 }
 
 // Parts of one int64 are so far apart that no sum reaches the next: there are less
-// than 2^26 pairs and squares among the 8,192 units that a backend has.
+// than 2^31 pairs among the 65,536 units that a backend has, and than 2^33 squares.
 const (
-	evenShift = 27
-	restShift = 30
+	evenShift = 31
+	restShift = 33
 	leftShift = 20
 )
 

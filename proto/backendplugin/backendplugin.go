@@ -11,6 +11,8 @@ const (
 	ProtocolVersion = 1
 	// MaxMessageSize bounds every message in both directions, in bytes.
 	MaxMessageSize = 16 << 20
+	// MaxDevices is how many devices an inventory may list.
+	MaxDevices = 1 << 16
 	// FirstInventory is how long a backend may take for its first inventory.
 	FirstInventory = 10 * time.Second
 	// DefaultHeartbeat holds where WatchRequest names no interval.

@@ -1052,7 +1052,7 @@ type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the inventories of this process, from 1, strictly increasing.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// All devices, in a stable order. At most 8,192. A device that is known but
+	// All devices, in a stable order. At most 65,536. A device that is known but
 	// cannot be reached now (off the bus, in reset) stays listed, as unhealthy.
 	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// What an operator must know about hardware that could not be listed, a
