@@ -132,7 +132,9 @@ type Book struct {
 	// suspects may be held though nothing says so; gone once known.
 	suspects map[inventory.Key]bool
 	known    bool
-	notes    map[string]string
+	// lost says that what an earlier run noted cannot be read any more.
+	lost  bool
+	notes map[string]string
 }
 
 // unit is what kubelet gives out.

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -234,6 +235,55 @@ func TestSuspects(t *testing.T) {
 	case <-b.Changed():
 	default:
 		t.Error("nobody was told")
+	}
+}
+
+// If the notes are lost, a suspect that kubelet lists under a name which is nobody's any
+// more is held by whoever has it, until that one is gone; and what others have of a
+// book with notes is not looked at.
+func TestSuspectUnderAnOldName(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string // content; "" for none
+		held bool
+	}{
+		"no notes":      {"", true},
+		"damaged notes": {"nonsense", true},
+		"notes":         {"kept", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKubelet()
+			opts := options(t, k)
+			opts.Owns = func(resource string) bool { return resource == gpu }
+			switch c.file {
+			case "":
+			case "kept":
+				if err := open(t, k, opts).save(); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if err := os.WriteFile(opts.Path, []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opts.Resolve = func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }
+			b := open(t, k, opts)
+			twin := inventory.Key{Backend: "other", ID: "twin"}
+			b.Suspect(key("a"), key("b"), key("twin"), twin)
+			k.shows(podOf("p", "old.com/gpu", "a::1", "twin"), podOf("q", "other.com/nic", "c"))
+			for range 2 { // the second list comes when there are no suspects any more
+				poll(t, b)
+				if b.Held(key("a")) != c.held || b.Held(key("b")) || b.Held(key("c")) || b.Held(twin) {
+					t.Errorf("a is held: %v, want %v; b: %v, c: %v, twin: %v, want none of them",
+						b.Held(key("a")), c.held, b.Held(key("b")), b.Held(key("c")), b.Held(twin))
+				}
+			}
+			k.pass(time.Minute)
+			k.shows()
+			poll(t, b)
+			if b.Held(key("a")) {
+				t.Error("still held when its pod is gone")
+			}
+		})
 	}
 }
 

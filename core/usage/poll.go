@@ -7,6 +7,8 @@ import (
 	"time"
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // emptyFactor is how much longer kubelet must have been up before a list without
@@ -105,6 +107,7 @@ func (b *Book) grace(h *hold) time.Duration {
 func (b *Book) resolve(listed map[unit][]holder) (found map[unit]*hold, unresolved map[string]bool) {
 	var strange []unit
 	b.mu.Lock()
+	suspects := b.suspectsByID()
 	for u := range listed {
 		if b.holds[u] == nil {
 			strange = append(strange, u)
@@ -113,12 +116,31 @@ func (b *Book) resolve(listed map[unit][]holder) (found map[unit]*hold, unresolv
 	b.mu.Unlock()
 	found, unresolved = map[unit]*hold{}, map[string]bool{}
 	for _, u := range strange {
+		id, _, _ := strings.Cut(u.id, "::") // which no device ID contains
 		if key, ok := b.opts.Resolve(u.resource, u.id); ok {
 			found[u] = &hold{key: key}
 		} else if b.opts.Owns != nil && b.opts.Owns(u.resource) {
-			id, _, _ := strings.Cut(u.id, "::") // which no device ID contains
 			unresolved[id] = true
+		} else if key, ok := suspects[id]; ok {
+			found[u] = &hold{key: key}
 		}
 	}
 	return found, unresolved
+}
+
+// suspectsByID are the suspects of a book whose notes are lost, but for IDs that
+// several have. The resource that one of them was given out as may have another name
+// by now, so that nothing else tells whose it is. The caller holds b.mu.
+func (b *Book) suspectsByID() map[string]inventory.Key {
+	if !b.lost {
+		return nil
+	}
+	byID, several := map[string]inventory.Key{}, map[string]bool{}
+	for key := range b.suspects {
+		_, twice := byID[key.ID]
+		several[key.ID] = several[key.ID] || twice
+		byID[key.ID] = key
+	}
+	maps.DeleteFunc(byID, func(id string, _ inventory.Key) bool { return several[id] })
+	return byID
 }

@@ -47,8 +47,10 @@ func (b *Book) load() {
 	s, err := readState(b.opts.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		b.lost = true // if there was an earlier run
 		return
 	case errors.Is(err, statefile.ErrCorrupt):
+		b.lost = true
 		aside, moveErr := statefile.Quarantine(b.opts.Path)
 		if moveErr != nil {
 			aside = fmt.Sprintf("still there (%v)", moveErr)
@@ -58,6 +60,7 @@ func (b *Book) load() {
 		b.log.Warn("damaged record of held devices moved aside", "error", err, "file", aside)
 		return
 	case err != nil:
+		b.lost = true
 		b.notes["state"] = fmt.Sprintf("usage: the record of held devices cannot be read: %v", err)
 		b.log.Error("read the record of held devices", "error", err)
 		return
