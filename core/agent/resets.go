@@ -132,7 +132,20 @@ func (r *resets) learn(v *view) {
 			groups[key] = group
 		}
 	}
+	// Also of those that have not been there since this agent started.
+	for key, name := range r.agent.book.Groups() {
+		if v.device(key) == nil {
+			groups[key] = resetGroup{backend: key.Backend, name: name}
+		}
+	}
 	r.groups = groups
+	r.agent.book.Grouped(func(key inventory.Key) (string, bool) {
+		device := v.device(key)
+		if device == nil {
+			return "", false
+		}
+		return device.ResetGroup, true
+	})
 }
 
 // forget ends the attempts of groups that are sound again. A fault that is

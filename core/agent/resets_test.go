@@ -51,6 +51,22 @@ func TestAbsentHolderKeepsGroup(t *testing.T) {
 	}
 }
 
+// Verifies that a held device that is away keeps its group also from an agent that
+// never saw it: the book knows.
+func TestAbsentHolderKeepsGroupOverRestart(t *testing.T) {
+	card := func(key inventory.Key) *inventory.Device { return &inventory.Device{Key: key, ResetGroup: "card"} }
+	book := holding(t, keyB)
+	newResets(&Agent{gate: newGate(), book: book}).learn(&view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA), keyB: card(keyB)}})
+	r := newResets(&Agent{gate: newGate(), book: book})
+	alone := &view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA)}}
+	r.learn(alone)
+	current := &attempt{}
+	r.start(t.Context(), alone, groupOf(card(keyA)), []inventory.Key{keyA}, current)
+	if current.running || current.waits == "" {
+		t.Errorf("the group is reset although %s is held: %+v", keyB, current)
+	}
+}
+
 // Verifies that a parent is not reset while one of its partitions is held, also
 // if the backend put them into no common reset group.
 func TestHeldPartitionKeepsParent(t *testing.T) {

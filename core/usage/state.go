@@ -37,6 +37,8 @@ type stateHold struct {
 	Since    time.Time `json:"since"`
 	Seen     bool      `json:"seen,omitempty"`
 	Holders  []holder  `json:"holders,omitempty"`
+	// ResetGroup is the device's, as it was last listed.
+	ResetGroup string `json:"resetGroup,omitempty"`
 }
 
 // load takes over the file of an earlier run.
@@ -72,7 +74,7 @@ func (b *Book) load() {
 	for _, h := range s.Holds {
 		// The wall clock may have been stepped since: the grace begins anew.
 		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
-			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders,
+			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders, group: h.ResetGroup,
 		})
 	}
 	for _, d := range s.Released {
@@ -127,7 +129,7 @@ func (b *Book) state() *state {
 	for u, h := range b.holds {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
-			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
+			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders), ResetGroup: h.group,
 		})
 	}
 	slices.SortFunc(s.Holds, func(a, b stateHold) int {
