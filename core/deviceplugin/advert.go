@@ -20,6 +20,10 @@ const (
 	maxOld = 64
 	// maxGone bounds what is remembered of units that left.
 	maxGone = 1 << 16
+	// acceptRetry is the pause after a kubelet.sock that refused for the first time; it
+	// doubles. Between the two calls that make a socket, bind and listen, it is there
+	// and refuses, and its file's event comes in between more often than not.
+	acceptRetry = time.Millisecond
 	// never is a wait that only a wake-up ends.
 	never = time.Duration(1<<63 - 1)
 )
@@ -236,10 +240,15 @@ func (a *advert) pause(ctx context.Context) {
 // awaitKubelet waits until kubelet accepts connections, and says which one it is.
 // Only then it is past deleting the sockets that it found at its start.
 func (a *advert) awaitKubelet(ctx context.Context) fileID {
-	delay := a.timing.Backoff / 8
-	for tries := 0; ; tries++ {
+	var before fileID
+	var delay time.Duration
+	var since time.Time
+	for {
 		_, _, changed := a.plugin.watch.current()
 		kubelet := identify(a.plugin.watch.socket)
+		if kubelet != before {
+			before, delay, since = kubelet, acceptRetry, time.Now()
+		}
 		wait := never
 		if kubelet != (fileID{}) {
 			err := accepts(ctx, a.plugin.watch.socket)
@@ -247,11 +256,10 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 				return kubelet
 			}
 			// A kubelet that has just bound its socket refuses for a moment.
-			if err != nil && ctx.Err() == nil && tries > 1 {
+			if err != nil && ctx.Err() == nil && time.Since(since) >= a.timing.Backoff {
 				a.fail(fmt.Errorf("kubelet does not accept connections on %s; it is tried again: %w", a.plugin.watch.socket, err))
 			}
-			delay = min(2*delay, a.timing.Poll)
-			wait = delay
+			wait, delay = delay, min(2*delay, a.timing.Poll)
 		} else {
 			a.note("kubelet is not there: " + a.plugin.watch.socket + " does not exist; the resource is registered as soon as it does")
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
@@ -150,6 +151,53 @@ func TestSocketVanishes(t *testing.T) {
 				return r.Socket != before && r.Allocatable == 2 && r.Updates > 1
 			})
 		})
+	}
+}
+
+// A kubelet that starts has bound its socket before it listens, and refuses in between:
+// it is tried again at once, and not after a pause as after a failure.
+func TestKubeletSocketBeforeItListens(t *testing.T) {
+	timing := fast
+	timing.Backoff, timing.Poll = time.Hour, time.Hour
+	n := newNode(t, timing, false)
+	if err := os.MkdirAll(n.kubelet.PluginDir(), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "kubelet.sock")
+	defer func() { _ = file.Close() }()
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: n.plugin.watch.socket}); err != nil {
+		t.Fatal(err)
+	}
+	n.run()
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitStatus("waiting", func(s Status) bool { return s.State == StateWaiting })
+	if err := unix.Listen(fd, 16); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	accepted := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			err = conn.Close()
+		}
+		accepted <- err
+	}()
+	select {
+	case err := <-accepted:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Errorf("nobody comes; status is %+v", n.plugin.Status())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,7 +39,11 @@ func (i *instance) connect(program *program) error {
 		err      error
 	}
 	started := make(chan *process, 1)
-	client := plugin.NewClient(i.clientConfig(program, started))
+	config, err := i.clientConfig(program, started)
+	if err != nil {
+		return fail(crashed, "prepare the start: %w", err)
+	}
+	client := plugin.NewClient(config)
 	i.client = make(chan struct{})
 	results := make(chan result, 1)
 	go func() {
@@ -48,8 +53,8 @@ func (i *instance) connect(program *program) error {
 		r.protocol = client.NegotiatedVersion()
 		results <- r
 	}()
-	// go-plugin makes the runner within milliseconds, or fails: it has a
-	// certificate to make and nothing to wait for.
+	// go-plugin makes the runner within milliseconds, or fails: it has nothing to wait
+	// for.
 	var r result
 	select {
 	case p := <-started:
@@ -89,13 +94,17 @@ func (i *instance) adopt(p *process) {
 	i.process = p
 }
 
-func (i *instance) clientConfig(program *program, started chan<- *process) *plugin.ClientConfig {
+func (i *instance) clientConfig(program *program, started chan<- *process) (*plugin.ClientConfig, error) {
+	security, certificate, err := mutualTLS()
+	if err != nil {
+		return nil, err
+	}
 	log := newLogPipe(i.log, i.timing.LogLines, i.timing.LogBurst)
 	return &plugin.ClientConfig{
 		HandshakeConfig:  goplugin.Handshake,
 		VersionedPlugins: goplugin.Versions(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		AutoMTLS:         true,
+		TLSConfig:        security,
 		SkipHostEnv:      true,
 		StartTimeout:     i.timing.Start,
 		Logger:           newPluginLogger(i.log),
@@ -105,7 +114,8 @@ func (i *instance) clientConfig(program *program, started chan<- *process) *plug
 		SyncStderr:       log.writer(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			p, err := newProcess(program, append(minimalEnv(i.spec.Env), cmd.Env...), dir, log)
+			env := slices.Concat(minimalEnv(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
+			p, err := newProcess(program, env, dir, log)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}
@@ -120,7 +130,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) *plug
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: i.timing.Start}),
 			grpc.WithDisableServiceConfig(),
 		},
-	}
+	}, nil
 }
 
 // intercept sees the connection as soon as go-plugin uses it, which is before
