@@ -253,7 +253,8 @@ func TestSuspectUnderAnOldName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newKubelet()
 			opts := options(t, k)
-			opts.Owns = func(resource string) bool { return resource == gpu }
+			owned := map[string]bool{gpu: true}
+			opts.Owns = func(resource string) bool { return owned[resource] }
 			switch c.file {
 			case "":
 			case "kept":
@@ -268,10 +269,14 @@ func TestSuspectUnderAnOldName(t *testing.T) {
 			opts.Resolve = func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }
 			b := open(t, k, opts)
 			twin := inventory.Key{Backend: "other", ID: "twin"}
-			b.Suspect(key("a"), key("b"), key("twin"), twin)
-			k.shows(podOf("p", "old.com/gpu", "a::1", "twin"), podOf("q", "other.com/nic", "c"))
+			b.Suspect(key("a"), key("b"), key("twin"), key("away"), twin)
+			k.shows(podOf("p", "old.com/gpu", "a::1", "twin"), podOf("q", "other.com/nic", "c"), podOf("r", gpu, "away"))
 			for range 2 { // the second list comes when there are no suspects any more
 				poll(t, b)
+				owned[gpu] = false // it is not configured any more
+				if c.held && !b.Held(key("away")) {
+					t.Error("a device that is away is not held under a name that was configured until now")
+				}
 				if b.Held(key("a")) != c.held || b.Held(key("b")) || b.Held(key("c")) || b.Held(twin) {
 					t.Errorf("a is held: %v, want %v; b: %v, c: %v, twin: %v, want none of them",
 						b.Held(key("a")), c.held, b.Held(key("b")), b.Held(key("c")), b.Held(twin))

@@ -119,10 +119,10 @@ func (b *Book) resolve(listed map[unit][]holder) (found map[unit]*hold, unresolv
 		id, _, _ := strings.Cut(u.id, "::") // which no device ID contains
 		if key, ok := b.opts.Resolve(u.resource, u.id); ok {
 			found[u] = &hold{key: key}
-		} else if b.opts.Owns != nil && b.opts.Owns(u.resource) {
-			unresolved[id] = true
 		} else if key, ok := suspects[id]; ok {
 			found[u] = &hold{key: key}
+		} else if b.opts.Owns != nil && b.opts.Owns(u.resource) {
+			unresolved[id] = true
 		}
 	}
 	return found, unresolved
