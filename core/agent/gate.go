@@ -50,13 +50,13 @@ func newGate() *gate { return &gate{busy: map[inventory.Key]*busy{}} }
 // on. It waits for a release that is going on, at most gateWait, but refuses a
 // device that is being reset: kubelet learns at this moment that it is unhealthy.
 func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func()) error {
+	key, mark := g.tryTake(keys, commit)
+	if mark == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, gateWait)
 	defer cancel()
-	for {
-		key, mark := g.tryTake(keys, commit)
-		if mark == nil {
-			return nil
-		}
+	for ; mark != nil; key, mark = g.tryTake(keys, commit) {
 		if mark.work == resetting {
 			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
 				key, mark.since.Format(time.TimeOnly))
@@ -67,6 +67,7 @@ func (g *gate) take(ctx context.Context, keys []inventory.Key, commit func()) er
 			return fmt.Errorf("device %s is being %s since %s: try again when that is over", key, mark.work, mark.since.Format(time.TimeOnly))
 		}
 	}
+	return nil
 }
 
 func (g *gate) tryTake(keys []inventory.Key, commit func()) (inventory.Key, *busy) {

@@ -43,12 +43,15 @@ func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault
 	for _, hold := range holds {
 		if conflicts(r, hold) {
 			return health.Fault{
-				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since,
-				Message: fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource),
+				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: holderElsewhere(hold),
 			}, true
 		}
 	}
 	return health.Fault{}, false
+}
+
+func holderElsewhere(hold usage.Hold) string {
+	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource)
 }
 
 // heldNames are the resources that containers hold units of. Before every backend

@@ -44,9 +44,10 @@ func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
 	if r == nil {
 		return nil
 	}
+	conflict := func(hold usage.Hold) bool { return conflicts(r, hold) }
 	for _, key := range keys {
-		if fault, ok := heldElsewhere(r, l.agent.book.HoldsOf(key)); ok {
-			return fmt.Errorf("device %s: %s", key, fault.Message)
+		if hold, ok := l.agent.book.Oldest(key, conflict); ok {
+			return fmt.Errorf("device %s: %s", key, holderElsewhere(hold))
 		}
 	}
 	return nil

@@ -19,19 +19,24 @@ func (a *Agent) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var due time.Time
+	usage := a.book.Changed()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.book.Changed():
+		case <-usage:
 			due = earliest(due, time.Now().Add(usagePause))
 			timer.Reset(max(time.Until(due), 0))
+			// Until then further changes wait in the channel: to be woken by every
+			// allocation would cost each of them more than its answer does.
+			usage = nil
 			continue
 		case <-a.inventory.Changed():
 		case <-a.wake:
 		case <-a.cdi.Changed():
 		case <-timer.C:
 		}
+		usage = a.book.Changed()
 		if due = a.reconcile(ctx); !due.IsZero() {
 			timer.Reset(max(time.Until(due), 0))
 		}

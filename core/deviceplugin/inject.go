@@ -43,8 +43,12 @@ func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateRespon
 	case config.InjectCDIAnnotations:
 		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
 	default:
-		for _, name := range cdiNames(units) {
-			response.CdiDevices = append(response.CdiDevices, &pluginapi.CDIDevice{Name: name})
+		first := withNames(units)
+		named := make([]pluginapi.CDIDevice, len(first)) // at once, not each on its own
+		response.CdiDevices = make([]*pluginapi.CDIDevice, len(first))
+		for i, u := range first {
+			named[i].Name = u.cdi
+			response.CdiDevices[i] = &named[i]
 		}
 	}
 	return response, conflicts, err
@@ -52,28 +56,48 @@ func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateRespon
 
 // devicesOf are the units' devices, each once, in the units' order.
 func devicesOf(units []*unit) []*inventory.Device {
-	var devices []*inventory.Device
-	seen := map[inventory.Key]struct{}{}
-	for _, u := range units {
-		if _, twice := seen[u.Device.Key]; !twice {
-			seen[u.Device.Key] = struct{}{}
-			devices = append(devices, u.Device)
-		}
+	first := firstOf(units, func(u *unit) inventory.Key { return u.Device.Key })
+	devices := make([]*inventory.Device, len(first))
+	for i, u := range first {
+		devices[i] = u.Device
 	}
 	return devices
 }
 
-// cdiNames are the names of the units' devices, each once, in the units' order.
+// withNames are the units with another CDI name than those before, in their order.
+func withNames(units []*unit) []*unit { return firstOf(units, func(u *unit) string { return u.cdi }) }
+
 func cdiNames(units []*unit) []string {
-	var names []string
-	seen := map[string]struct{}{}
-	for _, u := range units {
-		if _, twice := seen[u.cdi]; !twice {
-			seen[u.cdi] = struct{}{}
-			names = append(names, u.cdi)
-		}
+	first := withNames(units)
+	names := make([]string, len(first))
+	for i, u := range first {
+		names[i] = u.cdi
 	}
 	return names
+}
+
+// fewUnits are so few that to compare all of them is less than a set of them costs.
+const fewUnits = 16
+
+// firstOf are the units whose key no unit before has, in their order.
+func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
+	first := make([]*unit, 0, len(units))
+	if len(units) <= fewUnits {
+		for _, u := range units {
+			if !slices.ContainsFunc(first, func(before *unit) bool { return key(before) == key(u) }) {
+				first = append(first, u)
+			}
+		}
+		return first
+	}
+	seen := make(map[K]struct{}, len(units))
+	for _, u := range units {
+		if _, twice := seen[key(u)]; !twice {
+			seen[key(u)] = struct{}{}
+			first = append(first, u)
+		}
+	}
+	return first
 }
 
 // injectPlain adds the edits of the devices, in the order of unit IDs, to the

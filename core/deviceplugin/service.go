@@ -109,7 +109,8 @@ func (in *instance) pace(sent, list []*pluginapi.Device, sentAt time.Time) time.
 // Allocate answers what a container gets. Kubelet remembers the answer and never
 // asks again for this container.
 func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (_ *pluginapi.AllocateResponse, err error) {
-	picked, err := in.advert.view().pickAll(r)
+	v := in.advert.view()
+	picked, err := v.pickAll(r)
 	if err != nil {
 		return nil, err
 	}
@@ -129,17 +130,20 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 	}
 	// From here on the devices count as held, so what names them now will stay.
 	// What was known before may have changed meanwhile.
-	return in.answer(in.advert.view(), r)
+	given := picked
+	if now := in.advert.view(); now != v {
+		if given, err = now.pickAll(r); err != nil {
+			return nil, err
+		}
+		v = now
+	}
+	return in.answer(v, given)
 }
 
 // answer is what the containers get by that view, or why one of them can't.
-func (in *instance) answer(v *view, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
-	picked, err := v.pickAll(r)
-	if err != nil {
-		return nil, err
-	}
-	response := &pluginapi.AllocateResponse{}
-	for _, units := range picked {
+func (in *instance) answer(v *view, containers [][]*unit) (*pluginapi.AllocateResponse, error) {
+	response := &pluginapi.AllocateResponse{ContainerResponses: make([]*pluginapi.ContainerAllocateResponse, 0, len(containers))}
+	for _, units := range containers {
 		answer, conflicts, err := inject(v, units)
 		if err != nil {
 			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
@@ -158,7 +162,10 @@ func (v *view) pickAll(r *pluginapi.AllocateRequest) ([][]*unit, error) {
 		return nil, err
 	}
 	picked := make([][]*unit, len(r.GetContainerRequests()))
-	taken := map[string]struct{}{}
+	var taken map[string]struct{} // kubelet's calls are about one container
+	if len(picked) > 1 {
+		taken = map[string]struct{}{}
+	}
 	for i, c := range r.GetContainerRequests() {
 		units, err := v.pick(c.GetDevicesIds())
 		if err != nil {
@@ -170,7 +177,9 @@ func (v *view) pickAll(r *pluginapi.AllocateRequest) ([][]*unit, error) {
 					"resource %s: device %q is asked for by two containers in one call: kubelet gives a device to one container at a time; this is a bug of the caller",
 					v.name, u.ID)
 			}
-			taken[u.ID] = struct{}{}
+			if taken != nil {
+				taken[u.ID] = struct{}{}
+			}
 		}
 		picked[i] = units
 	}

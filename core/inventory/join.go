@@ -59,9 +59,12 @@ type joinRule struct {
 
 // separators are what is joined by one of the devices at least.
 func separators(devices []*Device) map[string]joinRule {
-	joins := map[string]joinRule{}
+	var joins map[string]joinRule // most devices join nothing, and Allocate waits for this
 	for _, d := range devices {
 		for name, separator := range d.Edits.EnvSeparators {
+			if joins == nil {
+				joins = map[string]joinRule{}
+			}
 			if _, known := joins[name]; !known {
 				joins[name] = joinRule{separator, d.Key}
 			}

@@ -63,6 +63,9 @@ type Timing struct {
 	// Spacing is the least time between two calls: kubelet serves 100 a second to
 	// all its clients together. Default 200 ms.
 	Spacing time.Duration
+	// Write is the least time between two writes of the file: the first allocation is
+	// on disk at once, those that follow closely go together. Default 100 ms.
+	Write time.Duration
 	// RetryMin and RetryMax bound the pause after a failed call or write, which
 	// doubles with each failure. Defaults 1 s and 1 min.
 	RetryMin, RetryMax time.Duration
@@ -76,6 +79,7 @@ func (t Timing) withDefaults() Timing {
 	t.Timeout = cmp.Or(t.Timeout, 5*time.Second)
 	t.Look = cmp.Or(t.Look, time.Second)
 	t.Spacing = cmp.Or(t.Spacing, 200*time.Millisecond)
+	t.Write = cmp.Or(t.Write, 100*time.Millisecond)
 	t.RetryMin = cmp.Or(t.RetryMin, time.Second)
 	t.RetryMax = cmp.Or(t.RetryMax, time.Minute)
 	return t
@@ -195,9 +199,11 @@ func Open(opts Options) (*Book, error) {
 // of then, as the device has a holder.
 func (b *Book) Allocated(resource string, claims []Claim) {
 	now := b.opts.Now()
+	holds := make([]hold, len(claims))
 	b.mu.Lock()
-	for _, claim := range claims {
-		b.put(unit{resource: resource, id: claim.Unit}, &hold{key: claim.Key, since: now, idle: claim.Announced})
+	for i, claim := range claims {
+		holds[i] = hold{key: claim.Key, since: now, idle: claim.Announced}
+		b.put(unit{resource: resource, id: claim.Unit}, &holds[i])
 	}
 	b.mu.Unlock()
 	signal(b.dirty)

@@ -309,6 +309,29 @@ func TestEntriesAreJoined(t *testing.T) {
 	}
 }
 
+// Of a device's holds the oldest is found that is chosen, if one is.
+func TestOldest(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	all := func(Hold) bool { return true }
+	if h, ok := b.Oldest(key("a"), all); ok {
+		t.Errorf("a device that nobody holds has %+v", h)
+	}
+	for _, unit := range []string{"a::2", "a::0", "a::1"} {
+		allocate(t, b, unit)
+		k.pass(time.Second)
+	}
+	if h, ok := b.Oldest(key("a"), all); !ok || h.Unit != "a::2" || h.Resource != gpu || h.Key != key("a") || h.Since.IsZero() {
+		t.Errorf("the oldest is %+v, %v", h, ok)
+	}
+	if h, ok := b.Oldest(key("a"), func(h Hold) bool { return h.Unit != "a::2" }); !ok || h.Unit != "a::0" {
+		t.Errorf("the oldest but a::2 is %+v, %v", h, ok)
+	}
+	if h, ok := b.Oldest(key("a"), func(Hold) bool { return false }); ok {
+		t.Errorf("nothing is chosen, but %+v found", h)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"no path":    func(o *Options) { o.Path = "" },

@@ -35,14 +35,31 @@ func (b *Book) HoldsOf(key inventory.Key) []Hold {
 	return b.holdsOf(key)
 }
 
+// Oldest is the oldest hold of a device of those that are chosen; ok is false if there
+// is none. It costs no more than a look, so that every allocation can ask. chosen must not
+// call the book.
+func (b *Book) Oldest(key inventory.Key, chosen func(Hold) bool) (oldest Hold, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for u, h := range b.byKey[key] {
+		hold := Hold{Key: key, Resource: u.resource, Unit: u.id, Since: h.since}
+		if chosen(hold) && (!ok || compareHolds(hold, oldest) < 0) {
+			oldest, ok = hold, true
+		}
+	}
+	return oldest, ok
+}
+
 // holdsOf is HoldsOf for a caller that holds b.mu.
 func (b *Book) holdsOf(key inventory.Key) []Hold {
 	var holds []Hold
 	for u, h := range b.byKey[key] {
 		holds = append(holds, Hold{Key: key, Resource: u.resource, Unit: u.id, Since: h.since})
 	}
-	slices.SortFunc(holds, func(a, b Hold) int {
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
-	})
+	slices.SortFunc(holds, compareHolds)
 	return holds
+}
+
+func compareHolds(a, b Hold) int {
+	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
 }

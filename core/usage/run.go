@@ -166,6 +166,9 @@ func (b *Book) write(ctx context.Context) {
 			failures++
 		}
 		failures = 0
+		if !wait(ctx, nil, b.opts.Timing.Write) {
+			return
+		}
 	}
 }
 

@@ -147,6 +147,42 @@ func TestRunWritesAgain(t *testing.T) {
 	})
 }
 
+// The first allocation is on disk at once; those that follow closely go together.
+func TestRunWritesNowAndThen(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubelet()
+		opts := options(t, k)
+		opts.Path = filepath.Join(dir, "usage")
+		b := open(t, k, opts)
+		stop := start(t, b)
+		defer stop()
+		onDisk := func() int {
+			t.Helper()
+			synctest.Wait()
+			s, err := readState(opts.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(s.Holds)
+		}
+		allocate(t, b, "a")
+		if n := onDisk(); n != 1 {
+			t.Errorf("%d holds are on disk right after the first allocation", n)
+		}
+		for _, u := range []string{"b", "c", "d"} {
+			allocate(t, b, u)
+			if n := onDisk(); n != 1 {
+				t.Errorf("the file was written for %s alone, %d holds are on disk", u, n)
+			}
+		}
+		<-time.After(b.opts.Timing.Write)
+		if n := onDisk(); n != 4 {
+			t.Errorf("%d of 4 holds are on disk after the pause", n)
+		}
+	})
+}
+
 // A release that nobody took when we stopped is told of by the next run.
 func TestReleaseThatNobodyTook(t *testing.T) {
 	k := newKubelet()
