@@ -18,8 +18,8 @@ import (
 var Section = rig.Section{
 	Name: "allocate",
 	About: "Allocate through the agent, with the mock backend of 8 devices, and of a bare gRPC server (grpc.NewServer\n" +
-		"without options) on a unix socket that answers the same bytes. Client and servers are three processes; calls are\n" +
-		"timed one by one, in blocks of 50 of each side in turns.",
+		"without options) on a unix socket that answers the same bytes. Client and servers are three processes of three\n" +
+		"programs; calls are timed one by one, in blocks of 50 of each side in turns.",
 	Measure: measure,
 }
 
@@ -95,9 +95,20 @@ func compare(s *rig.Setup, node *rig.Node, ids []string) (_ []rig.Figure, err er
 			return err
 		}
 	}
+	var cpu [2][2]time.Duration // of each server, before and after
+	for i, pid := range []int{node.Agent, floor.PID()} {
+		if cpu[i][0], err = rig.CPU(pid); err != nil {
+			return nil, err
+		}
+	}
 	ours, floors, err := rig.Interleave(call(agent), call(bare), s.Samples(blocks), calls)
 	if err != nil {
 		return nil, err
+	}
+	for i, pid := range []int{node.Agent, floor.PID()} {
+		if cpu[i][1], err = rig.CPU(pid); err != nil {
+			return nil, err
+		}
 	}
 	var figures []rig.Figure
 	for _, q := range []struct {
@@ -110,7 +121,11 @@ func compare(s *rig.Setup, node *rig.Node, ids []string) (_ []rig.Figure, err er
 			FloorIs: "a bare gRPC server", Note: fmt.Sprintf("an answer of %d bytes", size),
 		})
 	}
-	return figures, nil
+	each := func(i int) float64 { return rig.Microseconds(cpu[i][1]-cpu[i][0]) / float64(len(ours)+calls) }
+	return append(figures, rig.Figure{
+		What: fmt.Sprintf("CPU of the server, %d of %d devices", len(ids), devices), Unit: "µs", Samples: len(ours),
+		Value: each(0), Floor: each(1), FloorIs: "a bare gRPC server", Note: "a call, with all that follows it",
+	}), nil
 }
 
 // sameAnswer is how many bytes the answer has, if it is the same of both.

@@ -1,13 +1,13 @@
 package rig
 
 import (
-	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,11 +16,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// builtin are the roles that belong to no section.
-var builtin = map[string]Role{"floor": serveFloor}
-
-// Floor is a bare gRPC server in a process of its own: the least that an answer to one
-// of kubelet's calls can take on this machine.
+// Floor is a bare gRPC server in a process of its own, which is test/bench/floor: the
+// least that an answer to one of kubelet's calls can take on this machine.
 type Floor struct {
 	Socket  string
 	process *exec.Cmd
@@ -31,16 +28,25 @@ func (f *Floor) PID() int { return f.process.Process.Pid }
 
 // StartFloor starts one on a socket of that path, which answers every Allocate with
 // that message, and every GetPreferredAllocation with the first of the devices that it
-// may choose from. It serves when this returns.
+// may choose from. It serves when this returns. The program is built beside the
+// socket, with the options of those that `make build` builds; the working directory
+// must be in the module.
 func StartFloor(socket string, answer *pluginapi.AllocateResponse) (_ *Floor, err error) {
 	message, err := proto.Marshal(answer)
 	if err != nil {
 		return nil, err
 	}
-	f := &Floor{Socket: socket}
-	if f.process, err = Self("floor", f.Socket, string(fmt.Appendf(nil, "%x", message))); err != nil {
-		return nil, err
+	program := filepath.Join(filepath.Dir(socket), "floor")
+	//nolint:noctx // it ends by itself
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w", "-o", program,
+		"github.com/accelmux/accelmux/test/bench/floor")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the floor: %w: %s", err, text)
 	}
+	//nolint:noctx // it is ended by Stop, with a signal
+	f := &Floor{Socket: socket, process: exec.Command(program, socket, hex.EncodeToString(message))}
+	f.process.Stderr = os.Stderr
 	ready, err := f.process.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -54,56 +60,13 @@ func StartFloor(socket string, answer *pluginapi.AllocateResponse) (_ *Floor, er
 	return f, nil
 }
 
-// Stop ends the process.
-func (f *Floor) Stop() error { return errors.Join(End(f.process), removeSocket(f.Socket)) }
-
-func removeSocket(path string) error {
-	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
-		return err
+// Stop ends the process, and removes its socket.
+func (f *Floor) Stop() error {
+	err := End(f.process)
+	if gone := os.Remove(f.Socket); !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
 	}
-	return nil
-}
-
-// serveFloor serves until SIGTERM.
-func serveFloor(args []string) error {
-	if len(args) != 2 {
-		return errors.New("the floor needs a socket and an answer")
-	}
-	var message []byte
-	if _, err := fmt.Sscanf(args[1], "%x", &message); err != nil && args[1] != "" {
-		return fmt.Errorf("read the floor's answer: %w", err)
-	}
-	answer := &pluginapi.AllocateResponse{}
-	if err := proto.Unmarshal(message, answer); err != nil {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", args[0])
-	if err != nil {
-		return err
-	}
-	server := grpc.NewServer()
-	pluginapi.RegisterDevicePluginServer(server, &constant{answer: answer})
-	if err := os.Stdout.Close(); err != nil { // whoever started it waits for this
-		return err
-	}
-	return server.Serve(listener)
-}
-
-// constant answers everything at once.
-type constant struct {
-	pluginapi.UnimplementedDevicePluginServer
-	answer *pluginapi.AllocateResponse
-}
-
-func (c *constant) Allocate(context.Context, *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
-	return c.answer, nil
-}
-
-func (*constant) GetPreferredAllocation(_ context.Context, request *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
-	first := request.GetContainerRequests()[0]
-	return &pluginapi.PreferredAllocationResponse{ContainerResponses: []*pluginapi.ContainerPreferredAllocationResponse{
-		{DeviceIDs: first.GetAvailableDeviceIDs()[:first.GetAllocationSize()]},
-	}}, nil
+	return err
 }
 
 // Dial connects to a device plugin's socket, now.

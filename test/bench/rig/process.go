@@ -23,7 +23,7 @@ type Process struct {
 func Idle(processes []Process, idle time.Duration, when string) ([]Figure, error) {
 	var before []time.Duration
 	for _, p := range processes {
-		used, err := cpu(p.PID)
+		used, err := CPU(p.PID)
 		if err != nil {
 			return nil, err
 		}
@@ -32,7 +32,7 @@ func Idle(processes []Process, idle time.Duration, when string) ([]Figure, error
 	<-time.After(idle)
 	var figures []Figure
 	for i, p := range processes {
-		after, err := cpu(p.PID)
+		after, err := CPU(p.PID)
 		if err != nil {
 			return nil, err
 		}
@@ -66,9 +66,9 @@ func Memory(processes []Process, when, library string) ([]Figure, error) {
 
 func megabytes(kilobytes int) float64 { return float64(kilobytes) / 1024 }
 
-// cpu is what a process has used so far: its CPU clock, as in
+// CPU is what a process has used so far: its CPU clock, as in
 // clock_getcpuclockid(3).
-func cpu(pid int) (time.Duration, error) {
+func CPU(pid int) (time.Duration, error) {
 	var used unix.Timespec
 	if err := unix.ClockGettime(^int32(pid)<<3|2, &used); err != nil {
 		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)

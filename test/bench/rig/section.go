@@ -50,9 +50,6 @@ func Play(sections []Section) (ok bool, err error) {
 		return false, nil
 	}
 	name, args := os.Args[2], os.Args[3:]
-	if role, ok := builtin[name]; ok {
-		return true, role(args)
-	}
 	for _, s := range sections {
 		if role, ok := s.Roles[name]; ok {
 			return true, role(args)
