@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/statefile"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
@@ -316,6 +317,9 @@ func (a *Agent) openState() error {
 	bootID, err := health.BootID(a.opts.HostPaths.Procfs)
 	if err != nil {
 		return err
+	}
+	if _, err := statefile.Sweep(a.opts.StateDir, ""); err != nil {
+		a.log.Warn("remove temporary files of an earlier run", "error", err)
 	}
 	if a.health, err = health.Open(health.Options{
 		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -83,6 +84,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 	return err
 }
 
+// privatePrefix begins the names of the directories in which the socket is made.
+const privatePrefix = ".admin-"
+
 // listen opens the socket so that it never exists with a wider mode than 0600:
 // it is bound in a private directory and moved into place.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
@@ -91,7 +95,10 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if longest := len(filepath.Dir(s.path)) + len("/.admin-0123456789/s"); longest > 107 {
 		return nil, fmt.Errorf("the path is too long for a unix socket: use a run directory of at most %d bytes", 107-len("/.admin-0123456789/s"))
 	}
-	private, err := os.MkdirTemp(filepath.Dir(s.path), ".admin-*")
+	if err := s.sweep(); err != nil {
+		return nil, err
+	}
+	private, err := os.MkdirTemp(filepath.Dir(s.path), privatePrefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +117,17 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return &unlinkingListener{Listener: listener, path: s.path}, nil
+}
+
+// sweep removes the private directories of processes that were killed.
+func (s *Server) sweep() error {
+	entries, err := os.ReadDir(filepath.Dir(s.path))
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), privatePrefix) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(filepath.Dir(s.path), entry.Name())))
+		}
+	}
+	return err
 }
 
 // unlinkingListener removes the socket under the name it was moved to.

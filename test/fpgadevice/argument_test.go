@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/sysroot"
+	"github.com/accelmux/accelmux/test/trap"
 )
 
 // page is memory behind which there is none.
@@ -136,7 +137,7 @@ func FuzzServe(f *testing.F) {
 		if len(argument) > len(arguments.all) {
 			return
 		}
-		c := call{node: nodes[int(which)%len(nodes)].Name(), request: r, memory: memory{os.Getpid(), func() bool { return true }}}
+		c := call{node: nodes[int(which)%len(nodes)].Name(), request: r, memory: trap.Memory{PID: os.Getpid(), Valid: func() bool { return true }}}
 		c.address = uint64(uintptr(arguments.put(argument)))
 		if !valid { // but not memory of ours that the device would write to
 			c.address = binary.NativeEndian.Uint64(append(argument, make([]byte, 8)...)) | 1<<63

@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/trap"
 )
 
 // Device answers for all cards of a tree. Its methods can be called concurrently.
@@ -24,11 +25,9 @@ type Device struct {
 	seen string
 
 	// done is closed by Close.
-	done    chan struct{}
-	stop    func() error
-	close   func() error
-	running sync.WaitGroup
-	socket  string
+	done  chan struct{}
+	close func() error
+	trap  *trap.Trap
 
 	mu      sync.Mutex
 	known   map[[sha256.Size]byte]Bitstream
@@ -127,12 +126,12 @@ func Start(tree *fpgatree.Tree) (*Device, error) {
 		tree: tree, dev: dev, done: make(chan struct{}),
 		known: map[[sha256.Size]byte]Bitstream{}, engines: map[string]*sync.Mutex{},
 	}
-	if err := d.listen(); err != nil {
+	if d.trap, err = trap.Start(filter(), d.answer); err != nil {
 		return nil, fmt.Errorf("listen for wrapped commands: %w", err)
 	}
 	d.close = sync.OnceValue(func() error {
 		close(d.done)
-		return d.stop()
+		return d.trap.Close()
 	})
 	return d, nil
 }

@@ -16,7 +16,7 @@
 //	cmd := exec.Command("accelmux-backend-fpga"); device.Wrap(cmd); cmd.Start()
 //	device.Program(filepath.Join(backends, "accelmux-backend-fpga"), "/bin/accelmux-backend-fpga")
 //
-// The second is a filter of system calls (seccomp) in that command, which hands ioctls
+// The second is a filter of system calls (package trap) in that command, which hands ioctls
 // of the drivers' types to this process. It looks up in /proc which node of the tree the
 // descriptor is of, and reads and writes the memory of who calls. To the caller that is
 // the real ioctl system call, on a real descriptor, with an address in its own memory,

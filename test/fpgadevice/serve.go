@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/trap"
 )
 
 // Types of the requests, and their numbers, from include/uapi/linux/fpga-dfl.h and
@@ -38,7 +40,7 @@ type call struct {
 	node    string
 	request uint32
 	address uint64
-	memory  memory
+	memory  trap.Memory
 	pid     int
 }
 
@@ -96,7 +98,7 @@ func (d *Device) info(p place, c call) unix.Errno {
 		fields = []uint32{0, 0, capability, regions, messages, interrupts}
 	}
 	argument := make([]byte, 4*len(fields))
-	if errno := c.memory.read(argument, c.address); errno != 0 {
+	if errno := c.memory.Read(argument, c.address); errno != 0 {
 		return errno
 	}
 	fields[0] = binary.NativeEndian.Uint32(argument)
@@ -109,7 +111,7 @@ func (d *Device) info(p place, c call) unix.Errno {
 	for i, f := range fields {
 		binary.NativeEndian.PutUint32(argument[4*i:], f)
 	}
-	return d.end(noted, 0, c.memory.write(argument, c.address))
+	return d.end(noted, 0, c.memory.Write(argument, c.address))
 }
 
 // program is FME_PORT_PR.
@@ -118,7 +120,7 @@ func (d *Device) program(p place, c call) unix.Errno {
 	if p.opae {
 		argument = make([]byte, 32)
 	}
-	if errno := c.memory.read(argument, c.address); errno != 0 {
+	if errno := c.memory.Read(argument, c.address); errno != 0 {
 		return errno
 	}
 	word := func(i int) uint32 { return binary.NativeEndian.Uint32(argument[4*i:]) }
@@ -143,7 +145,7 @@ func (d *Device) program(p place, c call) unix.Errno {
 		lock.Lock() // the driver programs one port of a card at a time
 		defer lock.Unlock()
 		var errno unix.Errno
-		if noted.Sum, errno = c.memory.sum(address, length); errno != 0 {
+		if noted.Sum, errno = sumOf(c.memory, address, length); errno != 0 {
 			return errno
 		}
 		errno, faults = d.configure(p, noted)
@@ -151,7 +153,7 @@ func (d *Device) program(p place, c call) unix.Errno {
 	}()
 	if p.opae { // the status comes with every answer
 		binary.NativeEndian.PutUint64(argument[24:], faults)
-		if errno := c.memory.write(argument, c.address); errno != 0 {
+		if errno := c.memory.Write(argument, c.address); errno != 0 {
 			return errno
 		}
 	}
@@ -225,13 +227,13 @@ func (d *Device) lock(engine string) *sync.Mutex {
 // plain is an ID as the kernel writes it.
 func plain(id string) string { return strings.ToLower(strings.ReplaceAll(id, "-", "")) }
 
-// sum is the SHA-256 of a part of the caller's memory, which need not fit into ours.
-func (m memory) sum(address uint64, length uint32) (sum [sha256.Size]byte, errno unix.Errno) {
+// sumOf is the SHA-256 of a part of the caller's memory, which need not fit into ours.
+func sumOf(m trap.Memory, address uint64, length uint32) (sum [sha256.Size]byte, errno unix.Errno) {
 	hash := sha256.New()
 	chunk := make([]byte, min(length, 1<<20))
 	for length > 0 {
 		part := chunk[:min(length, uint32(len(chunk)))]
-		if errno := m.read(part, address); errno != 0 {
+		if errno := m.Read(part, address); errno != 0 {
 			return sum, errno
 		}
 		hash.Write(part)

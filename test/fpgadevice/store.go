@@ -1,16 +1,16 @@
 package fpgadevice
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/trap"
 )
 
 // Files of sysfs that a wrapped program opens for writing only get descriptors from
@@ -19,15 +19,6 @@ const firstStore, stores = 900, 64
 
 // maxStore is how much sysfs takes at once: a page.
 const maxStore = 4096
-
-// addition is struct seccomp_notif_addfd.
-type addition struct {
-	id       uint64
-	flags    uint32
-	source   uint32
-	target   uint32
-	newFlags uint32
-}
 
 // Store is what writing to a file of sysfs does, as the driver's store function: file
 // is below the tree's root, such as "sys/bus/…". Handled is false for what it does not
@@ -143,8 +134,8 @@ func (d *Device) register(file string) (uint64, error) {
 
 // openStore opens a file of sysfs for who opens it for writing only, with a number by
 // which the filter knows it. False if it is none, which the kernel opens then.
-func (d *Device) openStore(fd int, n *notification, m memory) bool {
-	path, ok := m.text(n.args[1])
+func (d *Device) openStore(c *trap.Call) bool {
+	path, ok := c.Memory().Text(c.Arguments[1])
 	if !ok || !filepath.IsAbs(path) {
 		return false
 	}
@@ -152,64 +143,42 @@ func (d *Device) openStore(fd int, n *notification, m memory) bool {
 		return false
 	}
 	// In the caller's mount namespace: what it may not write there it may not.
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/root%s", n.pid, path), os.O_WRONLY, 0)
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/root%s", c.Thread, path), os.O_WRONLY, 0)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = file.Close() }()
 	d.numbers.Lock()
 	defer d.numbers.Unlock()
-	for number := uint32(firstStore); number < firstStore+stores; number++ {
-		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", n.pid, number)); !errors.Is(err, os.ErrNotExist) {
+	for number := firstStore; number < firstStore+stores; number++ {
+		if _, err := os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", c.Thread, number)); !errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		a := &addition{
-			id: n.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD | unix.SECCOMP_ADDFD_FLAG_SEND,
-			source: uint32(file.Fd()), target: number, newFlags: unix.O_CLOEXEC & uint32(n.args[2]),
-		}
-		return notify(fd, unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(a)) == 0
+		return c.Give(file, number, unix.O_CLOEXEC&uint32(c.Arguments[2])) == nil
 	}
 	return false
 }
 
-// writeStore answers a write: how much was written, the number of an error, or what
-// else the kernel is to do.
-func (d *Device) writeStore(n *notification, m memory) (value int64, errno int32, flags uint32) {
-	path, err := os.Readlink(descriptor(n))
-	if err != nil || n.args[2] > maxStore {
-		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+// writeStore answers a write.
+func (d *Device) writeStore(c *trap.Call) trap.Answer {
+	path, err := os.Readlink(c.Descriptor())
+	if err != nil || c.Arguments[2] > maxStore {
+		return trap.Kernel
 	}
 	// It may have been replaced since it was opened; in sysfs it is the same attribute.
 	file, ok := d.attribute(d.path(strings.TrimSuffix(path, " (deleted)")))
 	if !ok {
-		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+		return trap.Kernel
 	}
-	text := make([]byte, n.args[2])
-	if errno := m.read(text, n.args[1]); errno != 0 {
-		return 0, -int32(errno), 0
+	text := make([]byte, c.Arguments[2])
+	if errno := c.Memory().Read(text, c.Arguments[1]); errno != 0 {
+		return trap.Answer{Errno: errno}
 	}
 	switch errno, handled := d.store(file, string(text)); {
 	case !handled:
-		return 0, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+		return trap.Kernel
 	case errno != 0:
-		return 0, -int32(errno), 0
+		return trap.Answer{Errno: errno}
 	}
-	return int64(len(text)), 0, 0
-}
-
-// text is a text that ends with a zero byte, a path at most.
-func (m memory) text(address uint64) (string, bool) {
-	var all []byte
-	page := uint64(os.Getpagesize())
-	for len(all) < unix.PathMax {
-		part := make([]byte, page-address%page) // the next page may be none
-		if m.read(part, address) != 0 {
-			return "", false
-		}
-		if before, _, ok := bytes.Cut(part, []byte{0}); ok {
-			return string(append(all, before...)), true
-		}
-		all, address = append(all, part...), address+uint64(len(part))
-	}
-	return "", false
+	return trap.Answer{Value: int64(len(text))}
 }

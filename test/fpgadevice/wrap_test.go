@@ -18,6 +18,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/fpga/ioctl"
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/trap"
 )
 
 // childEnv makes the test binary a program that uses its arguments' nodes.
@@ -309,11 +310,11 @@ func TestWrapperFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.want == "connect" {
-			c.cmd.Env = append(c.cmd.Env, socketEnv+"=/nonexistent")
+			c.cmd.Env = append(c.cmd.Env, trap.SocketEnv+"=/nonexistent")
 		}
 		out, err := c.cmd.CombinedOutput()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != failed || !strings.Contains(string(out), c.want) {
+		if !errors.As(err, &exit) || exit.ExitCode() != trap.Failed || !strings.Contains(string(out), c.want) {
 			t.Errorf("%v: %s, want %q", err, out, c.want)
 		}
 	}
@@ -322,3 +323,6 @@ func TestWrapperFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// quoted is a word of a shell.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -1,0 +1,338 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/test/trap"
+)
+
+// crashConfig has all ways to register and to inject.
+const crashConfig = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: mock
+        settings: {count: 4, scenarioFile: DIR/scenario.yaml, hooks: [prepare]}
+        recovery: {delay: 0s}
+      - {name: other, command: accelmux-backend-mock, settings: {count: 2, id: "o-{{.Index}}"}}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/other, backend: other, registration: watcher, injection: plain}
+`
+
+// crashPoints has every system call of a kind tried, not some of each only. It takes
+// minutes.
+var crashPoints = os.Getenv("ACCELMUX_CRASH_POINTS") == "all"
+
+// orphanLimit is how long a backend may outlive a core that was killed.
+const orphanLimit = 2 * time.Second
+
+// point is the moment before a system call: the nth of those that look alike.
+type point struct {
+	call string
+	n    int
+}
+
+func (p point) String() string { return fmt.Sprintf("%s #%d", p.call, p.n) }
+
+// changing are the system calls by which a process changes what others see; a process
+// that is killed between two of them might as well have been killed before the second.
+var changing = map[int]string{
+	unix.SYS_OPENAT: "create", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename", unix.SYS_UNLINKAT: "unlink", unix.SYS_MKDIRAT: "mkdir",
+	unix.SYS_PWRITE64: "write", unix.SYS_FALLOCATE: "allocate", unix.SYS_FSYNC: "sync", unix.SYS_FLOCK: "lock", unix.SYS_FCHMOD: "chmod",
+	unix.SYS_FCHMODAT: "chmod", unix.SYS_BIND: "bind", unix.SYS_LISTEN: "listen", unix.SYS_CONNECT: "connect", unix.SYS_EXECVE: "execute",
+	unix.SYS_KILL: "kill",
+}
+
+// A core that is killed (SIGKILL) before any system call by which it changes what others
+// see leaves no backend running, no torn file, and no CDI name unresolved that a container
+// has; it starts again cleanly, and a fault that kubelet was told of is still there,
+// though the backend does not say it again.
+func TestKilledAtAnyMoment(t *testing.T) {
+	trap.Skip(t)
+	points := dryRun(t)
+	if !crashPoints {
+		points = sample(points)
+	}
+	t.Logf("killed before %d system calls", len(points))
+	for _, p := range points {
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCrash(t, p)
+			c.live()
+			c.afterDeath()
+			c.again()
+		})
+	}
+}
+
+// dryRun lives once and is not killed; it returns the moments at which it could be.
+func dryRun(t *testing.T) []point {
+	t.Helper()
+	c := newCrash(t, point{})
+	c.live()
+	if !c.over() {
+		t.Fatalf("the life was not lived to its end\n%s", c.log.String())
+	}
+	if err := c.wait(); err != nil {
+		t.Errorf("told to end, the agent ended with %v", err)
+	}
+	return c.passed()
+}
+
+// sample takes of each kind of call the first, and of the others some that are spread
+// over the life.
+func sample(points []point) []point {
+	var some []point
+	rest := 0
+	for _, p := range points {
+		if p.n > 1 {
+			if rest++; rest%6 != 0 {
+				continue
+			}
+		}
+		some = append(some, p)
+	}
+	return some
+}
+
+// crash is a node whose agent is killed at a point.
+type crash struct {
+	*node
+	at      point
+	command *exec.Cmd
+	ended   chan struct{}
+	err     error // of the command, once it ended
+	// names are the CDI names that the pod has, with what they meant then.
+	names map[string]string
+
+	mu     sync.Mutex
+	seen   []point
+	counts map[string]int
+	killed bool
+	// sick is that kubelet was told of the fault that only a reboot mends; healed, that it
+	// was told later that the device is healthy.
+	sick   bool
+	healed string
+}
+
+// broken is the device that gets that fault.
+const broken = "mock-3"
+
+func newCrash(t *testing.T, at point) *crash {
+	t.Helper()
+	c := &crash{at: at, counts: map[string]int{}, ended: make(chan struct{})}
+	c.node = newNode(t)
+	c.kubelet = kubelettest.New(c.path("kubelet"), kubelettest.Options{
+		OnEvent: c.observe, OnDevices: c.told, Timing: kubelettest.Timing{Reconcile: 100 * time.Millisecond},
+	})
+	c.startKubelet()
+	c.configure(crashConfig)
+	c.scenario("{}")
+	listener, err := trap.Start(trap.Calls(slices.Collect(maps.Keys(changing))...), c.called)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.command = c.node.command("run")
+	if err := listener.Wrap(c.command); err != nil {
+		t.Fatal(err)
+	}
+	c.start(c.command, c.ended)
+	t.Cleanup(func() {
+		_ = c.command.Process.Kill()
+		<-c.ended
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// command is `accelmux run` as a process of its own.
+func (n *node) command(runDir string, more ...string) *exec.Cmd {
+	command := exec.Command(filepath.Join(programs, "accelmux"), append([]string{
+		"run", "--config", n.path("node.yaml"), "--node-name", "node-1", "--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"),
+		"--state-dir", n.path("state"), "--run-dir", n.path(runDir), "--backend-dir", programs, "--procfs", n.path("proc"), "--log-level", "debug",
+	}, more...)...)
+	command.Stdout, command.Stderr = &n.log, &n.log
+	return command
+}
+
+// start starts the command; ended is closed at its end.
+func (c *crash) start(command *exec.Cmd, ended chan struct{}) {
+	c.Helper()
+	c.mu.Lock() // the first calls wait until the process is known
+	defer c.mu.Unlock()
+	if err := command.Start(); err != nil {
+		c.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		err := command.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.err = err
+	}()
+}
+
+func (c *crash) over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait is how the process ended.
+func (c *crash) wait() error {
+	<-c.ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *crash) passed() []point {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.seen)
+}
+
+// called counts a system call, and kills the agent before the one that it is about.
+func (c *crash) called(call *trap.Call) trap.Answer {
+	process := call.Process()
+	c.mu.Lock()
+	agent := c.command.Process.Pid
+	ours := process == agent && call.Number != unix.SYS_EXECVE
+	if call.Number == unix.SYS_EXECVE && process != agent {
+		ours = parentOf(process) == agent // it is about to become a backend
+	}
+	text := ""
+	if ours {
+		text = c.describe(call)
+	}
+	if text == "" || c.killed {
+		c.mu.Unlock()
+		return trap.Kernel
+	}
+	c.counts[text]++
+	p := point{text, c.counts[text]}
+	c.seen = append(c.seen, p)
+	c.killed = p == c.at
+	dies := c.killed
+	c.mu.Unlock()
+	if dies {
+		_ = syscall.Kill(agent, syscall.SIGKILL)
+		// Answered before it is dead, the call would be made.
+		within(orphanLimit, func() bool { return !call.Waits() })
+	}
+	return trap.Kernel
+}
+
+func parentOf(process int) int {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return parent
+}
+
+// changeable are the parts of names that are others in each run.
+var changeable = regexp.MustCompile(`[0-9a-f]{8,}|[0-9]+`)
+
+// describe says what a call is about; "" if it changes nothing.
+func (c *crash) describe(call *trap.Call) string {
+	var paths []string
+	text := func(argument int) {
+		path, _ := call.Memory().Text(call.Arguments[argument])
+		paths = append(paths, path)
+	}
+	switch call.Number {
+	case unix.SYS_OPENAT:
+		if call.Arguments[2]&unix.O_CREAT == 0 {
+			return ""
+		}
+		text(1)
+	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
+		text(1)
+		text(3)
+	case unix.SYS_UNLINKAT, unix.SYS_MKDIRAT, unix.SYS_FCHMODAT:
+		text(1)
+	case unix.SYS_EXECVE:
+		text(0)
+	case unix.SYS_BIND, unix.SYS_CONNECT:
+		paths = append(paths, socketName(call))
+	case unix.SYS_KILL:
+	default:
+		path, _ := os.Readlink(call.Descriptor())
+		paths = append(paths, path)
+	}
+	for i, path := range paths {
+		path = strings.TrimPrefix(strings.TrimPrefix(path, c.dir+"/"), programs+"/")
+		paths[i] = changeable.ReplaceAllString(path, "*")
+	}
+	return changing[call.Number] + " " + strings.Join(paths, " ")
+}
+
+// socketName is the name of a unix socket that is bound or connected to.
+func socketName(call *trap.Call) string {
+	address := make([]byte, min(call.Arguments[2], unix.SizeofSockaddrUnix))
+	if call.Memory().Read(address, call.Arguments[1]) != 0 || len(address) < 3 || binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
+		return "?"
+	}
+	name, _, _ := bytes.Cut(address[2:], []byte{0})
+	return string(name)
+}
+
+// told watches the lists that kubelet gets.
+func (c *crash) told(resource string, devices []*pluginapi.Device) {
+	if resource != gpu {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range devices {
+		if d.GetID() != broken {
+			continue
+		}
+		healthy := d.GetHealth() == pluginapi.Healthy
+		if c.sick = c.sick || !healthy; c.sick && healthy {
+			c.healed = fmt.Sprintf("kubelet was told that %s is unhealthy, and then that it is healthy", broken)
+		}
+	}
+}
+
+// until waits for the condition, and reports whether the agent lives and it holds.
+func (c *crash) until(what string, condition func() bool) bool {
+	c.Helper()
+	c.eventually(what, func() bool { return c.over() || condition() })
+	return !c.over()
+}

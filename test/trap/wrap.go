@@ -1,0 +1,203 @@
+package trap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// SocketEnv says to this program that it is a wrapper, and where the trap listens.
+const SocketEnv = "ACCELMUX_TEST_TRAP"
+
+// Failed is the wrapper's exit status, as that of env(1) and timeout(1).
+const Failed = 125
+
+// maxFilter bounds a filter, in instructions.
+const maxFilter = 4096
+
+// Skip skips a test where the kernel cannot hand system calls to another process: it
+// needs Linux 5.19, and a filter in place that allows seccomp.
+func Skip(tb testing.TB) {
+	tb.Helper()
+	if err := Usable(); err != nil {
+		tb.Skip(err)
+	}
+}
+
+// Usable says why the kernel cannot hand system calls to another process; nil if it can.
+func Usable() error {
+	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
+		return fmt.Errorf("the kernel does not hand system calls to another process: SECCOMP_RET_USER_NOTIF: %w", errno)
+	}
+	if architectures[runtime.GOARCH] == 0 {
+		return fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH)
+	}
+	// An invalid program is looked at after the flags, and after the right to set one.
+	flags := uintptr(filterFlags)
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, 0); errno != unix.EFAULT && errno != unix.EACCES {
+		return fmt.Errorf("the kernel does not hand system calls to another process that cannot be interrupted: seccomp: %w", errno)
+	}
+	return nil
+}
+
+// Wrap has a command that is not started yet, with all that it starts, under the trap:
+// it is run by this program, which sets the filter and becomes the command. Its process
+// ID and its environment stay what they are.
+func (t *Trap) Wrap(cmd *exec.Cmd) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if cmd.Err != nil {
+		return cmd.Err
+	}
+	path := cmd.Path
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(cmd.Dir, path)
+	}
+	cmd.Env = append(cmd.Environ(), SocketEnv+"="+t.socket)
+	cmd.Path, cmd.Args = self, append([]string{self, path}, cmd.Args...)
+	return nil
+}
+
+// Program writes a program that is another one, wrapped: for who starts programs by
+// their names in a directory, as the agent does. The other's path is absolute.
+func (t *Trap) Program(path, other string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("#!/bin/sh\n%s=%s exec %s %s \"$0\" \"$@\"\n", SocketEnv, quoted(t.socket), quoted(self), quoted(other))
+	return os.WriteFile(path, []byte(text), 0o755)
+}
+
+// quoted is a word of a shell.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// A program with this package is its own wrapper, before its main and its flags.
+func init() {
+	socket, ok := os.LookupEnv(SocketEnv)
+	if !ok {
+		return
+	}
+	err := become(socket, os.Args)
+	fmt.Fprintf(os.Stderr, "run a command under a test's trap: %v\n", err)
+	os.Exit(Failed) //nolint:forbidigo // it is the main of a wrapper
+}
+
+// become sets the filter and executes the command: the program's path, then its
+// arguments from the name on. It returns on errors only.
+func become(socket string, args []string) error {
+	if len(args) < 3 {
+		return errors.New("give a program and its arguments")
+	}
+	if err := os.Unsetenv(SocketEnv); err != nil {
+		return err
+	}
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	program, err := receive(conn)
+	if err != nil {
+		return fmt.Errorf("get the filter: %w", err)
+	}
+	// The filter is this thread's, which executes the command. Until somebody listens it
+	// may do nothing that the filter could hand over.
+	runtime.LockOSThread()
+	fd, err := set(program)
+	if err != nil {
+		return fmt.Errorf("set the filter: %w", err)
+	}
+	if _, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(fd), nil); err != nil {
+		return err
+	}
+	if n, err := conn.Read(make([]byte, 1)); n != 1 {
+		return fmt.Errorf("the trap has no answer: %w", err)
+	}
+	return errors.Join(conn.Close(), syscall.Exec(args[1], args[2:], os.Environ()))
+}
+
+func receive(conn io.Reader) ([]unix.SockFilter, error) {
+	var size uint32
+	if err := binary.Read(conn, binary.NativeEndian, &size); err != nil {
+		return nil, err
+	}
+	program := make([]unix.SockFilter, int(size)/binary.Size(unix.SockFilter{}))
+	if len(program) == 0 || len(program) > maxFilter {
+		return nil, fmt.Errorf("it has %d instructions", len(program))
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return nil, err
+	}
+	return program, binary.Read(bytes.NewReader(text), binary.NativeEndian, program)
+}
+
+// filterFlags have the filter listened to, and nothing but the death of the caller end
+// the wait for an answer once the trap has it: as in a driver, which does not look at
+// signals. Go's runtime sends itself many.
+const filterFlags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+
+// architectures are those of the system calls that filters know.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// Architecture is the one of this program, as a filter sees it.
+func Architecture() uint32 { return architectures[runtime.GOARCH] }
+
+// Calls is a filter that hands over all system calls of these numbers.
+func Calls(numbers ...int) []unix.SockFilter {
+	const (
+		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equals = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		result = unix.BPF_RET | unix.BPF_K
+		// Offsets in struct seccomp_data.
+		number, arch = 0, 4
+	)
+	program := []unix.SockFilter{
+		{Code: load, K: arch},
+		{Code: equals, K: Architecture(), Jt: 1},
+		{Code: result, K: unix.SECCOMP_RET_ALLOW},
+		{Code: load, K: number},
+	}
+	for i, n := range numbers {
+		program = append(program, unix.SockFilter{Code: equals, K: uint32(n), Jt: uint8(len(numbers) - i)})
+	}
+	return append(program,
+		unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: result, K: unix.SECCOMP_RET_USER_NOTIF})
+}
+
+// set sets this thread's filter, and is the descriptor to listen to it.
+func set(program []unix.SockFilter) (int, error) {
+	try := func() (int, syscall.Errno) {
+		p := &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+		fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, filterFlags, uintptr(unsafe.Pointer(p)))
+		return int(fd), errno
+	}
+	fd, errno := try()
+	if errno == unix.EACCES { // without rights, only who cannot gain any
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return 0, err
+		}
+		fd, errno = try()
+	}
+	if errno != 0 {
+		return 0, errno
+	}
+	return fd, nil
+}
