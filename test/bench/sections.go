@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
 	"github.com/accelmux/accelmux/test/bench/calls"
+	"github.com/accelmux/accelmux/test/bench/life"
 	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
@@ -10,4 +11,7 @@ import (
 var sections = []rig.Section{
 	allocate.Section,
 	calls.Section,
+	life.Starts,
+	life.Kubelet,
+	life.Leaks,
 }

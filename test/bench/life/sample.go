@@ -1,0 +1,196 @@
+package life
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+)
+
+// measured is what an agent has, by kinds' names.
+type measured map[string]float64
+
+// kinds are what is measured, and by how much it may be more than before.
+var kinds = []struct {
+	name, unit string
+	slack      float64
+	part       float64 // instead of slack
+	// typical takes the median of the samples, not the least.
+	typical bool
+}{
+	{"goroutines", "", slackGoroutines, 0, false},
+	{"file descriptors", "", slackFiles, 0, false},
+	{"threads", "", slackThreads, 0, false},
+	{"child processes", "", 0, 0, false},
+	{"files and sockets", "", 0, 0, false},
+	{"anonymous memory", "MB", 0, slackMemory, true},
+	{"heap", "MB", 0, slackMemory, true},
+}
+
+// sample is what there is now.
+func (l *life) sample() (measured, error) {
+	for range 40 {
+		if _, err := l.scrape(); err != nil {
+			return nil, err
+		}
+	}
+	all := map[string][]float64{}
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for range samples {
+		<-tick.C
+		one, err := l.once()
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range one {
+			all[name] = append(all[name], value)
+		}
+	}
+	result := measured{}
+	for _, what := range kinds {
+		values := all[what.name]
+		slices.Sort(values)
+		if result[what.name] = values[0]; what.typical {
+			result[what.name] = values[len(values)/2]
+		}
+	}
+	return result, nil
+}
+
+// once is one sample.
+func (l *life) once() (measured, error) {
+	metrics, err := l.scrape()
+	if err != nil {
+		return nil, err
+	}
+	pid := l.agent.command.Process.Pid
+	status, err := procStatus(pid)
+	if err != nil {
+		return nil, err
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil, err
+	}
+	children, err := childrenOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	files := 0
+	for _, dir := range []string{first, "state", "cdi", "kubelet"} {
+		if err := filepath.WalkDir(l.path(dir), func(_ string, _ fs.DirEntry, err error) error {
+			if files++; errors.Is(err, fs.ErrNotExist) {
+				return nil // it went meanwhile
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return measured{
+		"goroutines": metrics["go_goroutines"], "file descriptors": float64(len(open)), "threads": status["Threads"],
+		"child processes": float64(children), "files and sockets": float64(files),
+		// Twice what is live is the next collection's goal.
+		"anonymous memory": status["RssAnon"] / 1024, "heap": metrics["go_memstats_next_gc_bytes"] / 2 / (1 << 20),
+	}, nil
+}
+
+// scrape asks for the agent's metrics; those with labels are left out.
+func (l *life) scrape() (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.metrics+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Close = true // a connection that is kept would be among what is counted
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // read only
+	values := map[string]float64{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = number
+		}
+	}
+	_, _ = io.Copy(io.Discard, response.Body) // all of it was read
+	return values, lines.Err()
+}
+
+// procStatus has the numbers of proc_pid_status(5), sizes in KiB.
+func procStatus(pid int) (map[string]float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if number, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(value, "kB")), 64); err == nil {
+			values[name] = number
+		}
+	}
+	return values, nil
+}
+
+// childrenOf counts a process's children, zombies included.
+func childrenOf(pid int) (int, error) {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	count := 0
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread is gone
+		}
+		count += len(strings.Fields(string(text)))
+	}
+	return count, nil
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress() (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// waitUnits waits until kubelet has so many units of every resource.
+func (l *life) waitUnits(units int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return l.kubelet.WaitFor(ctx, func(s kubelettest.State) bool {
+		for _, name := range backends {
+			if r := s.Resources[resource(name)]; r.Connections == 0 || r.Allocatable != units {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// capable is whether kubelet got a list of what there is to be.
+func (l *life) capable(e kubelettest.Event) bool {
+	return e.Type == kubelettest.EventDevices && e.Allocatable >= units
+}
