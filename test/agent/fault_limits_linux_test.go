@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// program is the agent as it is on a node, a process of its own.
+type program struct {
+	*node
+	pid int
+}
+
+// runProgram starts `accelmux run` on the node; it ends with the test.
+func (n *node) runProgram() *program {
+	n.Helper()
+	command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
+		"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"), "--run-dir", n.path("run"),
+		"--backend-dir", programs, "--node-name", "node-1", "--profile", "default", "--procfs", n.path("proc"))
+	command.Stderr = &n.log
+	if err := command.Start(); err != nil {
+		n.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	n.stop = func() {
+		_ = command.Process.Signal(unix.SIGTERM)
+		select {
+		case err := <-ended:
+			if err != nil {
+				n.Errorf("the agent ended with: %v", err)
+			}
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+			n.Errorf("the agent did not end within %v: %v", patience, <-ended)
+		}
+	}
+	return &program{node: n, pid: command.Process.Pid}
+}
+
+// report is the program's; empty while it does not answer.
+func (p *program) report() status.Report {
+	report, err := status.NewClient(p.path("run")).Report(p.Context())
+	if err != nil {
+		return status.Report{}
+	}
+	return report
+}
+
+func (p *program) backendPID(name string) int {
+	for _, b := range p.report().Backends {
+		if b.Name == name {
+			return b.PID
+		}
+	}
+	return 0
+}
+
+// With no more files to open, the agent goes on serving what it serves: kubelet hears of
+// a fault, and a container gets its devices. What it can't do meanwhile, as to start a
+// backend that died or to connect to another kubelet, it says, and does it as soon as it
+// can.
+func TestDescriptorsExhausted(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(strings.Replace(twoBackends, "holdover: 500ms", "holdover: 1h", 1))
+	p := n.runProgram()
+	n.wantCounts(gpu, 4, 4)
+	n.wantCounts(fpga, 2, 2)
+	victim := 0
+	n.eventually("the backend's process is known", func() bool { victim = p.backendPID("other"); return victim != 0 })
+
+	more := p.noMoreFiles()
+	n.scenario("devices: {mock-0: {fault: {code: x, recovery: self}}}")
+	n.wantCounts(gpu, 4, 3)
+	n.mark(gpu)
+	n.mark(fpga)
+	n.allocate("meanwhile", gpu, 2)
+	if err := unix.Kill(victim, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	n.eventually("the agent says that it has no more files", func() bool { return n.logged("too many open files") })
+	n.allocate("later", fpga, 1)
+	n.wantNoDip(gpu, 3)
+	n.wantNoDip(fpga, 2)
+	if err := n.kubelet.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	more()
+	n.scenario("")
+	n.wantCounts(gpu, 4, 4)
+	n.wantCounts(fpga, 2, 2)
+	n.eventually("the backend runs again", func() bool { pid := p.backendPID("other"); return pid != 0 && pid != victim })
+	n.eventually("no problem is left", func() bool { r := p.report(); return r.PID == p.pid && len(r.Problems) == 0 })
+	n.allocate("after", gpu, 1)
+}
+
+// noMoreFiles lets the agent open no more files than it has, until more is called.
+func (p *program) noMoreFiles() (more func()) {
+	p.Helper()
+	var before unix.Rlimit
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		p.Fatal(err)
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
+	if err != nil {
+		p.Fatal(err)
+	}
+	// The limit is on the number of the next one, which is the least that is free.
+	least := before
+	least.Cur = uint64(len(open))
+	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &least, nil); err != nil {
+		p.Fatal(err)
+	}
+	return func() {
+		p.Helper()
+		if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// A backend that gets no more memory dies alone: its devices are held over, the agent
+// says what its last words were or that it was killed, nobody else notices, and it is
+// back as soon as it has what it needs.
+func TestBackendOutOfMemory(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit func(n *node, pid int) (lifted func())
+		says  []string
+	}{
+		"rlimit": {(*node).limitAddresses, []string{"memory"}},
+		// A kernel that finds something to drop again and again makes it crawl.
+		"cgroup": {(*node).limitMemory, []string{"killed", "no sign of life"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, 4, strings.Replace(twoBackends, "holdover: 500ms", "holdover: 1h", 1))
+			n.wantCounts(fpga, 2, 2)
+			n.mark(fpga)
+			n.mark(gpu)
+			first := n.backend("mock").PID
+			lifted := c.limit(n, first)
+			// As many devices as it may have cost it tens of megabytes.
+			n.scenario("plug: [{count: 8000, id: 'new-{{.Index}}'}]")
+			n.eventually("the backend dies", func() bool { now := n.backend("mock"); return now.PID != first && now.LastError != "" })
+			last := n.backend("mock").LastError
+			if !slices.ContainsFunc(c.says, func(says string) bool { return strings.Contains(last, says) }) {
+				t.Errorf("the last error is %q, want it to say one of %q", last, c.says)
+			}
+			t.Logf("the last error: %s", last)
+			n.allocate("meanwhile", gpu, 1)
+			n.allocate("other", fpga, 1)
+			n.scenario("")
+			lifted()
+			n.eventually("another one runs", func() bool { now := n.backend("mock"); return now.State == "running" && now.PID != first })
+			n.wantCounts(gpu, 4, 4)
+			n.wantNoDip(gpu, 4)
+			n.wantNoDip(fpga, 2)
+			n.eventually("no problem is left", func() bool { return n.problems() == "" })
+		})
+	}
+}
+
+// limitAddresses lets a process have no more addresses than it has.
+func (n *node) limitAddresses(pid int) func() {
+	n.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		n.Fatal(err)
+	}
+	pages, err := strconv.ParseUint(strings.Fields(string(text))[0], 10, 64)
+	if err != nil {
+		n.Fatal(err)
+	}
+	bytes := pages * uint64(os.Getpagesize())
+	if err := unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: bytes, Max: bytes}, nil); err != nil {
+		n.Fatal(err)
+	}
+	return func() {} // it went with the process
+}
+
+// limitMemory moves a process into a memory cgroup of its own, of either version, whose
+// limit it has reached.
+func (n *node) limitMemory(pid int) func() {
+	n.Helper()
+	const limit = "24M"
+	base, files := "/sys/fs/cgroup", map[string]string{"memory.max": limit, "memory.swap.max": "0"}
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err == nil {
+		base, files = "/sys/fs/cgroup/memory", map[string]string{"memory.limit_in_bytes": limit}
+	}
+	dir, err := os.MkdirTemp(base, "accelmux-test-")
+	if err != nil {
+		n.Skipf("no memory cgroup can be made here: %v", err)
+	}
+	remove := func() {
+		// A process that has just died is there for a moment.
+		n.eventually("the cgroup is empty", func() bool {
+			err := os.Remove(dir)
+			return err == nil || errors.Is(err, os.ErrNotExist)
+		})
+	}
+	n.Cleanup(remove)
+	for file, value := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644); err != nil && file != "memory.swap.max" {
+			n.Skipf("no memory cgroup can be limited here: %v", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
+		n.Skipf("a process cannot be moved into a memory cgroup here: %v", err)
+	}
+	return remove
+}
