@@ -21,6 +21,9 @@
 //	   │ └─ settings refused ─► misconfigured ─────────────┤   then longer)
 //	   └─ program missing or unsafe ─► unavailable ────────┘
 //
+// A start for which the node lacks files, memory or processes is tried again soon, and
+// counts for nothing.
+//
 // A changed command, environment or heartbeat replaces the process: the new one
 // has delivered an inventory before the old one is stopped. Changed settings go to
 // the running process. Whatever the new spec's fate, the old process or the old

@@ -132,12 +132,14 @@ func (u *unit) failed(i *instance, f *failure) {
 	}
 	u.didFail = true
 	var pause time.Duration
-	switch f.kind {
-	case misconfigured:
+	switch {
+	case f.kind != stopped && isShortage(f.err):
+		pause, u.pause = t.spread(min(shortagePauses*t.Backoff, t.BackoffLimit)), Backoff
+	case f.kind == misconfigured:
 		pause, u.pause = t.spread(t.Misconfigured), Misconfigured
-	case unavailable:
+	case f.kind == unavailable:
 		pause, u.pause = t.spread(t.BackoffLimit), Unavailable
-	case violated, crashed, stopped:
+	default:
 		weight := 1
 		if f.kind == violated {
 			weight = u.breaker.grave()

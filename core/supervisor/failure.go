@@ -3,6 +3,8 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 )
 
 // Errors that callers may decide by.
@@ -62,4 +64,17 @@ func failureOf(err error) *failure {
 		return f
 	}
 	return &failure{kind: stopped, err: err}
+}
+
+// shortagePauses is the pause after a start for which the node lacked something, in
+// times Timing.Backoff.
+const shortagePauses = 5
+
+// isShortage says that a process could not be started because this node lacks something
+// now, or this process may have no more of it. That says nothing about the program and
+// is no failure of it, however often it comes.
+func isShortage(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT,
+	}, func(errno syscall.Errno) bool { return errors.Is(err, errno) })
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +80,20 @@ func TestBreaker(t *testing.T) {
 }
 
 // Jitter moves a pause by a fifth at most.
+// What the node lacks is told from what is wrong with a program, in the errors of a
+// start.
+func TestShortage(t *testing.T) {
+	for cause, want := range map[error]bool{
+		syscall.EMFILE: true, syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.ENOSPC: true,
+		syscall.ENOENT: false, syscall.ENOEXEC: false, syscall.EACCES: false, syscall.ETXTBSY: false,
+	} {
+		err := startError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
+		if got := isShortage(fail(unavailable, "%w", err)); got != want {
+			t.Errorf("%v: %v, want %v", cause, got, want)
+		}
+	}
+}
+
 func TestSpread(t *testing.T) {
 	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
 		timing := Timing{Jitter: func() float64 { return jitter }}
