@@ -79,7 +79,6 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// Jitter moves a pause by a fifth at most.
 // What the node lacks is told from what is wrong with a program, in the errors of a
 // start.
 func TestShortage(t *testing.T) {
@@ -94,6 +93,7 @@ func TestShortage(t *testing.T) {
 	}
 }
 
+// Jitter moves a pause by a fifth at most.
 func TestSpread(t *testing.T) {
 	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
 		timing := Timing{Jitter: func() float64 { return jitter }}
