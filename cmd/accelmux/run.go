@@ -43,6 +43,7 @@ the newer one ends. Both need the same --state-dir, and a --run-dir of their own
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), level, format)
 			if err != nil {
 				return err
