@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -75,6 +76,9 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, res := range r.Resources {
 		row(w, res.Name, res.State, age(res.Since), fmt.Sprintf("%d of %d", res.Healthy, res.Units), res.Injection, res.Registration)
 	}
+	for _, line := range injectionLines(r.Resources) {
+		fmt.Fprintln(w, line)
+	}
 	fmt.Fprintln(w)
 	if len(r.Problems) == 0 {
 		fmt.Fprintln(w, "no problems")
@@ -84,6 +88,19 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, "  "+problemLine(p))
 	}
+}
+
+// injectionLines say why an injection was chosen where the configuration says none,
+// once for each reason.
+func injectionLines(resources []status.Resource) []string {
+	var lines []string
+	for _, r := range resources {
+		line := "injection " + r.Injection + " by default: " + r.InjectionReason
+		if r.InjectionReason != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // roleLine says what an agent that is not the active one does.

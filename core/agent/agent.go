@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/statefile"
@@ -92,6 +93,7 @@ type Timing struct {
 	Selection  selection.Timing
 	Events     events.Timing
 	Features   features.Timing
+	Injection  injection.Timing
 	Usage      usage.Timing
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
@@ -116,6 +118,9 @@ type Agent struct {
 	keeper *config.Keeper
 	// selection knows the node's labels; nil if they don't count.
 	selection *selection.Watcher
+	// injection knows which way of injection the node can do; nil without an API
+	// server to ask.
+	injection *injection.Watcher
 	// unchosen is why no profile can be chosen, for status; nil or "" if one can.
 	unchosen atomic.Pointer[string]
 	// events writes Events; nil without an API server.
@@ -303,7 +308,7 @@ func (a *Agent) openParts() (err error) {
 	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
+		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble, Came: func() { a.injection.KubeletCame() },
 		Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)

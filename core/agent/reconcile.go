@@ -34,6 +34,7 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-a.inventory.Changed():
 		case <-a.wake:
 		case <-a.cdi.Changed():
+		case <-a.injection.Changed():
 		case <-timer.C:
 		}
 		usage = a.book.Changed()
@@ -68,6 +69,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	held := a.book.Holds()
 	lost := gone(current, snapshot, held, a.view.Load())
 	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}, heldNames(current, snapshot, held)), held, lost)
+	a.chooseInjection(table)
 	names := a.cdi.Publish(injected(table), a.book.Held)
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).index()
 	a.journal.write(a.view.Swap(v), v)
@@ -100,6 +102,17 @@ func (a *Agent) advance() time.Time {
 			a.adopt()
 			a.poke()
 			return time.Time{}
+		}
+	}
+}
+
+// chooseInjection chooses for resources that leave it to the agent; the table is
+// nobody else's yet.
+func (a *Agent) chooseInjection(table *resource.Table) {
+	for _, r := range table.Resources {
+		if r.Injection == config.InjectAuto {
+			choice := a.injection.Choice()
+			r.Injection, r.InjectionReason = choice.Injection, choice.Reason
 		}
 	}
 }

@@ -152,7 +152,7 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
 		}
 		if r := v.resource(s.Resource); r != nil {
-			entry.Registration, entry.Injection = string(r.Registration), string(r.Injection)
+			entry.Registration, entry.Injection, entry.InjectionReason = string(r.Registration), string(r.Injection), r.InjectionReason
 		}
 		report.Resources = append(report.Resources, entry)
 		for _, note := range append([]string{s.Error}, s.Notes...) {

@@ -16,7 +16,7 @@ const (
 	DefaultSampleInterval          = 10 * time.Second
 	DefaultReplicas                = 1
 	DefaultMaxReplicasPerContainer = 1
-	DefaultInjection               = InjectCDI
+	DefaultInjection               = InjectAuto
 	DefaultRegistration            = RegisterSocket
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum

@@ -40,8 +40,8 @@ func TestDefaults(t *testing.T) {
 			Telemetry: TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
 		}},
 		Resources: []Resource{
-			{Name: "example.com/gpu", Replicas: 1, Injection: InjectCDI, Registration: RegisterSocket, Allocation: usual},
-			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectCDI, Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/gpu", Replicas: 1, Injection: InjectAuto, Registration: RegisterSocket, Allocation: usual},
+			{Name: "example.com/shared", Replicas: 2, MaxReplicasPerContainer: &one, Injection: InjectAuto, Registration: RegisterSocket, Allocation: usual},
 		},
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -86,7 +86,7 @@ func TestEveryField(t *testing.T) {
 		}, {
 			Name:     "example.com/shared",
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
-			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectCDI, Registration: RegisterSocket,
+			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, Registration: RegisterSocket,
 			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum, TimeLimit: Duration(10 * time.Millisecond)},
 		}},
 	}

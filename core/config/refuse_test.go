@@ -112,7 +112,7 @@ func TestRefused(t *testing.T) {
 		"sampled too seldom": {with("telemetry: {interval: 11m}", ""), []string{"node.yaml:7: " + backend + ".telemetry.interval: must be between 1s and 10m, is 11m"}},
 		"sample mode":        {with("telemetry: {sample: always}", ""), []string{`node.yaml:7: ` + backend + `.telemetry.sample: must be one of auto, never, is "always"`}},
 		"reset mode":         {with("recovery:\n  reset: Auto", ""), []string{`node.yaml:8: ` + backend + `.recovery.reset: must be one of auto, never, is "Auto"; did you mean "auto"?`}},
-		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of cdi, cdi-annotations, plain, is "oci"`}},
+		"injection":          {with("", "injection: oci"), []string{`node.yaml:9: ` + resource + `.injection: must be one of auto, cdi, cdi-annotations, plain, is "oci"`}},
 		"registration":       {with("", `registration: ""`), []string{`node.yaml:9: ` + resource + `.registration: must be one of socket, watcher, is ""`}},
 		"allocation":         {with("", "allocation: pack"), []string{`node.yaml:9: ` + resource + `.allocation: must be a mapping with the fields policy, links, timeLimit, is the string "pack"`}},
 		"policy":             {with("", "allocation: {policy: packed}"), []string{`node.yaml:9: ` + resource + `.allocation.policy: must be one of best-links, spread, pack, none, is "packed"; did you mean "pack"?`}},

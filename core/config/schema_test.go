@@ -127,7 +127,7 @@ func TestSchemaEnums(t *testing.T) {
 		"sample":    {enum("telemetry", "sample"), []string{string(SampleAuto), string(SampleNever)}},
 		"reset":     {enum("recovery", "reset"), []string{string(ResetAuto), string(ResetNever)}},
 		"operator":  {enum("nodeRequirement", "operator"), []string{string(NodeIn), string(NodeNotIn), string(NodeExists), string(NodeDoesNotExist)}},
-		"injection": {enum("resource", "injection"), []string{string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
+		"injection": {enum("resource", "injection"), []string{string(InjectAuto), string(InjectCDI), string(InjectCDIAnnotations), string(InjectPlain)}},
 		"policy": {enum("allocation", "policy"), []string{
 			string(AllocateBestLinks), string(AllocateSpread), string(AllocatePack), string(AllocateNone),
 		}},

@@ -183,7 +183,7 @@ type Resource struct {
 	// resource. Default 1; 0 to 1000, 0 means no limit. It belongs to a resource
 	// with more than one replica and is nil, also after loading, for any other.
 	MaxReplicasPerContainer *int `yaml:"maxReplicasPerContainer"`
-	// Injection is how a container gets its devices. Default InjectCDI.
+	// Injection is how a container gets its devices. Default InjectAuto.
 	Injection Injection `yaml:"injection"`
 	// Registration is how kubelet learns of the resource. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
@@ -222,11 +222,18 @@ type Injection string
 
 // The injections.
 const (
+	// InjectAuto is InjectCDI, InjectCDIAnnotations or InjectPlain, as kubelet and the
+	// container runtime of the node can do it, and both of the first two where that is
+	// not known; package injection documents it.
+	InjectAuto Injection = "auto"
 	// InjectCDI names CDI devices in the field made for it (kubelet 1.29 and later).
 	InjectCDI Injection = "cdi"
 	// InjectCDIAnnotations names CDI devices in container annotations
 	// (cdi.k8s.io/...), for older kubelets with a runtime that knows CDI.
 	InjectCDIAnnotations Injection = "cdi-annotations"
+	// InjectCDIBoth is InjectCDI and InjectCDIAnnotations at once. It cannot be
+	// configured: InjectAuto becomes it.
+	InjectCDIBoth Injection = "cdi+cdi-annotations"
 	// InjectPlain gives device nodes, mounts and env, for runtimes without CDI.
 	InjectPlain Injection = "plain"
 )

@@ -177,7 +177,7 @@ func (v *validator) resource(r *Resource, at string) {
 			v.report(at+".maxReplicasPerContainer", "has a meaning only with replicas of 2 or more")
 		}
 	}
-	oneOf(v, at+".injection", r.Injection, InjectCDI, InjectCDIAnnotations, InjectPlain)
+	oneOf(v, at+".injection", r.Injection, InjectAuto, InjectCDI, InjectCDIAnnotations, InjectPlain)
 	oneOf(v, at+".registration", r.Registration, RegisterSocket, RegisterWatcher)
 	v.allocation(at+".allocation", &r.Allocation)
 	v.parameters(at+".parameters", r.Parameters)

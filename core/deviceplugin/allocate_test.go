@@ -101,6 +101,11 @@ func TestAllocateInjections(t *testing.T) {
 			Envs:        joined,
 			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
 		}},
+		"both": {config.InjectCDIBoth, &pluginapi.ContainerAllocateResponse{
+			Envs:        joined,
+			CdiDevices:  []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}},
+			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
+		}},
 		"plain": {config.InjectPlain, &pluginapi.ContainerAllocateResponse{
 			Envs: plainEnv,
 			Devices: []*pluginapi.DeviceSpec{

@@ -41,17 +41,31 @@ func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateRespon
 	case config.InjectPlain:
 		conflicts = injectPlain(response, devices)
 	case config.InjectCDIAnnotations:
-		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
+		response.Annotations, err = annotations(v, units)
+	case config.InjectCDIBoth:
+		response.CdiDevices = cdiDevices(units)
+		response.Annotations, err = annotations(v, units)
 	default:
-		first := withNames(units)
-		named := make([]pluginapi.CDIDevice, len(first)) // at once, not each on its own
-		response.CdiDevices = make([]*pluginapi.CDIDevice, len(first))
-		for i, u := range first {
-			named[i].Name = u.cdi
-			response.CdiDevices[i] = &named[i]
-		}
+		response.CdiDevices = cdiDevices(units)
 	}
 	return response, conflicts, err
+}
+
+// annotations has the units' CDI names.
+func annotations(v *view, units []*unit) (map[string]string, error) {
+	return cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
+}
+
+// cdiDevices has them, too.
+func cdiDevices(units []*unit) []*pluginapi.CDIDevice {
+	first := withNames(units)
+	named := make([]pluginapi.CDIDevice, len(first)) // at once, not each on its own
+	devices := make([]*pluginapi.CDIDevice, len(first))
+	for i, u := range first {
+		named[i].Name = u.cdi
+		devices[i] = &named[i]
+	}
+	return devices
 }
 
 // devicesOf are the units' devices, each once, in the units' order.

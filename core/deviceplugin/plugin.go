@@ -56,6 +56,9 @@ type Options struct {
 	Chosen func(resource string, choice topology.Result, took time.Duration)
 	// Trouble, if set, is told when Plugin.Trouble changes. It must not block.
 	Trouble func(string)
+	// Came, if set, is called when there is a kubelet.sock, and when there is another
+	// one: kubelet was started. It must not block.
+	Came func()
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

@@ -26,6 +26,7 @@ type kubeletWatch struct {
 	// is told of.
 	patience time.Duration
 	tell     func(trouble string)
+	came     func()
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -38,11 +39,14 @@ type kubeletWatch struct {
 func newKubeletWatch(opts Options) *kubeletWatch {
 	w := &kubeletWatch{
 		dirs: []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
-		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble,
+		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble, came: opts.Came,
 		log: opts.Log, changed: make(chan struct{}),
 	}
 	if w.tell == nil {
 		w.tell = func(string) {}
+	}
+	if w.came == nil {
+		w.came = func() {}
 	}
 	return w
 }
@@ -117,6 +121,7 @@ func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, tick
 func (w *kubeletWatch) look() {
 	id := identify(w.socket)
 	w.mu.Lock()
+	came := id != w.kubelet && id != fileID{}
 	if id != w.kubelet {
 		w.kubelet, w.since = id, time.Now()
 	}
@@ -129,6 +134,9 @@ func (w *kubeletWatch) look() {
 	close(w.changed)
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
+	if came {
+		w.came()
+	}
 	if now != before {
 		w.tell(now)
 	}

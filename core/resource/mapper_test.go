@@ -258,7 +258,7 @@ func TestResourceSettings(t *testing.T) {
 	packed := usual
 	packed.Policy = config.AllocatePack
 	want := &Table{Generation: 7, Resources: []*Resource{
-		{Name: "ex.com/a", Allocation: usual, Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
+		{Name: "ex.com/a", Allocation: usual, Injection: config.InjectAuto, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
 		{Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
 		{Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
 	}}

@@ -104,7 +104,10 @@ type Resource struct {
 	// Allocated counts the units that containers hold, as far as is known.
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
-	LastError string `json:"lastError,omitempty"`
+	// InjectionReason is why this injection was chosen, as a clause; "" if it is
+	// configured.
+	InjectionReason string `json:"injectionReason,omitempty"`
+	LastError       string `json:"lastError,omitempty"`
 }
 
 // Features are what is published about the node, for schedulers.

@@ -34,7 +34,7 @@ profiles:
     backends:
       - {name: mock, settings: {count: 8, numaNodes: 2}}
     resources:
-      - {name: example.com/gpu}
+      - {name: example.com/gpu, injection: cdi}
 `
 	// blocks of each side, and calls in each of them.
 	blocks, calls = 400, 50

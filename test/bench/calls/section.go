@@ -32,7 +32,7 @@ profiles:
     backends:
       - {name: mock, settings: %s}
     resources:
-      - {name: example.com/gpu%s}
+      - {name: example.com/gpu, injection: cdi%s}
 `
 	// rounds of each side, and calls in each of them.
 	rounds, calls = 15, 500
