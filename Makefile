@@ -24,13 +24,15 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
 LINT     := $(GO) tool -modfile=tools.mod golangci-lint
 NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
+# The release of kubelet that test-kubelet runs: of test/kubelet/manager/releases.sh.
+KUBELET  ?= v1.37.1
 # What buf breaking compares with: the last commit on main before the working
 # tree's own change.
 BASE     ?= $(shell test/breaking-base.sh)
 
 .PHONY: help
 help: ## What each target does
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## The binaries, into bin/
@@ -53,8 +55,13 @@ test: ## Unit, property and end-to-end tests, with the race detector
 	$(GO) test -race -timeout 15m ./...
 
 .PHONY: test-kubelet
-test-kubelet: build ## The same against the real device manager of k8s.io/kubernetes
-	cd test/kubelet && ACCELMUX_BIN=$(BIN) $(GO) test -count=1 -timeout 20m ./...
+test-kubelet: build ## The same against the real device manager of kubelet KUBELET
+	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
+	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 20m ./...
+
+.PHONY: test-kubelet-matrix
+test-kubelet-matrix: build ## The same with every release that there is, into test/kubelet/README.md
+	cd test/kubelet && $(GO) run ./matrix -bin $(BIN) $(ARGS)
 
 .PHONY: test-deployments
 test-deployments: build ## The chart, the manifests, kind, the systemd unit and the packages

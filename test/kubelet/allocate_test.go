@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
-
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
@@ -41,18 +39,18 @@ func TestAllocateAligned(t *testing.T) {
 		}
 		n.kubelet.RemovePod(pod)
 	}
-	wantRejected(t, n, "five", 5, topologymanager.ErrorTopologyAffinity)
+	wantRejected(t, n, "five", 5, realkubelet.ReasonTopologyAffinity)
 	// With three of each node in use, the two that are left are not of one node.
 	n.admit("three", gpu, 3)
 	n.admit("another-three", gpu, 3)
-	wantRejected(t, n, "two-across", 2, topologymanager.ErrorTopologyAffinity)
+	wantRejected(t, n, "two-across", 2, realkubelet.ReasonTopologyAffinity)
 }
 
 // TestPreferredAllocation verifies that kubelet asks for our preference and
 // follows it: without any topology policy, where kubelet by itself would pick at
 // random, four of 32 devices come from one NUMA node, every time the same.
 func TestPreferredAllocation(t *testing.T) {
-	n := newNode(t, realkubelet.Options{Policy: topologymanager.PolicyNone})
+	n := newNode(t, realkubelet.Options{Policy: realkubelet.PolicyNone})
 	n.startKubelet()
 	n.configure(mock{Count: 32, NUMANodes: 2}.config(n))
 	n.startAgent()

@@ -131,7 +131,7 @@ func TestAMDPartitions(t *testing.T) {
 	m.specsHeld = true
 	pod := m.admit("holder", amdCPX, 2)
 	var all []string
-	for _, name := range cdiNames(m.startContainer(pod)) {
+	for _, name := range m.cdiNames(m.startContainer(pod)) {
 		nodes := m.nodes(name)
 		m.wantNodes(nodes, 1)
 		all = append(all, slices.DeleteFunc(nodes, func(node string) bool { return node == "/dev/kfd" })...)
@@ -161,7 +161,7 @@ func TestAMDPartitions(t *testing.T) {
 	m.wantCounts(amdCPX, int64(others), int64(others))
 	m.wantNoDip(record, int64(others))
 	whole := m.admit("whole", amdSPX, 1)
-	m.wantNodes(m.nodes(cdiNames(m.startContainer(whole))[0]), 1)
+	m.wantNodes(m.nodes(m.cdiNames(m.startContainer(whole))[0]), 1)
 	if again := m.held(pod, amdCPX); !slices.Equal(again, held) {
 		t.Errorf("the pod holds %v, held %v", again, held)
 	}
@@ -201,9 +201,7 @@ func TestAMDCounter(t *testing.T) {
 	}
 	m.change(fmt.Sprintf("raise %d umc.ue 1", card))
 	m.wantCounts(amdCPX, 63, 63-lost)
-	if got := m.kubelet.PodHealth(pod)[held]; got != v1.ResourceHealthStatusUnhealthy {
-		t.Errorf("health in the pod's status is %q; want Unhealthy", got)
-	}
+	m.wantPodHealth(pod, held, v1.ResourceHealthStatusUnhealthy)
 	if err := m.kubelet.Restart(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestReplicasChangedLive(t *testing.T) {
 	n := start(t, mock{Count: 4}, 4)
 	n.specsHeld = true
 	pod := n.admit("before", gpu, 1)
-	names := cdiNames(n.startContainer(pod))
+	names := n.cdiNames(n.startContainer(pod))
 	record := n.kubelet.Record(gpu, 10*time.Millisecond)
 	c := mock{Count: 4}.config(n)
 	c.Resources[0].Replicas = 2
@@ -25,7 +25,7 @@ func TestReplicasChangedLive(t *testing.T) {
 	t.Logf("taken on after %v", n.wantCounts(gpu, 8, 6).Round(time.Millisecond))
 	n.wantNoDip(record, 4)
 	// Kubelet replays what the pod was given, whatever the units are called now.
-	if again := cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
+	if again := n.cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
 		t.Errorf("the container was given %v and on its restart %v", names, again)
 	}
 	if err := n.inject(names); err != nil {

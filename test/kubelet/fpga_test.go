@@ -146,7 +146,7 @@ func TestFPGAProgramming(t *testing.T) {
 	m.specsHeld = true
 	pod := m.admit("pod", n3000, 2)
 	m.say("calls", "ok info 0 program 0 reset 0")
-	names := cdiNames(m.startContainer(pod))
+	names := m.cdiNames(m.startContainer(pod))
 	if len(names) != 2 {
 		t.Errorf("the container has the CDI devices %q, want two", names)
 	}
@@ -197,9 +197,7 @@ func TestFPGAHealth(t *testing.T) {
 	held := m.held(pod, n3000)[0]
 	m.raise(held)
 	m.wantCounts(n3000, 4, 3)
-	if got := m.kubelet.PodHealth(pod)[held]; got != v1.ResourceHealthStatusUnhealthy {
-		t.Errorf("health in the pod's status is %q; want Unhealthy", got)
-	}
+	m.wantPodHealth(pod, held, v1.ResourceHealthStatusUnhealthy)
 	m.say("calls", "ok info 0 program 1 reset 0")
 	m.raise(m.kubelet.Healthy(n3000)[0])
 	m.eventually("the other port is reset", func() bool { return m.ask("calls") == "ok info 0 program 1 reset 1" })

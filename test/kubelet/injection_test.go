@@ -9,16 +9,17 @@ import (
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/test/kubelet/agent"
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
 // TestInjectCDI verifies that the options of a container carry the CDI names of
 // its devices, and that a runtime finds those in the CDI directory.
 func TestInjectCDI(t *testing.T) {
-	n := start(t, mock{Count: 4}, 4)
+	n := start(t, mock{Count: 4}, 4, injection("cdi"))
+	realkubelet.CDIDevices.Need(t, n.kubelet.Release())
 	n.specsHeld = true
 	pod := n.admit("pod", gpu, 2)
 	opts := n.startContainer(pod)
@@ -27,8 +28,17 @@ func TestInjectCDI(t *testing.T) {
 		names = append(names, d.Name)
 	}
 	n.wantInjected(names, n.held(pod, gpu))
-	if len(opts.Devices)+len(opts.Mounts)+len(opts.Annotations) != 0 {
+	if len(opts.Devices)+len(opts.Mounts) != 0 {
 		t.Errorf("options %+v; want CDI names only", opts)
+	}
+	// Kubelets before 1.33 make annotations of the names, for older runtimes.
+	for _, a := range opts.Annotations {
+		if !strings.HasPrefix(a.Name, cdi.AnnotationPrefix+"devicemanager_") {
+			t.Errorf("annotation %s; want none of ours", a.Name)
+		}
+	}
+	if all := n.cdiNames(opts); !slices.Equal(all, names) {
+		t.Errorf("CDI names %v, with those of annotations %v", names, all)
 	}
 }
 
@@ -39,18 +49,119 @@ func TestInjectCDIAnnotations(t *testing.T) {
 	n.specsHeld = true
 	pod := n.admit("pod", gpu, 2)
 	opts := n.startContainer(pod)
-	annotations := map[string]string{}
-	for _, a := range opts.Annotations {
-		annotations[a.Name] = a.Value
-	}
-	_, names, err := cdi.ParseAnnotations(annotations)
-	if err != nil {
-		t.Fatalf("annotations %v: %v", annotations, err)
-	}
-	n.wantInjected(names, n.held(pod, gpu))
+	n.wantInjected(n.annotated(opts), n.held(pod, gpu))
 	if len(opts.CDIDevices) != 0 {
 		t.Errorf("CDI names %v beside the annotations; want none", opts.CDIDevices)
 	}
+}
+
+// TestInjectAuto verifies what a resource gets whose configuration does not say how:
+// without an API server names that every kubelet passes on, with one what the Node's
+// kubelet and container runtime can do, and that status says which and why.
+func TestInjectAuto(t *testing.T) {
+	release := ""
+	t.Run("unknown", func(t *testing.T) {
+		n := start(t, mock{Count: 4}, 4)
+		n.specsHeld = true
+		release = n.kubelet.Release()
+		n.wantChosen("cdi+cdi-annotations", "there is no API server")
+		pod := n.admit("pod", gpu, 2)
+		opts := n.startContainer(pod)
+		held := n.held(pod, gpu)
+		n.wantInjected(n.annotated(opts), held)
+		if realkubelet.CDIDevices.Can(release) && len(opts.CDIDevices) != len(held) {
+			t.Errorf("CDI names %v beside the annotations; want one for each of %v", opts.CDIDevices, held)
+		}
+		n.wantInjected(n.cdiNames(opts), held)
+	})
+	t.Run("known", func(t *testing.T) {
+		want := "cdi"
+		if !realkubelet.CDIDevices.Can(release) {
+			want = "cdi-annotations"
+		}
+		n := startKnown(t, release, "containerd://2.1.4")
+		reason := n.wantChosen(want, release)
+		pod := n.admit("pod", gpu, 2)
+		opts := n.startContainer(pod)
+		n.wantInjected(n.cdiNames(opts), n.held(pod, gpu))
+		for _, a := range opts.Annotations {
+			if want == "cdi" && !strings.HasPrefix(a.Name, cdi.AnnotationPrefix+"devicemanager_") {
+				t.Errorf("annotation %s; want none of ours", a.Name)
+			}
+		}
+		// For the table of releases.
+		t.Attr("kubelet", release)
+		t.Attr("injection", want)
+		t.Attr("reason", reason)
+	})
+	t.Run("runtime without CDI", func(t *testing.T) {
+		n := startKnown(t, release, "containerd://1.6.36")
+		n.wantChosen("plain", "containerd 1.6.36")
+		n.specsHeld = false
+		opts := n.startContainer(n.admit("pod", gpu, 2))
+		if len(opts.Devices) != 2 || len(n.cdiNames(opts)) != 0 {
+			t.Errorf("options %+v; want two device nodes, and nothing of CDI", opts)
+		}
+	})
+}
+
+// TestKubeletUpgraded verifies that a kubelet that starts as another release, after
+// one that took no CDI names, gets what it can do, and that a container from before
+// has the same devices when it starts again.
+func TestKubeletUpgraded(t *testing.T) {
+	n := newNode(t, realkubelet.Options{})
+	api := n.cluster()
+	n.startKubelet()
+	realkubelet.CDIDevices.Need(t, n.kubelet.Release())
+	api.setNode("v1.28.15", "containerd://1.7.27")
+	n.configure(mock{Count: 4}.config(n))
+	n.startAgent()
+	n.wantCounts(gpu, 4, 4)
+	n.specsHeld = true
+	n.wantChosen("cdi-annotations", "v1.28.15")
+	pod := n.admit("before", gpu, 2)
+	names := n.cdiNames(n.startContainer(pod))
+	api.setNode(n.kubelet.Release(), "containerd://1.7.27")
+	n.restartKubelet(gpu, 4)
+	n.wantChosen("cdi", n.kubelet.Release())
+	if again := n.cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
+		t.Errorf("the container was given %v and on its restart %v", names, again)
+	}
+	other := n.admit("after", gpu, 2)
+	opts := n.startContainer(other)
+	if len(opts.CDIDevices) != 2 {
+		t.Errorf("options %+v; want CDI names", opts)
+	}
+	n.wantInjected(n.cdiNames(opts), n.held(other, gpu))
+}
+
+// startKnown is start with an API server whose Node names this software.
+func startKnown(t *testing.T, kubelet, runtime string) *node {
+	t.Helper()
+	n := newNode(t, realkubelet.Options{})
+	n.cluster().setNode(kubelet, runtime)
+	n.startKubelet()
+	n.configure(mock{Count: 4}.config(n))
+	n.startAgent()
+	n.wantCounts(gpu, 4, 4)
+	n.specsHeld = true
+	return n
+}
+
+// wantChosen waits until status says that injection, for a reason with these words,
+// and returns the whole reason.
+func (n *node) wantChosen(injection, because string) string {
+	n.Helper()
+	reason := ""
+	n.eventually("injection "+injection+" because of "+because, func() bool {
+		status, err := n.agent.Status(n.Context())
+		if err != nil || len(status.Resources) != 1 {
+			return false
+		}
+		reason = status.Resources[0].InjectionReason
+		return status.Resources[0].Injection == injection && strings.Contains(reason, because)
+	})
+	return reason
 }
 
 // TestInjectPlain verifies that a resource for runtimes without CDI gives
@@ -79,14 +190,18 @@ func TestInjectPlain(t *testing.T) {
 // container whole, be the devices injected by CDI or not, and is the same when the
 // container starts again.
 func TestInjectJoinedEnv(t *testing.T) {
-	for _, how := range []string{"plain", "cdi"} {
+	for _, how := range []string{"plain", "cdi-annotations", "cdi"} {
 		n := start(t, mock{Count: 4}, 4, injection(how), func(c *agent.Config) {
 			c.Backend.Settings.(map[string]any)["edits"] = map[string]any{
 				"env": map[string]any{"VISIBLE": "{{.ID}}"}, "envSeparators": map[string]any{"VISIBLE": ":"},
 				"deviceNodes": []any{map[string]any{"path": "/dev/x{{.Index}}", "hostPath": "/dev/null"}},
 			}
 		})
-		n.specsHeld = how == "cdi"
+		if how == "cdi" && !realkubelet.CDIDevices.Can(n.kubelet.Release()) {
+			t.Run(how, func(t *testing.T) { realkubelet.CDIDevices.Need(t, n.kubelet.Release()) })
+			continue
+		}
+		n.specsHeld = how != "plain"
 		pod := n.admit("pod", gpu, 3)
 		want := strings.Join(slices.Sorted(slices.Values(n.held(pod, gpu))), ":")
 		for range 2 {
@@ -94,8 +209,8 @@ func TestInjectJoinedEnv(t *testing.T) {
 			if len(opts.Envs) != 1 || opts.Envs[0].Name != "VISIBLE" || opts.Envs[0].Value != want {
 				t.Errorf("%s: environment %+v; want VISIBLE=%s", how, opts.Envs, want)
 			}
-			if how == "cdi" && len(opts.CDIDevices) != 3 {
-				t.Errorf("CDI names %v beside the environment; want three", opts.CDIDevices)
+			if names := n.cdiNames(opts); how != "plain" && len(names) != 3 {
+				t.Errorf("%s: CDI names %v beside the environment; want three", how, names)
 			}
 		}
 	}
@@ -106,7 +221,7 @@ func injection(how string) func(*agent.Config) {
 }
 
 // startContainer starts container c of the pod.
-func (n *node) startContainer(pod *v1.Pod) *devicemanager.DeviceRunContainerOptions {
+func (n *node) startContainer(pod *v1.Pod) *realkubelet.ContainerOptions {
 	n.Helper()
 	opts, err := n.kubelet.StartContainer(n.soon(), pod, "c")
 	if err != nil {

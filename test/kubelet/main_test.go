@@ -3,6 +3,7 @@ package kubelet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -12,23 +13,25 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// programs is where the binaries are, or why there are none.
+// programs is where the binaries are, ours in dir, or why there are none.
 var programs struct {
-	dir string
-	err error
+	dir, kubelet string
+	err          error
 }
 
-// kubeletLog is what kubelet's code logs; every test starts it afresh.
+// kubeletLog is what kubelets log; every test starts it afresh.
 var kubeletLog sink
 
 func TestMain(m *testing.M) {
-	if err := realkubelet.LogTo(&kubeletLog); err != nil {
-		fmt.Fprintln(os.Stderr, "kubelet's log stays on standard error:", err)
-	}
-	dir, remove, err := agent.Binaries(context.Background(), "../..")
-	programs.dir, programs.err = dir, err
+	ctx := context.Background()
+	dir, removeDir, err := agent.Binaries(ctx, "../..")
+	program, removeProgram, kubeletErr := realkubelet.Program(ctx, ".")
+	programs.dir, programs.kubelet, programs.err = dir, program, errors.Join(err, kubeletErr)
 	m.Run()
-	if err == nil {
+	for _, remove := range []func() error{removeDir, removeProgram} {
+		if remove == nil {
+			continue
+		}
 		if err := remove(); err != nil {
 			fmt.Fprintln(os.Stderr, "remove the programs:", err)
 		}

@@ -51,6 +51,7 @@ func newNode(t *testing.T, options realkubelet.Options) *node {
 		options.NUMANodes = 2
 	}
 	kubeletLog.take()
+	options.Program, options.Log = programs.kubelet, &kubeletLog
 	n := &node{T: t, agent: a, kubelet: realkubelet.New(a.KubeletDir(), options)}
 	t.Cleanup(func() { n.end(root) })
 	if err := os.Mkdir(filepath.Dir(n.scenarioFile()), 0o700); err != nil {

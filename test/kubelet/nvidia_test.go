@@ -121,7 +121,7 @@ func TestNVIDIALostGPU(t *testing.T) {
 	d := startNVIDIA(t, 1)
 	d.specsHeld = true
 	pod := d.admit("holder", nvidiaGPU, 8)
-	names := cdiNames(d.startContainer(pod))
+	names := d.cdiNames(d.startContainer(pod))
 	for _, id := range d.held(pod, nvidiaGPU) {
 		if !slices.Contains(names, "nvidia.accelmux.io/gpu="+id) {
 			t.Errorf("the container holds %s and is given %v", id, names)
@@ -130,9 +130,7 @@ func TestNVIDIALostGPU(t *testing.T) {
 	record := d.kubelet.Record(nvidiaGPU, time.Millisecond)
 	d.say([]string{"gpu.3.error.* = GPU_IS_LOST"})
 	d.wantCounts(nvidiaGPU, 8, 7)
-	if got := d.kubelet.PodHealth(pod)[uuid(3)]; got != v1.ResourceHealthStatusUnhealthy {
-		t.Errorf("health in the pod's status is %q; want Unhealthy", got)
-	}
+	d.wantPodHealth(pod, uuid(3), v1.ResourceHealthStatusUnhealthy)
 	d.say(nil, "gpu.3.error")
 	d.say([]string{"gpu.3.recovery-action = 0"})
 	d.wantCounts(nvidiaGPU, 8, 8)
@@ -245,7 +243,7 @@ func TestNVIDIAMIGProfiles(t *testing.T) {
 	d.wantCounts(nvidiaMIG, 1, 1)
 	d.wantCounts(media, 1, 1)
 	holder := d.admit("holder", nvidiaMIG, 1)
-	names := cdiNames(d.startContainer(holder))
+	names := d.cdiNames(d.startContainer(holder))
 	record := d.kubelet.Record(nvidiaMIG, 10*time.Millisecond)
 
 	d.instance(2, "3g.40gb")
@@ -269,7 +267,7 @@ func TestNVIDIAMIGProfiles(t *testing.T) {
 	d.wantCounts(nvidiaMIG, 0, 0)
 	d.wantCounts(media, 1, 0)
 	d.wantCounts(big, 1, 1)
-	if again := cdiNames(d.startContainer(holder)); !slices.Equal(again, names) {
+	if again := d.cdiNames(d.startContainer(holder)); !slices.Equal(again, names) {
 		t.Errorf("the container was given %v and on its restart %v", names, again)
 	}
 	if got := d.held(holder, nvidiaMIG); !slices.Equal(got, []string{instanceID(0)}) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
@@ -19,7 +18,7 @@ import (
 // kubelet's own policy does not look at: what a pod gets is what the agent prefers.
 func linked(t *testing.T, links map[string]any, edit ...func(*agent.Config)) *node {
 	t.Helper()
-	n := newNode(t, realkubelet.Options{Policy: topologymanager.PolicyNone})
+	n := newNode(t, realkubelet.Options{Policy: realkubelet.PolicyNone})
 	n.startKubelet()
 	config := mock{Count: 8, NUMANodes: 2}.config(n)
 	config.Backend.Settings.(map[string]any)["links"] = links
@@ -110,7 +109,7 @@ func TestPreferredInit(t *testing.T) {
 func TestPreferredPolicy(t *testing.T) {
 	for policy, want := range map[string]int{"best-links": 4, "pack": 1} {
 		t.Run(policy, func(t *testing.T) {
-			n := newNode(t, realkubelet.Options{Policy: topologymanager.PolicyNone})
+			n := newNode(t, realkubelet.Options{Policy: realkubelet.PolicyNone})
 			n.startKubelet()
 			config, unlimited := mock{Count: 4}.config(n), 0
 			config.Resources = []agent.Resource{{

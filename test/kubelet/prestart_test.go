@@ -45,5 +45,5 @@ func TestPrepareFails(t *testing.T) {
 		t.Fatalf("start: %v; want it to fail because %s", err, reason)
 	}
 	n.playAndSettle()
-	n.wantInjected(cdiNames(n.startContainer(pod)), n.held(pod, gpu))
+	n.wantInjected(n.cdiNames(n.startContainer(pod)), n.held(pod, gpu))
 }

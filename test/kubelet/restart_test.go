@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
 // TestKubeletRestart verifies that a restart of kubelet, its checkpoint kept, is
@@ -32,7 +34,7 @@ func TestKubeletRestart(t *testing.T) {
 		}
 	}
 	// A container that starts again is given what it had, from the checkpoint.
-	n.wantInjected(cdiNames(n.startContainer(pod)), before)
+	n.wantInjected(n.cdiNames(n.startContainer(pod)), before)
 }
 
 // TestKubeletRestarts verifies that the twentieth restart goes as the first.
@@ -88,7 +90,7 @@ func TestAgentRestart(t *testing.T) {
 			n := start(t, mock{Count: 4}, 4)
 			n.specsHeld = true
 			pod := n.admit("holder", gpu, 1)
-			names := cdiNames(n.startContainer(pod))
+			names := n.cdiNames(n.startContainer(pod))
 			held := n.held(pod, gpu)
 			sick := n.other(held)
 			n.play(fault(sick, "broken", "reboot"))
@@ -182,10 +184,34 @@ func (n *node) other(ids []string) string {
 	return ""
 }
 
-func cdiNames(opts *devicemanager.DeviceRunContainerOptions) []string {
+// cdiNames are the names that a runtime injects: those of the field made for them
+// and those of the annotations, each once.
+func (n *node) cdiNames(opts *realkubelet.ContainerOptions) []string {
+	n.Helper()
 	var names []string
 	for _, d := range opts.CDIDevices {
 		names = append(names, d.Name)
 	}
+	for _, name := range n.annotated(opts) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	return names
+}
+
+// annotated are the CDI names in annotations, each once: kubelet may have made some of
+// its own.
+func (n *node) annotated(opts *realkubelet.ContainerOptions) []string {
+	n.Helper()
+	annotations := map[string]string{}
+	for _, a := range opts.Annotations {
+		annotations[a.Name] = a.Value
+	}
+	_, names, err := cdi.ParseAnnotations(annotations)
+	if err != nil {
+		n.Fatalf("annotations %v: %v", annotations, err)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -28,6 +28,9 @@ type Status struct {
 		State   string `json:"state"`
 		Units   int    `json:"units"`
 		Healthy int    `json:"healthy"`
+
+		Injection       string `json:"injection"`
+		InjectionReason string `json:"injectionReason"`
 	} `json:"resources"`
 	Problems []struct {
 		Message string `json:"message"`

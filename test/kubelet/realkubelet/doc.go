@@ -1,10 +1,9 @@
-// Package realkubelet runs the device half of a real kubelet inside the test
-// process: the device manager, the topology manager, the plugin watcher and the
-// pod-resources server of k8s.io/kubernetes, wired together as kubelet wires
-// them and moved to a directory of their own.
+// Package realkubelet drives the device half of a real kubelet, of one of several
+// releases: a process of its own (the program ../manager), started, stopped and
+// killed as kubelet is. It stands for what is around kubelet on a node: it knows the
+// pods, as the API server does, and which containers run, as the container runtime
+// does, and tells each new process.
 //
-// It has no container runtime, no API server and no node status: a pod is what
-// the test admits, and a container runs when the test asks for its options.
-// Where kubelet's own wiring could not be used, the comment says which part of
-// kubelet it stands for.
+// KUBELET names the release; without it the newest one is taken. KUBELET_PROGRAM
+// names a program that is built already.
 package realkubelet

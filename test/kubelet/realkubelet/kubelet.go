@@ -4,25 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
+	"io"
+	"maps"
 	"path/filepath"
 	"sync"
 
-	cadvisorapi "github.com/google/cadvisor/lib/model"
-	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	registrationapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
-	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
-	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
-	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
+
+	"github.com/accelmux/accelmux/test/kubelet/wire"
+)
+
+// The topology manager's policies that are used here, its scope, and the reason of a
+// pod that it refuses.
+const (
+	PolicyNone             = "none"
+	PolicySingleNUMANode   = "single-numa-node"
+	ScopeContainer         = "container"
+	ReasonTopologyAffinity = "TopologyAffinityError"
 )
 
 // Options say what kind of node the kubelet believes it is on.
 type Options struct {
+	// Program is the program manager, as [Program] returns it. Required.
+	Program string
 	// NUMANodes is how many NUMA nodes the machine has, whatever the real one
 	// has. Default 1; at most 8, the topology manager's own limit.
 	NUMANodes int
@@ -30,34 +35,21 @@ type Options struct {
 	Policy string
 	// Scope is the topology manager's; default container.
 	Scope string
-	// Log takes what the managers log through their context. Default: klog's own.
-	Log *klog.Logger
+	// Log takes what kubelet logs; nil discards. It must be safe for concurrent use.
+	Log io.Writer
 }
 
 // Kubelet is the device half of one node's kubelet. Its pods outlive a Restart,
 // as containers outlive kubelet. All methods are safe for concurrent use,
-// but Start, Stop and Restart must not overlap each other.
+// but Start, Stop, Crash and Restart must not overlap each other.
 type Kubelet struct {
 	dir  string
 	opts Options
-	log  klog.Logger
 
-	mu   sync.Mutex
-	pods map[types.UID]*running
-	run  *session // nil while stopped
-
-	// admission is kubelet's one sync loop: pods are admitted one at a time.
-	admission sync.Mutex
-}
-
-// session is what one kubelet process holds; a restart makes a new one.
-type session struct {
-	devices  *devicemanager.ManagerImpl
-	topology topologymanager.Manager
-	sources  *sources
-	grpc     *grpc.Server
-	cancel   context.CancelFunc
-	done     sync.WaitGroup
+	mu      sync.Mutex
+	pods    map[types.UID]*wire.Running
+	run     *process // nil while stopped
+	release string   // of the last process
 }
 
 // New prepares a kubelet whose root is dir, laid out as /var/lib/kubelet. The
@@ -67,16 +59,12 @@ func New(dir string, opts Options) *Kubelet {
 		opts.NUMANodes = 1
 	}
 	if opts.Policy == "" {
-		opts.Policy = topologymanager.PolicySingleNumaNode
+		opts.Policy = PolicySingleNUMANode
 	}
 	if opts.Scope == "" {
-		opts.Scope = topologymanager.ContainerTopologyScope
+		opts.Scope = ScopeContainer
 	}
-	log := klog.Background()
-	if opts.Log != nil {
-		log = *opts.Log
-	}
-	return &Kubelet{dir: dir, opts: opts, log: log, pods: map[types.UID]*running{}}
+	return &Kubelet{dir: dir, opts: opts, pods: map[types.UID]*wire.Running{}}
 }
 
 // PluginDir is where device plugins register.
@@ -95,116 +83,81 @@ func (k *Kubelet) CheckpointFile() string {
 	return filepath.Join(k.PluginDir(), "kubelet_internal_checkpoint")
 }
 
-// Start brings the kubelet up in kubelet's order: the device manager (which
-// deletes every socket in its directory and reads the checkpoint), the plugin
-// watcher, the pod-resources server; then the pods that were there before are
-// admitted again, and only then its sources count as ready.
-func (k *Kubelet) Start() (err error) {
+// Start starts a process and returns when its device manager, plugin watcher and
+// pod-resources server run and the pods that were there before are admitted again.
+// An *AdmissionError is of such a pod, which is not on the node any more, as if
+// kubelet had killed it; kubelet runs then.
+func (k *Kubelet) Start() error {
 	k.mu.Lock()
 	started := k.run != nil
+	opts := wire.Options{Dir: k.dir, NUMANodes: k.opts.NUMANodes, Policy: k.opts.Policy, Scope: k.opts.Scope}
+	for _, r := range k.pods {
+		opts.Pods = append(opts.Pods, wire.Running{Pod: r.Pod, Containers: maps.Clone(r.Containers)})
+	}
 	k.mu.Unlock()
 	if started {
 		return errors.New("kubelet is running already")
 	}
-	s := &session{sources: &sources{}}
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), k.log))
-	s.cancel = cancel
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.stop(k.log))
+	p, err := spawn(k.opts.Program, k.opts.Log, opts)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.run, k.release = p, p.about.Release
+	var refused []error
+	for uid, v := range p.about.Refused {
+		if r, ok := k.pods[types.UID(uid)]; ok {
+			refused = append(refused, fmt.Errorf("pod %s, which was there before, is refused: %w", r.Pod.Name, &AdmissionError{v.Reason, v.Message}))
+			delete(k.pods, types.UID(uid))
 		}
-	}()
-	if err := k.startDevices(s); err != nil {
-		return err
 	}
-	k.startPluginWatcher(ctx, s)
-	if err := k.servePodResources(ctx, s); err != nil {
-		return err
-	}
+	return errors.Join(refused...)
+}
+
+// Release is that of the kubelet that was last started, such as v1.37.1.
+func (k *Kubelet) Release() string {
 	k.mu.Lock()
-	k.run = s
-	k.mu.Unlock()
-	if err := k.readmit(ctx, s); err != nil {
-		k.mu.Lock()
-		k.run = nil
-		k.mu.Unlock()
-		return err
-	}
-	s.sources.ready.Store(true)
-	return nil
+	defer k.mu.Unlock()
+	return k.release
 }
 
-func (k *Kubelet) startDevices(s *session) error {
-	if err := os.MkdirAll(k.PluginDir(), 0o750); err != nil {
-		return err
-	}
-	nodes := make([]cadvisorapi.Node, k.opts.NUMANodes)
-	for i := range nodes {
-		nodes[i].Id = i
-	}
-	var err error
-	s.topology, err = topologymanager.NewManager(k.log, nodes, k.opts.Policy, k.opts.Scope, nil)
-	if err != nil {
-		return fmt.Errorf("make topology manager: %w", err)
-	}
-	manager, err := newManagerImpl(k.log, filepath.Join(k.PluginDir(), "kubelet.sock"), nodes, s.topology)
-	if err != nil {
-		return fmt.Errorf("make device manager: %w", err)
-	}
-	s.topology.AddHintProvider(k.log, manager)
-	containers, ids := k.runningContainers()
-	if err := manager.Start(k.log, k.activePods, s.sources, containers, ids); err != nil {
-		return fmt.Errorf("start device manager: %w", err)
-	}
-	s.devices = manager
-	return nil
-}
-
-func (k *Kubelet) startPluginWatcher(ctx context.Context, s *session) {
-	watcher := pluginmanager.NewPluginManager(k.RegistryDir(), &record.FakeRecorder{})
-	watcher.AddHandler(registrationapi.DevicePlugin, s.devices.GetWatcherHandler())
-	s.done.Go(func() { watcher.Run(ctx, s.sources, ctx.Done()) })
-}
-
-// Stop ends the kubelet as SIGTERM does: streams to plugins break, its sockets
-// go, the checkpoint stays. Stopping a stopped kubelet does nothing.
-func (k *Kubelet) Stop() error {
+// PID is the running process's; 0 without one.
+func (k *Kubelet) PID() int {
 	k.mu.Lock()
-	s := k.run
+	defer k.mu.Unlock()
+	if k.run == nil {
+		return 0
+	}
+	return k.run.cmd.Process.Pid
+}
+
+// take returns the running process, which is nobody's from now on; nil if there is
+// none.
+func (k *Kubelet) take() *process {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := k.run
 	k.run = nil
-	k.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	return s.stop(k.log)
+	return p
 }
 
-// Crash is Stop as SIGKILL does it: the file of the registration socket stays,
-// and nobody answers on it. (That of the pod-resources socket always stays.)
+// Stop ends the kubelet by SIGTERM: streams to plugins break, the registration
+// socket goes, the checkpoint stays. Stopping a stopped kubelet does nothing.
+func (k *Kubelet) Stop() error {
+	if p := k.take(); p != nil {
+		return p.stop()
+	}
+	return nil
+}
+
+// Crash ends the kubelet by SIGKILL: the file of the registration socket stays, and
+// nobody answers on it. (That of the pod-resources socket always stays.)
 func (k *Kubelet) Crash() error {
-	if err := k.Stop(); err != nil {
-		return err
+	if p := k.take(); p != nil {
+		return p.kill()
 	}
-	path := filepath.Join(k.PluginDir(), "kubelet.sock")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("leave a dead socket: %w", err)
-	}
-	listener.SetUnlinkOnClose(false)
-	return listener.Close()
-}
-
-func (s *session) stop(log klog.Logger) error {
-	s.cancel()
-	if s.grpc != nil {
-		s.grpc.Stop()
-	}
-	var err error
-	if s.devices != nil {
-		err = s.devices.Stop(log)
-	}
-	s.done.Wait()
-	return err
+	return errors.New("kubelet is not running")
 }
 
 // Restart stops the kubelet and starts a new one on the same directory. Pods
@@ -216,23 +169,33 @@ func (k *Kubelet) Restart() error {
 	return k.Start()
 }
 
-// session returns the running one, or an error that says there is none.
-func (k *Kubelet) session() (*session, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.run == nil {
-		return nil, errors.New("kubelet is not running")
+// Become is Restart with the program of another release.
+func (k *Kubelet) Become(program string) error {
+	if err := k.Stop(); err != nil {
+		return fmt.Errorf("stop kubelet: %w", err)
 	}
-	return k.run, nil
+	k.opts.Program = program
+	return k.Start()
 }
 
-// activePods is what the device manager takes for the pods of the node.
-func (k *Kubelet) activePods() []*v1.Pod {
+// ask asks the running kubelet; without one it is an error.
+func (k *Kubelet) ask(ctx context.Context, method string, request, answer any) error {
+	k.mu.Lock()
+	p := k.run
+	k.mu.Unlock()
+	if p == nil {
+		return errors.New("kubelet is not running")
+	}
+	return p.call(ctx, method, request, answer)
+}
+
+// Pods are those of the node, in no order; they outlive kubelet.
+func (k *Kubelet) Pods() []*v1.Pod {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	pods := make([]*v1.Pod, 0, len(k.pods))
 	for _, r := range k.pods {
-		pods = append(pods, r.pod)
+		pods = append(pods, r.Pod)
 	}
 	return pods
 }

@@ -3,9 +3,11 @@ package realkubelet
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,12 +21,15 @@ import (
 // start brings up a kubelet with two NUMA nodes in a short directory.
 func start(t *testing.T) *Kubelet {
 	t.Helper()
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
 	dir, err := os.MkdirTemp("", "k")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	k := New(dir, Options{NUMANodes: 2})
+	k := New(dir, Options{Program: program.path, NUMANodes: 2, Log: t.Output()})
 	if err := k.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +99,12 @@ func TestStartContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !CDIDevices.Can(k.Release()) {
+		if len(opts.CDIDevices) > 0 {
+			t.Errorf("CDI devices %v; %s", opts.CDIDevices, CDIDevices.Missing(k.Release()))
+		}
+		return
+	}
 	want := "example.com/foo=" + k.Devices(pod, "c", foo)[0].ID
 	if len(opts.CDIDevices) != 1 || opts.CDIDevices[0].Name != want {
 		t.Fatalf("CDI devices %v; want %s", opts.CDIDevices, want)
@@ -145,7 +156,11 @@ func TestHealthReachesPodStatus(t *testing.T) {
 	record := k.Record(foo, time.Millisecond)
 	p.publish(sick)
 	wantCounts(t, k, 2, 1)
-	if got := k.PodHealth(pod)[held]; got != v1.ResourceHealthStatusUnhealthy {
+	if !HealthStatus.Can(k.Release()) {
+		if got := k.PodHealth(pod); len(got) > 0 {
+			t.Errorf("health in the pod's status is %v; %s", got, HealthStatus.Missing(k.Release()))
+		}
+	} else if got := k.PodHealth(pod)[held]; got != v1.ResourceHealthStatusUnhealthy {
 		t.Fatalf("health of %s in the pod's status is %q; want Unhealthy", held, got)
 	}
 	p.publish(nil)
@@ -155,6 +170,41 @@ func TestHealthReachesPodStatus(t *testing.T) {
 	}
 	if _, changes := record.Stop(); len(changes) == 0 || changes[0].Counts.Capacity != 2 {
 		t.Fatalf("recording %v; want it to begin with capacity 2", changes)
+	}
+}
+
+// TestCrash verifies that kubelet can be killed: its socket stays and nobody answers,
+// the next one finds the allocations, and one that is stopped says that it is not
+// there.
+func TestCrash(t *testing.T) {
+	k, _ := registered(t, 2)
+	pod := admit(t, k, "one", 1)
+	held := k.Devices(pod, "c", foo)
+	if _, err := k.StartContainer(t.Context(), pod, "c"); err != nil {
+		t.Fatal(err)
+	}
+	k.RemovePod(admit(t, k, "gone", 1))
+	admit(t, k, "not-started", 1)
+	if err := k.Crash(); err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := net.Dial("unix", filepath.Join(k.PluginDir(), "kubelet.sock")); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the dead kubelet's socket: %v, %v; want it there, and nobody behind it", conn, err)
+	}
+	if err := k.Admit(t.Context(), NewPod("two", nil)); err == nil {
+		t.Error("a dead kubelet has admitted a pod")
+	}
+	// Nothing is healthy before the plugin has registered: kubelet would kill a pod
+	// that has no container yet.
+	var refused *AdmissionError
+	if err := k.Start(); !errors.As(err, &refused) || refused.Reason != "UnexpectedAdmissionError" {
+		t.Fatalf("start: %v; want that a pod is refused", err)
+	}
+	if got := k.Devices(pod, "c", foo); len(got) != 1 || got[0].ID != held[0].ID {
+		t.Errorf("the pod holds %v, held %v", got, held)
+	}
+	if pods := k.Pods(); len(pods) != 1 || pods[0].Name != "one" {
+		t.Errorf("pods %v; want the one", pods)
 	}
 }
 

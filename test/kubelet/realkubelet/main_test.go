@@ -1,15 +1,25 @@
 package realkubelet
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"os"
 	"testing"
 )
 
+// program is where kubelet is, or why there is none.
+var program struct {
+	path string
+	err  error
+}
+
 func TestMain(m *testing.M) {
-	if err := LogTo(io.Discard); err != nil {
-		fmt.Fprintln(os.Stderr, "kubelet's log stays on standard error:", err)
-	}
+	path, remove, err := Program(context.Background(), "..")
+	program.path, program.err = path, err
 	m.Run()
+	if err == nil {
+		if err := remove(); err != nil {
+			fmt.Fprintln(os.Stderr, "remove kubelet:", err)
+		}
+	}
 }

@@ -3,26 +3,31 @@ package realkubelet
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/test/kubelet/wire"
 )
 
 // pollEvery is how often the Wait functions look: the device manager tells
 // nobody when its capacity changes, kubelet asks it too.
 const pollEvery = 2 * time.Millisecond
 
-// Counts is what kubelet would write into the node's status for a resource.
-type Counts struct {
-	// Known is false if kubelet never heard of the resource, or forgot it.
-	Known       bool
-	Capacity    int64
-	Allocatable int64
+// answerLimit bounds how long kubelet may take to answer what it only looks up.
+const answerLimit = 30 * time.Second
+
+// look asks for what is only looked up.
+func (k *Kubelet) look(method string, request, answer any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+	defer cancel()
+	return k.ask(ctx, method, request, answer)
 }
+
+// Counts is what kubelet would write into the node's status for a resource. Known is
+// false if kubelet never heard of the resource, or forgot it.
+type Counts wire.Counts
 
 // String is for failures.
 func (c Counts) String() string {
@@ -34,14 +39,11 @@ func (c Counts) String() string {
 
 // Counts asks for one resource. A stopped kubelet knows nothing.
 func (k *Kubelet) Counts(resource string) Counts {
-	s, err := k.session()
-	if err != nil {
+	var c Counts
+	if err := k.look("Counts", resource, &c); err != nil {
 		return Counts{}
 	}
-	capacity, allocatable, _ := s.devices.GetCapacity(k.log)
-	c, known := capacity[v1.ResourceName(resource)]
-	a := allocatable[v1.ResourceName(resource)]
-	return Counts{Known: known, Capacity: c.Value(), Allocatable: a.Value()}
+	return c
 }
 
 // WaitCounts waits until the resource has the capacity and the allocatable, and
@@ -79,69 +81,34 @@ func Poll(ctx context.Context, done func() bool) (time.Duration, error) {
 // Healthy lists the IDs of the resource's healthy devices, sorted, whether
 // allocated or not.
 func (k *Kubelet) Healthy(resource string) []string {
-	s, err := k.session()
-	if err != nil {
+	var ids []string
+	if err := k.look("Healthy", resource, &ids); err != nil {
 		return nil
 	}
-	var ids []string
-	for id := range s.devices.GetAllocatableDevices(k.log)[resource] {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	return ids
 }
 
-// Devices lists what a container was given of the resource, sorted, each with
-// the NUMA nodes that kubelet has on record.
+// Device is a device that a container holds, with the NUMA nodes that kubelet has on
+// record.
+type Device = wire.Device
+
+// Devices lists what a container was given of the resource, sorted.
 func (k *Kubelet) Devices(pod *v1.Pod, container, resource string) []Device {
-	s, err := k.session()
-	if err != nil {
+	var held map[string][]Device
+	if err := k.look("Devices", wire.Container{Pod: string(pod.UID), Name: container}, &held); err != nil {
 		return nil
 	}
-	var out []Device
-	for id, d := range s.devices.GetDevices(string(pod.UID), container)[resource] {
-		out = append(out, Device{ID: id, NUMANodes: numaNodes(d)})
-	}
-	slices.SortFunc(out, func(a, b Device) int { return strings.Compare(a.ID, b.ID) })
-	return out
-}
-
-// Device is a device that a container holds.
-type Device struct {
-	ID        string
-	NUMANodes []int64
-}
-
-func numaNodes(d *pluginapi.Device) []int64 {
-	var nodes []int64
-	for _, n := range d.GetTopology().GetNodes() {
-		nodes = append(nodes, n.GetID())
-	}
-	slices.Sort(nodes)
-	return nodes
+	return held[resource]
 }
 
 // PodHealth is what kubelet would write into pod.status for the containers'
 // devices (allocatedResourcesStatus), by device ID.
 func (k *Kubelet) PodHealth(pod *v1.Pod) map[string]v1.ResourceHealthStatus {
-	s, err := k.session()
-	if err != nil {
+	var health map[string]v1.ResourceHealthStatus
+	if err := k.look("PodHealth", string(pod.UID), &health); err != nil {
 		return nil
 	}
-	status := &v1.PodStatus{}
-	for _, c := range pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, v1.ContainerStatus{Name: c.Name})
-	}
-	s.devices.UpdateAllocatedResourcesStatus(k.log, pod, status)
-	out := map[string]v1.ResourceHealthStatus{}
-	for _, c := range status.ContainerStatuses {
-		for _, r := range c.AllocatedResourcesStatus {
-			for _, h := range r.Resources {
-				out[string(h.ResourceID)] = h.Health
-			}
-		}
-	}
-	return out
+	return health
 }
 
 // Recording is what a resource's counts were over a stretch of time.

@@ -1,0 +1,20 @@
+//go:build kubelet1.31
+
+package main
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	apisgrpc "k8s.io/kubernetes/pkg/kubelet/apis/grpc"
+	"k8s.io/kubernetes/pkg/kubelet/apis/podresources"
+)
+
+func limited(context.Context) grpc.ServerOption {
+	return apisgrpc.WithRateLimiter("podresources", podresources.DefaultQPS, podresources.DefaultBurstTokens)
+}
+
+func v1Server(_ context.Context, providers podresources.PodResourcesProviders) podresourcesv1.PodResourcesListerServer {
+	return podresources.NewV1PodResourcesServer(providers)
+}

@@ -1,0 +1,27 @@
+//go:build kubelet1.28 || kubelet1.31 || kubelet1.34 || kubelet1.36
+
+package main
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	v1 "k8s.io/api/core/v1"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podresourcesv1alpha1 "k8s.io/kubelet/pkg/apis/podresources/v1alpha1"
+	"k8s.io/kubernetes/pkg/kubelet/apis/podresources"
+)
+
+func newPodResources(ctx context.Context, k *kubelet) *grpc.Server {
+	providers := podresources.PodResourcesProviders{
+		Pods: podsOf{k}, Devices: devicesOf{k.devices}, Cpus: nothing{}, Memory: nothing{}, DynamicResources: nothing{},
+	}
+	server := grpc.NewServer(limited(ctx))
+	podresourcesv1alpha1.RegisterPodResourcesListerServer(server, podresources.NewV1alpha1PodResourcesServer(providers))
+	podresourcesv1.RegisterPodResourcesListerServer(server, v1Server(ctx, providers))
+	return server
+}
+
+func (nothing) GetDynamicResources(*v1.Pod, *v1.Container) []*podresourcesv1.DynamicResource {
+	return nil
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const report = `{"Action":"run","Package":"x/kubelet","Test":"TestA"}
+{"Action":"run","Package":"x/kubelet","Test":"TestA/one"}
+{"Action":"attr","Package":"x/kubelet","Test":"TestA/one","Key":"injection","Value":"cdi"}
+{"Action":"pass","Package":"x/kubelet","Test":"TestA/one"}
+{"Action":"run","Package":"x/kubelet","Test":"TestA/two"}
+{"Action":"output","Package":"x/kubelet","Test":"TestA/two","Output":"    a_test.go:7: kubelet cannot (KEP-1)\n"}
+{"Action":"skip","Package":"x/kubelet","Test":"TestA/two"}
+{"Action":"pass","Package":"x/kubelet","Test":"TestA"}
+{"Action":"run","Package":"x/kubelet","Test":"TestB"}
+{"Action":"run","Package":"x/kubelet","Test":"TestB/one"}
+{"Action":"fail","Package":"x/kubelet","Test":"TestB/one"}
+{"Action":"fail","Package":"x/kubelet","Test":"TestB"}
+{"Action":"pass","Package":"x/kubelet"}
+`
+
+// TestTable verifies that tests count once, by name where they are skipped or fail,
+// and that a release's lines replace its own and nobody else's.
+func TestTable(t *testing.T) {
+	r, err := read("v1.31.14", strings.NewReader(report))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "README.md")
+	before := "above\n" + begin + head + "| v1.31.14 | old | 0 | 0 | 9 |\n| v1.37.1 | `cdi` | 5 | 0 | 0 |\n\n- v1.31.14 skips: all.\n" + end + "\nbelow\n"
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.write(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "above\n" + begin + head + "| v1.31.14 | `cdi` | 1 | 1 | 1: kubelet.TestB/one |\n| v1.37.1 | `cdi` | 5 | 0 | 0 |\n\n" +
+		"- v1.31.14 skips: kubelet cannot (KEP-1): kubelet.TestA/two.\n" + end + "\nbelow\n"
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err := os.WriteFile(file, []byte("no table"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(file); err == nil {
+		t.Error("a file without a place for the table is no error")
+	}
+}
