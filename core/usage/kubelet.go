@@ -36,6 +36,8 @@ type podResources struct {
 	// it began to serve.
 	server  identity
 	upSince time.Time
+	// looked is when that was seen to be the newest last; zero before the first look.
+	looked time.Time
 }
 
 // startingError says that kubelet started so recently that it must not be asked.
@@ -131,12 +133,19 @@ func (p *podResources) look(now time.Time) error {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.device, id.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // not the same type everywhere
 	}
+	before := p.looked
+	p.looked = now
 	if id == p.server {
 		return nil
 	}
 	// The socket's age is read off the wall clock once; from then on the clock
-	// that no step moves counts. One from the future was made just now.
+	// that no step moves counts. One from the future was made just now, and one that
+	// was not there at the last look is no older than that, whatever was done to the
+	// wall clock since.
 	age := max(now.Sub(id.made), 0)
+	if !before.IsZero() {
+		age = min(age, max(now.Sub(before), 0))
+	}
 	p.server, p.upSince = id, now.Add(-age)
 	return nil
 }

@@ -147,6 +147,15 @@ func TestClockStepped(t *testing.T) {
 			for _, pid := range pids {
 				newClock(t, pid).set(t, step)
 			}
+			n.mark(gpu)
+			n.mark(fpga)
+			// On streams, and against intervals, from before.
+			n.scenario("devices: {mock-3: {fault: {code: x, recovery: self}}}")
+			n.wantCounts(gpu, 4, 3)
+			n.scenario("")
+			n.wantCounts(gpu, 4, 4)
+			n.wantNoDip(gpu, 3)
+			n.wantNoDip(fpga, 2)
 			n.eventually("the agent has the other time", func() bool {
 				if err := n.kubelet.Restart(); err != nil {
 					t.Fatal(err)
@@ -155,14 +164,6 @@ func TestClockStepped(t *testing.T) {
 				n.wantCounts(fpga, 2, 2)
 				return n.stamped(step)
 			})
-			n.mark(gpu)
-			n.mark(fpga)
-			n.scenario("devices: {mock-3: {fault: {code: x, recovery: self}}}")
-			n.wantCounts(gpu, 4, 3)
-			n.scenario("")
-			n.wantCounts(gpu, 4, 4)
-			n.wantNoDip(gpu, 3)
-			n.wantNoDip(fpga, 2)
 			n.allocate("after", gpu, 2)
 			report := p.report()
 			for i, name := range []string{"mock", "other"} {
