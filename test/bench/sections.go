@@ -4,12 +4,14 @@ import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
 	"github.com/accelmux/accelmux/test/bench/calls"
 	"github.com/accelmux/accelmux/test/bench/life"
+	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
 // sections are all of them, in the order of the table.
 var sections = []rig.Section{
 	allocate.Section,
+	rest.Section,
 	calls.Section,
 	life.Starts,
 	life.Kubelet,

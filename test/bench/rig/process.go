@@ -106,3 +106,19 @@ func resident(pid int, library string) (all, mapped, anonymous int, err error) {
 	}
 	return all, mapped, anonymous, nil
 }
+
+// Anonymous is RssAnon of proc_pid_status(5), in MB: the memory that a process shares
+// with no file.
+func Anonymous(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "RssAnon:" {
+			kibibytes, err := strconv.Atoi(fields[1])
+			return float64(kibibytes) * 1024 / 1e6, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no RssAnon", pid)
+}
