@@ -92,6 +92,10 @@ test-gpu: ## What we read from a real NVIDIA GPU against nvidia-smi; only reads
 test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine without Go
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LAZY)' -o $(BIN)/accelmux-test-gpu ./test/gpu
 
+.PHONY: test-chaos
+test-chaos: ## 300 steps of chaos that are always the same
+	$(MAKE) --no-print-directory chaos SEED=$(or $(SEED),1) STEPS=300 ARGS='-limit 4m $(ARGS)'
+
 .PHONY: chaos
 chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list
 	@# Built, not run by go: a process of its own at the end of signals.

@@ -30,9 +30,11 @@ func init() {
 			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},
 		Supervisor: supervisor.Timing{
+			Start: 5 * time.Second, Describe: 3 * time.Second, Configure: 3 * time.Second, FirstInventory: 5 * time.Second,
+			Reset: 3 * time.Second, Abandon: 500 * time.Millisecond,
 			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,
-			Terminate: 300 * time.Millisecond, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
+			Terminate: 300 * time.Millisecond, Reap: time.Second, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
 		},
 		Plugin: deviceplugin.Timing{
 			Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Poll: 200 * time.Millisecond, Grace: 200 * time.Millisecond,

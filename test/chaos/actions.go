@@ -68,6 +68,8 @@ func actions() []action {
 		{"lose-api", 1, true, "the API server goes away", (*world).loseAPI},
 		{"find-api", 3, true, "the API server is back", (*world).findAPI},
 		{"forget-watches", 1, true, "the API server cuts watches, and knows no old versions any more", (*world).forgetWatches},
+		{"swap-program", 2, true, "a backend's program is replaced while it runs, by a copy or by half of one", (*world).swapProgram},
+		{"starve-backend", 2, false, "a backend is out of memory", (*world).starveBackend},
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
 	}
 }

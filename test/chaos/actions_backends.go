@@ -10,14 +10,25 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // running is the backend that an arg means, of those that may be hurt and run, and
 // its process.
 func (w *world) running(ctx context.Context, arg int) (*backend, int, bool) {
+	return w.runningOf(ctx, arg, func(b *backend) bool { return b != w.m.gamma })
+}
+
+// scripted is running for those that have a scenario.
+func (w *world) scripted(ctx context.Context, arg int) (*backend, int, bool) {
+	return w.runningOf(ctx, arg, func(b *backend) bool { return b.scripted })
+}
+
+func (w *world) runningOf(ctx context.Context, arg int, is func(*backend) bool) (*backend, int, bool) {
 	var up []*backend
 	for _, b := range w.m.configured() {
-		if b != w.m.gamma && !b.down() {
+		if is(b) && !b.down() {
 			up = append(up, b)
 		}
 	}
@@ -53,6 +64,7 @@ func (w *world) kill(ctx context.Context, pid int) error {
 	if err := hurt(pid, syscall.SIGKILL); err != nil {
 		return err
 	}
+	w.killed[pid] = true
 	return w.await(ctx, leakedProcess, "a backend does not die, or is not reaped", func() bool {
 		_, alive := readTask(pid)
 		return !alive
@@ -92,10 +104,14 @@ func (w *world) freezeBackend(ctx context.Context, arg int) error {
 
 // act has a backend do something once, and waits until it has another process.
 func (w *world) act(ctx context.Context, arg int, action string) error {
-	b, pid, ok := w.running(ctx, arg)
+	b, pid, ok := w.scripted(ctx, arg)
 	if !ok {
 		return errSkip
 	}
+	return w.actOn(ctx, b, pid, action)
+}
+
+func (w *world) actOn(ctx context.Context, b *backend, pid int, action string) error {
 	b.action = fmt.Sprintf(action, w.next())
 	err := w.writeScenario(b)
 	if err == nil {
@@ -123,16 +139,17 @@ func (w *world) garbage(ctx context.Context, arg int) error {
 	case 1:
 		return w.act(ctx, arg, "garbage: {id: %d, kinds: [oversize]}")
 	}
-	b, _, ok := w.running(ctx, arg)
+	b, _, ok := w.scripted(ctx, arg)
 	if !ok {
 		return errSkip
 	}
+	b.litter = true
 	b.action = fmt.Sprintf("garbage: {id: %d, for: 100ms}", w.next())
 	return w.writeScenario(b)
 }
 
 func (w *world) crashLoop(ctx context.Context, arg int) error {
-	b, _, ok := w.running(ctx, arg)
+	b, _, ok := w.scripted(ctx, arg)
 	if !ok {
 		return errSkip
 	}
@@ -152,21 +169,53 @@ func (w *world) loseProgram(ctx context.Context, arg int) error {
 	return w.kill(ctx, pid)
 }
 
+// swapProgram puts another file in the place of a backend's program: a copy, which the
+// next process runs, or half of one, as by somebody who is still writing it, whereupon
+// the backend dies.
+func (w *world) swapProgram(ctx context.Context, arg int) error {
+	b, pid, ok := w.scripted(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	text, err := os.ReadFile(w.source(b))
+	if err != nil {
+		return err
+	}
+	if arg/8%2 == 0 {
+		return w.place(b, func(path string) error { return os.WriteFile(path, text, 0o755) })
+	}
+	b.missing = true
+	err = w.place(b, func(path string) error { return os.WriteFile(path, text[:len(text)/2], 0o755) })
+	if err != nil {
+		return err
+	}
+	return w.kill(ctx, pid)
+}
+
+// starveBackend lets a backend have no more memory, and then has it need some: its
+// process dies of that, and the next one has enough.
+func (w *world) starveBackend(ctx context.Context, arg int) error {
+	b, pid, ok := w.scripted(ctx, arg)
+	if !ok {
+		return errSkip
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("limit a backend's memory: %w", err)
+	}
+	return w.actOn(ctx, b, pid, "garbage: {id: %d, kinds: [oversize]}")
+}
+
 func (w *world) healBackend(_ context.Context, _ int) error {
 	healed := false
-	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.delta} {
-		if !b.down() {
+	for _, b := range w.m.all() {
+		if !b.crash && !b.missing {
 			continue
 		}
 		healed = true
-		b.crash = false
+		b.crash, b.litter = false, false
 		if b.missing {
 			b.missing = false
-			source, err := os.Readlink(w.program(w.m.gamma))
-			if err == nil {
-				err = os.Symlink(source, w.program(b))
-			}
-			if err != nil {
+			if err := w.link(b); err != nil {
 				return fmt.Errorf("put %s back: %w", filepath.Base(w.program(b)), err)
 			}
 		}

@@ -12,7 +12,7 @@ func (w *world) target(arg int, is func(*backend, *device) bool) (*backend, *dev
 	}
 	var places []place
 	for _, b := range w.m.configured() {
-		if b == w.m.gamma || b.down() {
+		if !b.scripted || b.down() {
 			continue
 		}
 		for _, d := range b.devices {

@@ -149,6 +149,10 @@ func (w *world) foreignCDI(ctx context.Context, arg int) error {
 	if w.m.readOnly || w.m.diskFull || w.m.foreign != "" || w.rushed {
 		return errSkip
 	}
+	// It may have been deleted a moment ago.
+	if err := os.MkdirAll(w.path("disk", "cdi"), 0o755); err != nil {
+		return err
+	}
 	d, _ := pick(w.m.alpha.devices[:w.m.units], arg)
 	resource, _ := w.m.resourceOf(w.m.alpha)
 	w.watch.spare(resource)
@@ -160,6 +164,10 @@ func (w *world) foreignCDI(ctx context.Context, arg int) error {
 func (w *world) lockCDI(context.Context, int) error {
 	if !w.mounts || w.m.readOnly || w.m.diskFull || w.rushed {
 		return errSkip
+	}
+	// It may have been deleted a moment ago.
+	if err := os.MkdirAll(w.path("disk", "cdi"), 0o755); err != nil {
+		return err
 	}
 	w.m.readOnly = true
 	return bindReadOnly(w.path("disk", "cdi"))

@@ -119,7 +119,9 @@ func (w *world) restartContainer(ctx context.Context, arg int) error {
 		wanted, configured := w.m.expected(holds)[h.Resource][h.Unit]
 		certain = certain && configured && wanted == healthy
 		for _, b := range w.m.configured() {
-			certain = certain && w.canPrepare(b)
+			if resource, _ := w.m.resourceOf(b); resource == h.Resource {
+				certain = certain && w.canPrepare(b)
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.bound)

@@ -48,7 +48,7 @@ func invariants() []invariant {
 		{faultSticks, "No device is healthy at kubelet while a fault of it is not mended; once kubelet knows of it, not for a moment.", false, false, faultsShow},
 		{advertised, "Every healthy device of every backend that works is healthy at kubelet within the bound.", false, false, allAdvertised},
 		{noGhosts, "What is not there, or not configured, is not offered to containers.", false, false, nothingElse},
-		{noticed, "The agent knows the devices and the faults that its backends report within the bound, and those that are not mended, also while kubelet is down.", false, false, allNoticed},
+		{noticed, "The agent knows the devices, the faults and the recoveries that its backends report within the bound, and the faults that are not mended, also while kubelet is down.", false, false, allNoticed},
 		{serves, "A container gets a device that is healthy and free, and starts with it, and starts again.", true, false, incident(serves)},
 		{namesResolve, "Every CDI name that a container was given can be resolved by the CDI library, and means what it meant.", false, true, allResolve},
 		{othersUntouched, "The capacity of a resource that a step is not about does not dip, not for a moment.", true, false, incident(othersUntouched)},
@@ -133,6 +133,13 @@ func allNoticed(o *observation) string {
 		for _, code := range o.Standing[id] {
 			if !slices.Contains(codes, code) {
 				return fmt.Sprintf("the agent knows of %s only %q, and not %s", id, codes, code)
+			}
+		}
+	}
+	for _, id := range o.Recovered {
+		for _, code := range o.Known[id] {
+			if strings.HasPrefix(code, reported) {
+				return fmt.Sprintf("the agent does not know that %s has recovered, but of %q", id, code)
 			}
 		}
 	}

@@ -59,6 +59,7 @@ func TestInvariantsFire(t *testing.T) {
 		noticed: {
 			"no such device": func(o *observation) { delete(o.Known, "a-0") },
 			"forgotten":      func(o *observation) { o.Known["a-0"] = []string{"other"} },
+			"not forgotten":  func(o *observation) { o.Recovered = []string{"a-0"} }, // of which c-reboot is known
 		},
 		serves: {"refused": func(o *observation) { o.Incidents[serves] = "no" }},
 		namesResolve: {

@@ -26,17 +26,22 @@ func main() {
 	os.Exit(chaos(why))
 }
 
+// drawnForOne is how many steps are drawn for each that is taken: a third or so have
+// nothing to do.
+const drawnForOne = 4
+
 // chaos is main without the end of the process; why says why there are no mounts.
 func chaos(why string) int {
 	seed := flag.Uint64("seed", 0, "`number` that the steps are drawn from; 0: one of the clock, which is printed")
-	count := flag.Int("steps", 300, "`number` of steps")
+	count := flag.Int("steps", 300, "`number` of steps; skipped ones do not count")
 	replay := flag.String("replay", "", "`steps` to go through instead of drawn ones, as a run prints them")
 	programs := flag.String("bin", "bin", "`dir`ectory of the built backends, and in chaos/ of the agent")
 	agent := flag.String("agent", "", "`program` of the agent (default: that in -bin, which has shorter intervals than accelmux; with that, give a -bound of 10m)")
 	bound := flag.Duration("bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
 	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
 	verbose := flag.Bool("v", false, "print each step")
-	keep := flag.String("log", "", "`file` for the agents' log of a run that fails")
+	keep := flag.String("log", "", "`file` for the agents' log")
+	limit := flag.Duration("limit", 0, "`time` after which no further step begins, and the run has passed; 0: none")
 	list := flag.Bool("list", false, "print the actions and the invariants, and do nothing")
 	flag.Parse()
 	if *list {
@@ -48,7 +53,11 @@ func chaos(why string) int {
 	if *seed == 0 {
 		*seed = uint64(time.Now().Unix())
 	}
-	steps := draw(*seed, *count)
+	if *agent == "" {
+		*agent = filepath.Join(*programs, "chaos", "accelmux")
+	}
+	r := &runner{programs: *programs, agent: *agent, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
+	steps := draw(*seed, *count*drawnForOne)
 	if *replay != "" {
 		var err error
 		if steps, err = parseSteps(*replay); err != nil {
@@ -56,13 +65,10 @@ func chaos(why string) int {
 			return 2
 		}
 		fmt.Printf("%d given steps\n", len(steps))
+		r.most = 0
 	} else {
 		fmt.Printf("SEED=%d STEPS=%d\n", *seed, *count)
 	}
-	if *agent == "" {
-		*agent = filepath.Join(*programs, "chaos", "accelmux")
-	}
-	r := &runner{programs: *programs, agent: *agent, bound: *bound, mounts: why == "", out: os.Stdout, verbose: *verbose, keep: *keep}
 	if why != "" {
 		fmt.Printf("skipped: lock-cdi and fill-disk, which need root (%s)\n", why)
 	}

@@ -44,8 +44,12 @@ type backend struct {
 	// holdover says whether its devices stay for as long as a test lasts while it is
 	// down; if not, they are gone in a moment.
 	holdover bool
+	// scripted says that it watches a file which says what happens to its devices.
+	scripted bool
 	// crash and missing keep it down.
 	crash, missing bool
+	// litter says that its last inventory may have had devices that are none.
+	litter bool
 	// action is an action of its scenario that happens once, as YAML; "" for none.
 	action string
 }
@@ -54,7 +58,7 @@ func (b *backend) down() bool { return b.crash || b.missing }
 
 // model is what is true of the node, apart from what kubelet's books say.
 type model struct {
-	alpha, beta, gamma, delta *backend
+	alpha, beta, gamma, delta, epsilon *backend
 
 	// The configuration.
 	units    int    // devices of alpha
@@ -82,6 +86,7 @@ const (
 	partName   = "example.com/part"
 	steadyName = "example.com/fpga"
 	deltaName  = "example.com/npu"
+	wildName   = "example.com/wild"
 )
 
 func newModel() *model {
@@ -93,6 +98,10 @@ func newModel() *model {
 	}
 	m.gamma = newBackend("gamma", true, "c-0", "c-1")
 	m.delta = newBackend("delta", true, "d-0", "d-1")
+	m.epsilon = newBackend("epsilon", true, "hostile-0", "hostile-1")
+	for _, b := range []*backend{m.alpha, m.beta, m.delta} {
+		b.scripted = true
+	}
 	return m
 }
 
@@ -104,9 +113,12 @@ func newBackend(name string, holdover bool, ids ...string) *backend {
 	return b
 }
 
+// all are the backends, also one that is not configured now.
+func (m *model) all() []*backend { return []*backend{m.alpha, m.beta, m.gamma, m.delta, m.epsilon} }
+
 // configured are the backends that the configuration has.
 func (m *model) configured() []*backend {
-	all := []*backend{m.alpha, m.beta, m.gamma}
+	all := []*backend{m.alpha, m.beta, m.gamma, m.epsilon}
 	if m.hasDelta() {
 		all = append(all, m.delta)
 	}
@@ -124,6 +136,8 @@ func (m *model) resourceOf(b *backend) (name string, replicas int) {
 		return partName, 1
 	case m.gamma:
 		return steadyName, 1
+	case m.epsilon:
+		return wildName, 1
 	}
 	return deltaName, 1
 }
@@ -213,7 +227,10 @@ func (m *model) standing(b *backend, d *device, holds []hold) []string {
 	return codes
 }
 
-func code(kind recovery) string { return "c-" + string(kind) }
+// reported begins the codes of faults that the scenarios have.
+const reported = "c-"
+
+func code(kind recovery) string { return reported + string(kind) }
 
 func (m *model) groupHeld(b *backend, group string, holds []hold) bool {
 	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.group == group && len(holders(holds, d.id)) > 0 })
@@ -326,7 +343,7 @@ func (m *model) rest(holds []hold) {
 // forget is for state that may have been lost with the agent: faults that are not
 // reported anew may be remembered or not.
 func (m *model) forget() {
-	for _, b := range []*backend{m.alpha, m.beta, m.gamma, m.delta} {
+	for _, b := range m.all() {
 		for _, d := range b.devices {
 			if delete(d.faults, d.entry.fault); len(d.faults) > 0 {
 				d.hazy = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +38,8 @@ type observation struct {
 	// Known and Standing are the codes of the devices' faults: those that the agent
 	// knows, and those that it must know, of the devices of backends that run.
 	Known, Standing map[string][]string
+	// Recovered are devices of those backends whose faults are all over.
+	Recovered []string
 
 	Holds []hold
 	// Given are the CDI names that containers have, with what they are now.
@@ -103,6 +106,11 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 	if active != nil {
 		w.lookAtFaults(ctx, o, active)
 	}
+	for _, b := range w.m.configured() {
+		if resource, _ := w.m.resourceOf(b); b.down() && b.litter { // held over
+			maps.DeleteFunc(o.Listed[resource], func(unit string, _ health) bool { return o.Wanted[resource][unit] == 0 })
+		}
+	}
 	if deep {
 		o.Tasks = tasks(w.dir)
 		o.Given = w.resolve()
@@ -122,7 +130,7 @@ func (w *world) waiting(report status.Report) []string {
 				have = known
 			}
 		}
-		if !b.down() && have.State != string(supervisor.Running) {
+		if !b.down() && (have.State != string(supervisor.Running) || w.killed[have.PID]) { // it may have yet to notice
 			waiting = append(waiting, fmt.Sprintf("%s is %s (%s)", b.name, have.State, have.LastError))
 		}
 	}
@@ -162,6 +170,9 @@ func (w *world) lookAtFaults(ctx context.Context, o *observation, active *proces
 		for _, d := range b.devices {
 			if !b.down() && w.m.present(b, d) {
 				o.Standing[d.id] = w.m.standing(b, d, o.Holds)
+				if d.entry.recovered {
+					o.Recovered = append(o.Recovered, d.id)
+				}
 			}
 		}
 	}
@@ -270,7 +281,8 @@ func (w *world) strays(o *observation) []string {
 			strays = append(strays, err.Error())
 		}
 	}
-	if most := len(o.Tasks) - len(o.Agents); len(plugins) > max(most, 0) {
+	most := len(o.Tasks) - len(o.Agents)
+	if len(plugins) > max(most, 0) {
 		strays = append(strays, fmt.Sprintf("of %d backends: %s", most, strings.Join(plugins, ", ")))
 	}
 	return strays

@@ -14,6 +14,9 @@ import (
 	"syscall"
 )
 
+// dirEnv names the variable by which processes of a node are known.
+const dirEnv = "ACCELMUX_CHAOS"
+
 // process is one agent's process.
 type process struct {
 	pid    int
@@ -35,7 +38,7 @@ func (w *world) start(runDir string, turns bool) (*process, error) {
 	}
 	command := &exec.Cmd{
 		Path: w.agent, Args: args, Stdout: w.log, Stderr: w.log,
-		Env:         append(os.Environ(), "ACCELMUX_CHAOS="+w.dir),
+		Env:         append(os.Environ(), dirEnv+"="+w.dir),
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
 	p := &process{runDir: runDir, done: make(chan struct{})}
@@ -107,7 +110,7 @@ func tasks(dir string) []task {
 		}
 		all[pid] = t
 		environment, err := os.ReadFile(path + "/environ")
-		if err == nil && bytes.Contains(environment, []byte(dir+"/")) || bytes.Contains(environment, []byte("ACCELMUX_CHAOS="+dir+"\x00")) {
+		if err == nil && bytes.Contains(environment, []byte(dir+"/")) || bytes.Contains(environment, []byte(dirEnv+"="+dir+"\x00")) {
 			ours[pid] = true
 		}
 	}

@@ -20,7 +20,11 @@ type runner struct {
 	mounts   bool
 	out      io.Writer
 	verbose  bool
-	// keep is where the agents' log of a run that fails is kept; "" for nowhere.
+	// most is how many steps are taken that are not skipped; 0 for all.
+	most int
+	// limit is how long steps are taken; 0 for as long as there are some.
+	limit time.Duration
+	// keep is where the agents' log is kept; "" for nowhere.
 	keep string
 }
 
@@ -64,6 +68,9 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 		return res, fmt.Errorf("make a node: %w", err)
 	}
 	for i, s := range steps {
+		if r.most > 0 && res.done == r.most || r.limit > 0 && time.Since(began) > r.limit {
+			break
+		}
 		from := time.Now()
 		err := w.perform(ctx, s)
 		skipped := errors.Is(err, errSkip)
@@ -91,6 +98,9 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	err = w.settle(ctx)
 	if err != nil {
 		err = &failure{at: len(steps) - 1, err: err, log: w.story()}
+	}
+	if r.keep != "" {
+		err = errors.Join(err, w.keepLog(r.keep))
 	}
 	return res, errors.Join(err, w.close())
 }

@@ -35,6 +35,10 @@ func (m *model) profile(dir string, extra bool) string {
         recovery: {delay: 0s}
       - name: gamma
         settings: {count: 2, class: fpga, id: "c-{{.GroupIndex}}"}
+      - name: epsilon
+        settings: {count: 2, id: "hostile-{{.GroupIndex}}"}
+        heartbeat: 500ms
+        recovery: {delay: 0s}
 `, m.units, dir)
 	if extra {
 		fmt.Fprintf(&b, `      - name: delta
@@ -47,7 +51,8 @@ func (m *model) profile(dir string, extra bool) string {
       - {name: %s, backend: alpha, replicas: %d}
       - {name: %s, backend: beta, injection: cdi-annotations}
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
-`, m.name, m.replicas, partName, steadyName)
+      - {name: %s, backend: epsilon}
+`, m.name, m.replicas, partName, steadyName, wildName)
 	if extra {
 		fmt.Fprintf(&b, "      - {name: %s, backend: delta}\n", deltaName)
 	}

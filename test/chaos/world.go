@@ -29,7 +29,8 @@ type world struct {
 	// mounts says that file systems of the node's own can be mounted.
 	mounts bool
 
-	agent string // program
+	// The programs of the agent and of the backends.
+	agent, mock string
 
 	m       *model
 	server  *clustertest.Server
@@ -39,9 +40,10 @@ type world struct {
 	log     *os.File   // of all agents
 
 	given     []given
-	baselines map[int]int // open files of an agent when it first was at rest
-	pods      []string    // the oldest first
-	serial    int         // for names that are used once
+	killed    map[int]bool // processes of backends
+	baselines map[int]int  // open files of an agent when it first was at rest
+	pods      []string     // the oldest first
+	serial    int          // for names that are used once
 	double    double
 	rushed    bool // something happened since the node was last at rest
 }
@@ -52,7 +54,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}}
+	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -97,11 +99,12 @@ func (w *world) lay(programs string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(programs, mockName)); err != nil {
+	w.mock = filepath.Join(programs, mockName)
+	if _, err := os.Stat(w.mock); err != nil {
 		return fmt.Errorf("the mock backend is not built: %w", err)
 	}
-	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.gamma, w.m.delta} {
-		if err := errors.Join(os.Symlink(filepath.Join(programs, mockName), w.program(b)), w.writeScenario(b)); err != nil {
+	for _, b := range w.m.all() {
+		if err := errors.Join(w.link(b), w.writeScenario(b)); err != nil {
 			return err
 		}
 	}
@@ -118,6 +121,22 @@ func (w *world) path(parts ...string) string {
 }
 
 func (w *world) program(b *backend) string { return w.path("programs", "accelmux-backend-"+b.name) }
+
+// source is where the program of a backend is built.
+func (w *world) source(*backend) string {
+	return w.mock
+}
+
+// link makes the program of a backend what it was at first.
+func (w *world) link(b *backend) error {
+	return w.place(b, func(path string) error { return os.Symlink(w.source(b), path) })
+}
+
+// place puts something else in the place of a backend's program, at once.
+func (w *world) place(b *backend, put func(path string) error) error {
+	temporary := w.path("." + b.name)
+	return errors.Join(put(temporary), os.Rename(temporary, w.program(b)))
+}
 
 // next is a number that was not used before.
 func (w *world) next() int {
