@@ -31,6 +31,8 @@ type Mapper struct {
 	// by backend. Devices never change and snapshots share them, so a device that
 	// is still the same pointer need not be evaluated again.
 	cache map[string]*backendCache
+	// last is the latest table: who had an ID in it keeps it.
+	last *Table
 }
 
 // backendCache holds for one backend while it describes itself the same way,
@@ -110,6 +112,7 @@ func (m *Mapper) Inherit(before *Mapper) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names.inherit(before.names)
+	m.last = before.last
 }
 
 // Owns reports whether a resource may be one of the profile's: it has that name,
@@ -121,7 +124,7 @@ func (m *Mapper) Owns(name string) bool {
 // Map makes the table of a snapshot: units are in the order of the snapshot's
 // backends and, within one, of its devices. The same snapshot and verdicts give the
 // same table, but for names with placeholders: those that devices made before stay,
-// without units, and who has a name keeps it. held are the names of resources that
+// without units, and who has a name keeps it, or an ID that two backends report. held are the names of resources that
 // containers hold units of, which the caller must not change any more. It does not
 // fail; what is wrong is among the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
@@ -153,20 +156,103 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 			Units:                   make([]Unit, 0, counts[i]),
 		}
 	}
-	// Within one resource a device ID counts once: kubelet knows no backends.
-	owners := make([]map[string]string, len(slots))
+	owners := m.contested(snap, assigned, t)
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
 			a := assigned[i][j]
 			t.add(backend, d, a, m.names.place(a), owners, verdicts)
 		}
 	}
+	m.last = t
 	return t
 }
 
-// add puts a device in its place. owners has, by resource, the backend that each
-// device ID was taken from.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners []map[string]string, verdicts Verdicts) {
+// contest is a device ID in one of the resources that several backends report.
+type contest struct {
+	place int
+	id    string
+}
+
+// contested are such IDs, each with the backend that has it. Within one resource an ID
+// counts once: kubelet knows no backends. Who had it before keeps it, so that no
+// backend takes away another's devices. The caller holds m.mu.
+func (m *Mapper) contested(snap *inventory.Snapshot, assigned [][]*assignment, t *Table) map[contest]string {
+	shared := m.shared(snap, assigned, len(t.Resources))
+	if shared == nil {
+		return nil
+	}
+	first := map[contest]string{}
+	owners := map[contest]string{}
+	had := map[int]map[inventory.Key]bool{}
+	for i, backend := range snap.Backends {
+		for j, d := range backend.Devices {
+			place := m.names.place(assigned[i][j])
+			if place < 0 || !shared[place] {
+				continue
+			}
+			at := contest{place, d.ID}
+			before, claimed := first[at]
+			if !claimed {
+				first[at] = backend.Name
+				continue
+			}
+			if had[place] == nil {
+				had[place] = m.before(t.Resources[place].Name)
+			}
+			if owners[at] == "" {
+				owners[at] = before
+			}
+			if had[place][d.Key] {
+				owners[at] = backend.Name
+			}
+		}
+	}
+	return owners
+}
+
+// shared are the places that devices of several backends come to; nil if there are
+// none: within one backend IDs differ.
+func (m *Mapper) shared(snap *inventory.Snapshot, assigned [][]*assignment, places int) []bool {
+	var shared []bool
+	backends := make([]string, places)
+	for i, backend := range snap.Backends {
+		for _, a := range assigned[i] {
+			place := m.names.place(a)
+			switch {
+			case place < 0 || backends[place] == backend.Name:
+			case backends[place] == "":
+				backends[place] = backend.Name
+			default:
+				if shared == nil {
+					shared = make([]bool, places)
+				}
+				shared[place] = true
+			}
+		}
+	}
+	return shared
+}
+
+// before are the devices that the resource had in the latest table.
+func (m *Mapper) before(resource string) map[inventory.Key]bool {
+	had := map[inventory.Key]bool{}
+	if m.last == nil {
+		return had
+	}
+	for _, r := range m.last.Resources {
+		if r.Name != resource {
+			continue
+		}
+		for _, u := range r.Units {
+			had[u.Device.Key] = true
+		}
+	}
+	return had
+}
+
+// add puts a device in its place. owners has the backends of the IDs that several
+// report.
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
@@ -179,16 +265,12 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 		return
 	}
 	r := t.Resources[place]
-	if owners[place] == nil {
-		owners[place] = map[string]string{}
-	}
-	if owner, taken := owners[place][d.ID]; taken {
+	if owner, contested := owners[contest{place, d.ID}]; contested && owner != backend.Name {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: fmt.Sprintf(
 			"resource %s: backend %s reports the same ID as backend %s, and kubelet could not tell them apart; "+
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
 		return
 	}
-	owners[place][d.ID] = backend.Name
 	verdict := verdicts.Verdict(d.Key)
 	for _, id := range a.units {
 		r.Units = append(r.Units, Unit{ID: id, Device: d, Verdict: verdict})

@@ -245,6 +245,31 @@ func replicaIDs(id string, n int) (ids []string) {
 	return ids
 }
 
+// TestOwnerKeepsAnID verifies that a backend that comes later, or comes first in the
+// order of names, takes no ID from the one that had it, not even by a change of the
+// configuration; and that the ID is free when its owner reports it no more.
+func TestOwnerKeepsAnID(t *testing.T) {
+	const backends, resources = "[{name: a}, {name: b}]", "  - {name: ex.com/a}\n"
+	m := mapper(t, profile(t, backends, resources))
+	m.Map(snapshot(1, backend("b", gpu("b", "X"))), verdicts{}, nil)
+	both := snapshot(2, backend("a", gpu("a", "X")), backend("b", gpu("b", "X")))
+	want := []string{
+		"ex.com/a: b/X",
+		"problem X: resource ex.com/a: backend a reports the same ID as backend b, and kubelet could not tell them apart; the one of a is left out: give one of them another resource",
+	}
+	check := func(when string, got, want []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("a comes later", outline(m.Map(both, verdicts{}, nil)), want)
+	next := mapper(t, profile(t, backends, resources))
+	next.Inherit(m)
+	check("another configuration", outline(next.Map(both, verdicts{}, nil)), want)
+	check("b is gone", outline(next.Map(snapshot(3, backend("a", gpu("a", "X"))), verdicts{}, nil)), []string{"ex.com/a: a/X"})
+}
+
 // TestResourceSettings verifies that what the configuration says of a resource
 // arrives in the table.
 func TestResourceSettings(t *testing.T) {

@@ -410,7 +410,7 @@ func checkHistory(t *rapid.T, before, now *Table) {
 
 // TestMapAllocatesNothingPerDevice verifies that an unchanged snapshot is mapped
 // with as many allocations as a single device, whether names have placeholders or
-// not; the IDs that were seen in a resource, one map, are apart.
+// not.
 func TestMapAllocatesNothingPerDevice(t *testing.T) {
 	count := func(resources string, devices int) float64 {
 		m := mapper(t, profile(t, "[{name: mock}]", resources))

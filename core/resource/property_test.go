@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -23,20 +24,47 @@ func TestMapProperties(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := map[inventory.Key]*inventory.Device{}
+		var before *Table
 		for generation := range uint64(rapid.IntRange(1, 4).Draw(t, "snapshots")) {
 			snap, v := drawSnapshot(t, generation, pool)
 			table := m.Map(snap, v, nil)
 			checkTable(t, p, snap, v, table)
+			checkKept(t, before, table)
 
 			fresh, err := Compile(p)
 			if err != nil {
 				t.Fatal(err)
 			}
+			fresh.last = before
 			if diff := cmp.Diff(fresh.Map(snap, v, nil), table); diff != "" {
-				t.Fatalf("the table depends on what was mapped before (-without +with):\n%s", diff)
+				t.Fatalf("the table depends on more of what was mapped before than the table before (-without +with):\n%s", diff)
 			}
+			before = table
 		}
 	})
+}
+
+// checkKept verifies that no device takes the place of one that another backend has
+// had there, and still has.
+func checkKept(t *rapid.T, before, table *Table) {
+	if before == nil {
+		return
+	}
+	places := map[string]map[string]inventory.Key{}
+	for _, r := range before.Resources {
+		places[r.Name] = map[string]inventory.Key{}
+		for _, u := range r.Units {
+			places[r.Name][u.Device.ID] = u.Device.Key
+		}
+	}
+	for _, problem := range table.Problems {
+		for _, r := range table.Resources {
+			had, ok := places[r.Name][problem.Device]
+			if ok && strings.Contains(problem.Message, "resource "+r.Name+": backend "+had.Backend+" reports the same ID") {
+				t.Fatalf("%s had its place in %s before: %s", had, r.Name, problem.Message)
+			}
+		}
+	}
 }
 
 // checkTable verifies that each device is in one place only and that units are
