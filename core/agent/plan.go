@@ -51,7 +51,7 @@ func (p *plan) specs() []supervisor.Spec {
 	specs := make([]supervisor.Spec, 0, len(p.profile.Backends))
 	for _, b := range p.profile.Backends {
 		specs = append(specs, supervisor.Spec{
-			Name: b.Name, Command: b.Command, Env: b.Env,
+			Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env,
 			Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
 		})
 	}

@@ -24,8 +24,9 @@ const (
 )
 
 var (
-	classSyntax   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
-	commandSyntax = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
+	classSyntax    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	checksumSyntax = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	commandSyntax  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	// attributeSyntax is that of the backend contract, a C identifier.
 	attributeSyntax = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	envSyntax       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -116,6 +117,14 @@ func checkCommand(command string) error {
 	case len(command) > maxCommand || !commandSyntax.MatchString(command):
 		return fmt.Errorf("must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most %d characters, is %s",
 			maxCommand, show(command))
+	}
+	return nil
+}
+
+// checkChecksum wants what pins a program.
+func checkChecksum(checksum string) error {
+	if !checksumSyntax.MatchString(checksum) {
+		return fmt.Errorf("must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is %s", show(checksum))
 	}
 	return nil
 }

@@ -81,10 +81,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
@@ -124,6 +124,9 @@ func TestRefused(t *testing.T) {
 		"limit negative":     {with("", "replicas: 2\nmaxReplicasPerContainer: -1"), []string{"node.yaml:10: " + resource + ".maxReplicasPerContainer: must be between 0 and 1000, is -1"}},
 		"limit not shared":   {with("", "maxReplicasPerContainer: 1"), []string{"node.yaml:9: " + resource + ".maxReplicasPerContainer: has a meaning only with replicas of 2 or more"}},
 		"command is a path":  {with("command: ../bin/sh", ""), []string{`node.yaml:7: ` + backend + `.command: must be a file name in the backend directory, not a path, is "../bin/sh"`}},
+		"checksum of another kind": {with("checksum: md5:d41d8cd98f00b204e9800998ecf8427e", ""), []string{
+			`node.yaml:7: ` + backend + `.checksum: must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is "md5:d41d8cd98f00b204e9800998ecf8427e"`,
+		}},
 		"command is an option": {with("command: -x", ""), []string{
 			`node.yaml:7: ` + backend + `.command: must be a file name of letters, digits and . _ + -, not starting with a dot or a dash, at most 255 characters, is "-x"`,
 		}},
@@ -254,7 +257,7 @@ profiles:
     selector: 1 +
 `,
 		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
 		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
 		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
 		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,

@@ -82,6 +82,10 @@ type Backend struct {
 	// Command is the program's file name in the backend directory; default
 	// accelmux-backend-<name>. Never a path.
 	Command string `yaml:"command"`
+	// Checksum pins the program: "sha256:" and the 64 lower-case hex digits that
+	// sha256sum prints for its file. Another program is not started. "" (default)
+	// pins nothing.
+	Checksum string `yaml:"checksum"`
 	// Env is added to the small environment that a backend gets. Names are those
 	// that shells take; ACCELMUX_BACKEND and PLUGIN_* are the core's. Values are at
 	// most 32 KiB.

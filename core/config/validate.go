@@ -138,6 +138,9 @@ func (v *validator) backend(b *Backend, at string) {
 	if v.given(at + ".command") {
 		v.check(at+".command", checkCommand(b.Command))
 	}
+	if b.Checksum != "" {
+		v.check(at+".checksum", checkChecksum(b.Checksum))
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
 		v.check(fieldPath(at+".env", name), checkEnv(name, b.Env[name]))
 	}

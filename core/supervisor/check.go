@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +87,28 @@ func checkProgram(dir, command string) (*program, error) {
 // and putting it back would have moved its change time, and a program that is
 // being executed cannot be written.
 func (p *program) unchanged() bool { return markOf(p.path) == p.mark }
+
+// pinned makes sure that the program is the one with the checksum; "" is any. What
+// comes to the file while it is read, or after, is found by unchanged.
+func (p *program) pinned(checksum string) error {
+	if checksum == "" {
+		return nil
+	}
+	file, err := os.Open(p.path)
+	if err != nil {
+		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
+	}
+	defer func() { _ = file.Close() }() // read only: nothing to lose
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
+	}
+	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != checksum {
+		return fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the program that is meant, or change checksum of this backend",
+			p.path, got, checksum)
+	}
+	return nil
+}
 
 func checkFile(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {

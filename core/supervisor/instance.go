@@ -111,6 +111,9 @@ func (i *instance) live() error {
 	if err != nil {
 		return fail(unavailable, "%w", err)
 	}
+	if err := program.pinned(i.spec.Checksum); err != nil {
+		return fail(unavailable, "%w", err)
+	}
 	i.unit.post(stageEvent{i, Starting})
 	if err := i.connect(program); err != nil {
 		return err

@@ -26,6 +26,9 @@ type Spec struct {
 	Name string
 	// Command is the program's file name in the backend directory.
 	Command string
+	// Checksum is what the program's file must have: "sha256:" and 64 hex digits in
+	// lower case. "" is any.
+	Checksum string
 	// Env is added to the small environment that every backend gets.
 	Env map[string]string
 	// Settings are one JSON object; nothing means {}.

@@ -265,7 +265,7 @@ func (u *unit) lookAtProgram() {
 
 // sameProcess reports whether a running process of one spec can serve the other.
 func sameProcess(a, b Spec) bool {
-	return a.Command == b.Command && a.Heartbeat == b.Heartbeat && maps.Equal(a.Env, b.Env)
+	return a.Command == b.Command && a.Checksum == b.Checksum && a.Heartbeat == b.Heartbeat && maps.Equal(a.Env, b.Env)
 }
 
 func sameSpec(a, b Spec) bool {
