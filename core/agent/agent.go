@@ -156,6 +156,8 @@ type Agent struct {
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[view]
 	journal journal
+	// unreleased are devices that could not be released, for status.
+	unreleased unreleased
 
 	// post is what makes this the active agent; until it has it, place is where it
 	// waits for that, and nothing of the state directory is open.

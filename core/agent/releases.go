@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // maxReleaseDoublings bounds the back-off between releases that fail.
@@ -46,6 +50,7 @@ func (a *Agent) tryRelease(ctx context.Context, key inventory.Key) bool {
 	end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
 	for end == nil {
 		if a.book.Held(key) || ctx.Err() != nil {
+			a.unreleased.note(key, nil)
 			return true
 		}
 		a.gate.await(ctx, key) // it is being reset, which takes its time
@@ -55,6 +60,7 @@ func (a *Agent) tryRelease(ctx context.Context, key inventory.Key) bool {
 	defer end()
 	err := a.release(ctx, key, a.view.Load().device(key))
 	a.tally.Released(key.Backend, err)
+	a.unreleased.note(key, err)
 	if err != nil {
 		a.log.Warn("release a device, trying again", "backend", key.Backend, "device", key.ID, "error", err)
 		return false
@@ -74,6 +80,43 @@ func (a *Agent) release(ctx context.Context, key inventory.Key, device *inventor
 	}
 	_, err := a.supervisor.Release(ctx, key.Backend, []string{key.ID})
 	return err
+}
+
+// unreleased are the devices whose release failed the last time, with why; the zero
+// value is ready. It is safe for concurrent use.
+type unreleased struct {
+	mu  sync.Mutex
+	why map[inventory.Key]string
+}
+
+// note keeps what became of a release; nil: it is done, or not wanted any more.
+func (u *unreleased) note(key inventory.Key, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil {
+		delete(u.why, key)
+		return
+	}
+	if u.why == nil {
+		u.why = map[inventory.Key]string{}
+	}
+	u.why[key] = err.Error()
+}
+
+// problems are sentences for status, in the order of the devices.
+func (u *unreleased) problems() []status.Problem {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	problems := make([]status.Problem, 0, len(u.why))
+	for key, why := range u.why {
+		problems = append(problems, status.Problem{
+			Backend: key.Backend, Device: key.ID, Message: "its last holder is gone, but its release fails, and is tried again: " + why,
+		})
+	}
+	slices.SortFunc(problems, func(a, b status.Problem) int {
+		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.Device, b.Device))
+	})
+	return problems
 }
 
 // sleep waits, and returns false if ctx ended.

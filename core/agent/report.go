@@ -37,6 +37,7 @@ func (a *Agent) Report() status.Report {
 	reportParameters(&report, v)
 	reportEmpty(&report, v)
 	a.reportDevices(&report, v)
+	report.Problems = append(report.Problems, a.unreleased.problems()...)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)
 	report.NotReady = a.notReady(current, v)
