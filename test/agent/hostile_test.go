@@ -1,0 +1,337 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/hostile"
+)
+
+const (
+	// bad is the resource of the hostile backend.
+	bad = "example.com/bad"
+	// hostileNode is a hostile backend beside a sound one; DEED, HEARTBEAT and INTERVAL are the
+	// test's, and the file DIR/on says when it is hostile.
+	hostileNode = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: bad
+        command: hostilebackend
+        env: {HOSTILE_MISDEED: "DEED", HOSTILE_WHILE: "DIR/on"}
+        heartbeat: HEARTBEAT
+        recovery: {delay: 0s}
+        telemetry: {interval: INTERVAL}
+      - {name: mock, settings: {count: 2}}
+    resources:
+      - {name: example.com/gpu, backend: mock}
+      - {name: example.com/bad, backend: bad}
+`
+	// swelling is how much more memory the agent may need while a backend is hostile, in
+	// MB; the race detector has its share in it. A flood that gets in takes gigabytes.
+	swelling = 512
+	// crowd is how many processes the agent may have at a time: two backends, and what is
+	// on its way out while its successor comes.
+	crowd = 4
+)
+
+// outcome is what becomes of a hostile backend.
+type outcome struct {
+	// says is in what status says of the backend: what is wrong.
+	says []string
+	// state is what the backend comes to; "" for running.
+	state supervisor.State
+	// listed is how many devices it has then, 0 for as many as before; unhealthy how many
+	// of them are not healthy.
+	listed, unhealthy int
+	// begin is done when the misdeed is to begin.
+	begin func(*process)
+	// heartbeat is "" for one that the misdeed does not wait for.
+	heartbeat string
+	// interval is that of the telemetry, three of which may pass without a sample; "" for
+	// one that no test waits for.
+	interval string
+	// limits are what the misdeed runs into.
+	limits order
+	// resource is that of both backends, if they are to share one.
+	shared bool
+}
+
+// outcomes are by misdeed.
+var outcomes = map[string]outcome{
+	"prints-first":      quarantined(again, order{}, `it printed "vendor library 7.1 initialized" instead of the handshake`, "nothing else may be printed"),
+	"long-first-line":   quarantined(again, order{}, `it printed "xxxxxxxx`, "instead of the handshake"),
+	"mute":              quarantined(again, order{Start: time.Second}, "it did not complete the handshake within 1s: is it a backend?"),
+	"garbled-handshake": quarantined(again, order{}, "listens on unix /?[31m/../etc/passwd", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
+	"elsewhere":         quarantined(again, order{}, "listens on unix /run/containerd/containerd.sock", "must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"),
+
+	"hangs-in-describe":  quarantined(again, order{Describe: time.Second}, "it did not answer Describe within 1s"),
+	"hangs-in-configure": quarantined(again, order{Configure: time.Second}, "it did not answer Configure within 1s"),
+	"hangs-in-watch":     quarantined(again, order{FirstInventory: time.Second}, "it sent no inventory within 1s"),
+	"hangs-in-prepare": {
+		begin: refusedStart("it did not answer within 1s, and the call was cancelled"), limits: order{Prepare: time.Second},
+	},
+	"hangs-in-release": {
+		begin: hold, limits: order{Release: time.Second},
+		says: []string{"its last holder is gone, but its release fails, and is tried again", "it did not answer within 1s, and the call was cancelled"},
+	},
+	"hangs-in-reset": {
+		limits: order{Reset: time.Second}, unhealthy: 1,
+		says: []string{"needs: reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
+	},
+	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry cannot be had, and is tried again: no sample came for"}},
+
+	"crashes-at-start":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-a-loop":    quarantined(nil, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-describe":  quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-configure": quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-watch":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-prepare":   {begin: refusedStart("the backend stopped during the call: it exited with status 7")},
+	"crashes-in-release":   quarantined(hold, order{}, "it exited with status 7", "the driver's library has aborted"),
+	"crashes-in-reset":     {unhealthy: 1, says: []string{"needs: reset", "the last reset failed", "it exited with status 7"}},
+	"crashes-in-sample":    quarantined(measure, order{}, "it exited with status 7", "the driver's library has aborted"),
+
+	"stuck-loop": {
+		heartbeat: "300ms", state: supervisor.Quarantined,
+		says: []string{"no heartbeat for 900ms although its server answers: the loop that watches the hardware hangs"},
+	},
+	"stopped": {
+		heartbeat: "300ms", state: supervisor.Quarantined,
+		says: []string{"no sign of life for 900ms, and its server does not answer either: it hangs or is stopped"},
+	},
+	"deaf": {
+		heartbeat: "300ms", state: supervisor.Quarantined,
+		says: []string{"no heartbeat for 900ms although its server answers"},
+	},
+	"grandchild": quarantined(nil, order{}, "it exited with status 7", "gone, but for a child"),
+
+	"many-devices":     quarantined(nil, order{}, "it lists 100002 devices; at most 65536 are allowed"),
+	"big-messages":     quarantined(nil, order{}, "received message larger than max"),
+	"heavy-messages":   {says: []string{"zzzz"}},
+	"many-updates":     {},
+	"many-log-lines":   {},
+	"endless-log-line": {},
+	"endless-output":   {},
+	"long-line":        {},
+	"many-samples":     {begin: measure, says: []string{"telemetry cannot be had, and is tried again: it sends samples far more often than every"}},
+	"many-metrics":     {begin: measure, says: []string{"the sample has 100000 metrics, and at most 65536 are allowed"}},
+
+	"duplicate-ids":       {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
+	"foreign-ids":         {shared: true, says: []string{"backend bad reports the same ID as backend mock", "the one of bad is left out"}},
+	"paths-upwards":       {says: []string{"is left out", "/dev/../etc/shadow"}},
+	"paths-outside":       {says: []string{"is left out", "/etc/shadow", "is outside of what the configuration allows"}},
+	"links-to-nowhere":    {says: []string{"1 of its 1 links are dropped", `peer "nowhere" is not a listed device`}},
+	"parent-nowhere":      {listed: 3},
+	"parents-in-a-circle": {says: []string{"is left out", "its parents go round in a circle"}},
+	"nan-metrics":         {begin: measure, says: []string{"NaN"}},
+	"negative-weights":    {says: []string{"is left out", "capacity memory is -1; an amount is never negative"}},
+	"control-characters":  {says: []string{"is left out", `red\x1b[31m`}},
+	"invalid-utf8":        quarantined(nil, order{}, "invalid UTF-8"),
+}
+
+// quarantined is the outcome of what happens again and again.
+func quarantined(begin func(*process), limits order, says ...string) outcome {
+	return outcome{begin: begin, limits: limits, says: says, state: supervisor.Quarantined}
+}
+
+// again has the backend started anew.
+func again(p *process) {
+	p.Helper()
+	if err := unix.Kill(p.backend("bad").PID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		p.Fatal(err)
+	}
+}
+
+// refusedStart has a container start that needs the backend, and be refused.
+func refusedStart(says string) func(*process) {
+	return func(p *process) {
+		p.Helper()
+		p.allocate("refused", bad, 1)
+		if _, err := p.kubelet.StartContainer(p.Context(), "refused", "main"); err == nil || !strings.Contains(err.Error(), says) {
+			p.Errorf("the start of a container gives %v, want %q", err, says)
+		}
+		p.kubelet.Free("refused")
+	}
+}
+
+// hold has a container hold one of the backend's units, and end.
+func hold(p *process) {
+	p.Helper()
+	id := p.allocate("short", bad, 1)[0]
+	p.eventually("the container is known", func() bool {
+		devices, err := p.client.Devices(p.Context())
+		return err == nil && slices.ContainsFunc(devices, func(d status.Device) bool { return d.ID == id && len(d.Holders) > 0 })
+	})
+	p.kubelet.Free("short")
+}
+
+// measure asks for telemetry.
+func measure(p *process) {
+	p.Helper()
+	if _, err := p.client.Telemetry(p.Context()); err != nil {
+		p.Error(err)
+	}
+}
+
+// Verifies, for every misdeed of package hostile, on an agent with real processes, that
+// the operator is told which backend does what, that it is quarantined, or its bad
+// devices left out, that the sound backend beside it keeps its units and they can be
+// allocated all the time, that the agent's memory and processes stay bounded, and that
+// the resource is back when the backend is sound again.
+func TestHostileBackends(t *testing.T) {
+	known := map[string]bool{}
+	for _, misdeed := range hostile.All() {
+		known[misdeed.Name] = true
+		want, ok := outcomes[misdeed.Name]
+		if !ok {
+			t.Errorf("it is not written what must become of a backend that %s (%s)", misdeed.What, misdeed.Name)
+			continue
+		}
+		t.Run(misdeed.Name, func(t *testing.T) {
+			t.Parallel()
+			testHostile(t, misdeed, want)
+		})
+	}
+	for name := range outcomes {
+		if !known[name] {
+			t.Errorf("there is no misdeed %s", name)
+		}
+	}
+}
+
+func testHostile(t *testing.T, misdeed hostile.Misdeed, want outcome) {
+	p := startHostile(t, misdeed.Name, want)
+	mock, before := p.backend("mock"), p.peak()
+	p.mark(gpu)
+	peace := p.disturb()
+	p.write("on", "")
+	if want.begin != nil {
+		want.begin(p)
+	}
+	p.wantOutcome(want)
+	peace()
+	if after := p.peak(); after-before > swelling {
+		t.Errorf("the agent had %d MB before a backend %s, and then %d MB", before, misdeed.What, after)
+	}
+
+	// A sound backend in its place.
+	if err := os.Remove(p.path("on")); err != nil {
+		t.Fatal(err)
+	}
+	p.configure(want.config(""))
+	p.wantCounts(want.resource(), want.total(hostile.Devices), want.total(hostile.Devices))
+	p.eventually("nothing is wrong any more", func() bool {
+		r := p.report()
+		return len(r.Backends) == 2 && len(r.Problems) == 0 && p.processes(t) == 2
+	})
+	if now := p.backend("mock"); now.PID != mock.PID || now.Restarts != 0 {
+		t.Errorf("the other backend was %+v and is %+v", mock, now)
+	}
+	p.wantNoDip(gpu, 2)
+}
+
+// config is the node's, with a misdeed or none.
+func (o outcome) config(misdeed string) string {
+	text := hostileNode
+	if o.shared {
+		text, _, _ = strings.Cut(text, "      - {name: example.com/gpu")
+		text += "      - {name: example.com/gpu}\n"
+	}
+	return strings.NewReplacer(`"DEED"`, `"`+misdeed+`"`, "HEARTBEAT", cmp.Or(o.heartbeat, "10s"), "INTERVAL", cmp.Or(o.interval, "20s")).Replace(text)
+}
+
+// resource is where the hostile backend's devices are.
+func (o outcome) resource() string {
+	if o.shared {
+		return gpu
+	}
+	return bad
+}
+
+// total is how many units that has when so many are the hostile backend's.
+func (o outcome) total(units int) int {
+	if o.shared {
+		return units + 2
+	}
+	return units
+}
+
+// startHostile starts a node whose backend is not hostile yet.
+func startHostile(t *testing.T, misdeed string, want outcome) *process {
+	t.Helper()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(want.config(misdeed))
+	limits := want.limits
+	limits.Programs = programs
+	p := n.startProcess(limits)
+	n.wantCounts(gpu, want.total(2), want.total(2))
+	n.wantCounts(want.resource(), want.total(hostile.Devices), want.total(hostile.Devices))
+	return p
+}
+
+// wantOutcome waits until the backend has come to what it must.
+func (p *process) wantOutcome(want outcome) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("status says of the backend: %q", want.says), func() bool {
+		return len(want.says) == 0 || slices.ContainsFunc(p.problems(), func(line string) bool {
+			for _, part := range want.says {
+				if !strings.Contains(line, part) {
+					return false
+				}
+			}
+			return want.shared || strings.HasPrefix(line, "bad ")
+		})
+	})
+	state := cmp.Or(want.state, supervisor.Running)
+	p.eventually("the backend is "+string(state), func() bool { return p.backend("bad").State == string(state) })
+	listed := cmp.Or(want.listed, hostile.Devices)
+	p.wantCounts(want.resource(), want.total(listed), want.total(listed)-want.unhealthy)
+}
+
+// disturb has containers come and go on the sound backend's resource, and counts
+// processes, until the function that it returns is called.
+func (p *process) disturb() (end func()) {
+	ctx, cancel := context.WithCancel(p.Context())
+	done := make(chan struct{})
+	rounds, most := 0, 0
+	var failed error
+	go func() {
+		defer close(done)
+		for failed == nil && ctx.Err() == nil {
+			pod := fmt.Sprint("other-", rounds)
+			within, cancel := context.WithTimeout(ctx, patience)
+			if _, err := p.kubelet.Allocate(within, pod, "main", gpu, 1); err != nil && ctx.Err() == nil {
+				failed = err
+			}
+			cancel()
+			p.kubelet.Free(pod)
+			most = max(most, p.processes(p.T))
+			rounds++
+		}
+	}()
+	return func() {
+		p.Helper()
+		cancel()
+		<-done
+		if failed != nil {
+			p.Errorf("allocation %d of the other backend's: %v", rounds, failed)
+		}
+		if most > crowd {
+			p.Errorf("the agent had %d processes at a time", most)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/telemetry"
+)
+
+// orderEnv makes the test's program an agent; its value is an order.
+const orderEnv = "ACCELMUX_TEST_AGENT"
+
+// order is what an agent in a process of its own is told: where its node is, and the
+// limits that a test shortens.
+type order struct {
+	Dir, Programs string
+
+	Start, Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+}
+
+// options are those of a node's usual agent, with the order's limits.
+func (o order) options() agent.Options {
+	n := &node{dir: o.Dir}
+	options := n.options()
+	options.BackendDir = o.Programs
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	options.Timing.ReleaseBackoff = 50 * time.Millisecond
+	quickUsage(&options)
+	options.Timing.Telemetry = telemetry.Timing{Silence: time.Second, First: time.Second}
+	options.Timing.Supervisor = supervisor.Timing{
+		Start: o.Start, Describe: o.Describe, Configure: o.Configure, FirstInventory: o.FirstInventory,
+		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
+		// A machine may be slow to reap, with many of these agents at a time.
+		Terminate: 300 * time.Millisecond, Reap: 2 * time.Second,
+		Backoff: 20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
+		Failures: 3, Quarantine: time.Second, QuarantineLimit: time.Second,
+	}
+	return options
+}
+
+// playAgent is the main function of such a process.
+func playAgent(text string) int {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	a, err := agent.Open(o.options())
+	if err == nil {
+		err = a.Run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the agent ended with:", err)
+		return 1
+	}
+	return 0
+}
+
+// process is an agent that runs in a process of its own, so that what it needs can be
+// told from what the test needs.
+type process struct {
+	*node
+	client *status.Client
+	pid    int
+}
+
+// startProcess starts one on the node; it ends with the test.
+func (n *node) startProcess(o order) *process {
+	n.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		n.Fatal(err)
+	}
+	o.Dir = n.dir
+	text, err := json.Marshal(o)
+	if err != nil {
+		n.Fatal(err)
+	}
+	command := exec.Command(self)
+	command.Env = append(os.Environ(), orderEnv+"="+string(text))
+	command.Stderr, command.Stdout = &n.log, &n.log
+	// Its output is done when it is, whoever has its pipes.
+	command.WaitDelay = time.Second
+	if err := command.Start(); err != nil {
+		n.Fatal(err)
+	}
+	p := &process{node: n, client: status.NewClient(n.path("run")), pid: command.Process.Pid}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	n.stop = func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		select {
+		case err := <-ended:
+			if err != nil {
+				n.Errorf("the agent's process: %v", err)
+			}
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+			n.Errorf("the agent's process did not end within %v: %v", patience, <-ended)
+		}
+	}
+	return p
+}
+
+// report is the agent's, empty while it does not answer.
+func (p *process) report() status.Report {
+	report, err := p.client.Report(p.Context())
+	if err != nil {
+		return status.Report{}
+	}
+	return report
+}
+
+// backend is what the agent says of it.
+func (p *process) backend(name string) status.Backend {
+	for _, b := range p.report().Backends {
+		if b.Name == name {
+			return b
+		}
+	}
+	return status.Backend{}
+}
+
+// problems are those of status, a line each.
+func (p *process) problems() []string {
+	var lines []string
+	for _, problem := range p.report().Problems {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", problem.Backend, problem.Resource, problem.Device, problem.Message))
+	}
+	return lines
+}
+
+// eventually waits until the condition holds; what says what did not happen.
+func (p *process) eventually(what string, condition func() bool) {
+	p.Helper()
+	if !within(patience, condition) {
+		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience, strings.Join(p.problems(), "\n"), p.report().Backends)
+	}
+}
+
+// peak is the most memory that the process had at a time, in MB: VmHWM of
+// proc_pid_status(5).
+func (p *process) peak() int {
+	p.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		p.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		p.Fatalf("process %d has no VmHWM:\n%s", p.pid, text)
+	}
+	kilobytes, err := strconv.Atoi(fields[0])
+	if err != nil {
+		p.Fatal(err)
+	}
+	return kilobytes >> 10
+}
+
+// processes are the agent's children.
+func (p *process) processes(t *testing.T) int { return len(children(t, p.pid)) }

@@ -1,0 +1,95 @@
+package hostile
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// lies are about devices. Where that is possible the sound devices are listed, too: they
+// must stay.
+func lies() []Misdeed {
+	type inventory = backendv1.Inventory
+	add := func(name, what string, lie func(*inventory)) Misdeed {
+		return Misdeed{Name: name, Group: Lies, What: what, lie: lie}
+	}
+	return []Misdeed{
+		add("duplicate-ids", "lists an ID twice", func(i *inventory) {
+			i.Devices = append(i.Devices, device(i.GetDevices()[0].GetId()))
+		}),
+		add("foreign-ids", "lists another backend's IDs", func(i *inventory) {
+			for n := range 2 {
+				i.Devices = append(i.Devices, device(fmt.Sprintf("mock-%d", n)))
+			}
+		}),
+		add("paths-upwards", "gives a path with ../ to containers", func(i *inventory) {
+			i.Devices = append(i.Devices, withNode("up", "/dev/../etc/shadow"), withNode("relative", "../etc/shadow"))
+		}),
+		add("paths-outside", "gives absolute paths outside the policy to containers", func(i *inventory) {
+			i.Devices = append(i.Devices, withNode("outside", "/etc/shadow"), withNode("memory", "/dev/mem"), withMount("root", "/"))
+		}),
+		add("links-to-nowhere", "has links to devices that do not exist", func(i *inventory) {
+			i.Devices[0].Links = append(i.Devices[0].Links, &backendv1.Link{PeerId: "nowhere", Kind: backendv1.LinkKind_LINK_KIND_NVLINK})
+		}),
+		add("parent-nowhere", "has parents that do not exist", func(i *inventory) {
+			i.Devices = append(i.Devices, withParent("orphan", "nowhere"))
+		}),
+		add("parents-in-a-circle", "has parents in a circle", func(i *inventory) {
+			i.Devices = append(i.Devices, withParent("a", "b"), withParent("b", "c"), withParent("c", "a"), withParent("self", "self"))
+		}),
+		{
+			Name: "nan-metrics", Group: Lies, What: "measures what is no number", Call: "Sample",
+			sample: func(stream sampleStream) error {
+				if err := stream.Send(&backendv1.SampleResponse{Metrics: []*backendv1.Metric{
+					metric("power_watts", math.NaN()), metric("temperature_celsius", math.Inf(1)), metric("load_ratio", 0.5),
+				}}); err != nil {
+					return err
+				}
+				<-stream.Context().Done()
+				return nil
+			},
+		},
+		add("negative-weights", "has links of a negative weight, and negative amounts", func(i *inventory) {
+			weight := int64(-1) // as a C program would write it
+			i.Devices[0].Links = append(i.Devices[0].Links, &backendv1.Link{
+				PeerId: i.GetDevices()[1].GetId(), Kind: backendv1.LinkKind_LINK_KIND_OTHER, Distance: uint32(weight),
+			})
+			negative := device("negative")
+			negative.Capacities = map[string]int64{"memory": -1}
+			i.Devices = append(i.Devices, negative)
+		}),
+		add("control-characters", "has control characters in IDs and words", func(i *inventory) {
+			i.Devices = append(i.Devices, device("red\x1b[31m\nand\x00more"))
+			i.Devices[0].Health.Message = "line\nbreak \x1b]0;title\a"
+			i.Problems = append(i.Problems, "a problem \x1b[2J of the screen's")
+		}),
+		add("invalid-utf8", "sends text that is no UTF-8", func(i *inventory) {
+			// Go's own encoder refuses to write this.
+			bad := protowire.AppendTag(nil, 1, protowire.BytesType)
+			bad = protowire.AppendBytes(bad, []byte("bad-\xff\xfe"))
+			wire := protowire.AppendTag(nil, 2, protowire.BytesType)
+			i.ProtoReflect().SetUnknown(protowire.AppendBytes(wire, bad))
+		}),
+	}
+}
+
+func withNode(id, hostPath string) *backendv1.Device {
+	d := device(id)
+	d.Edits = &backendv1.ContainerEdits{DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/" + id, HostPath: hostPath}}}
+	return d
+}
+
+func withMount(id, hostPath string) *backendv1.Device {
+	d := device(id)
+	d.Edits = &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: hostPath, ContainerPath: "/host", Writable: true}}}
+	return d
+}
+
+func withParent(id, parent string) *backendv1.Device {
+	d := device(id)
+	d.ParentId = parent
+	return d
+}

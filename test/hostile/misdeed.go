@@ -1,0 +1,94 @@
+package hostile
+
+import (
+	"context"
+	"os"
+	"slices"
+	"syscall"
+
+	"google.golang.org/grpc"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	// MisdeedEnv names the variable with the misdeed's name; empty: there is none.
+	MisdeedEnv = "HOSTILE_MISDEED"
+	// WhileEnv names the variable with the path of a file: the misdeed is done while
+	// it exists, and not once that is over. Empty: always.
+	WhileEnv = "HOSTILE_WHILE"
+	// Devices is how many devices it has while it is sound, hostile-0 and so on.
+	Devices = 2
+)
+
+// Group is a kind of misdeeds.
+type Group string
+
+// The groups.
+const (
+	Starts  Group = "start"
+	Hangs   Group = "hang"
+	Crashes Group = "crash"
+	Stuck   Group = "stuck"
+	Floods  Group = "flood"
+	Lies    Group = "lie"
+)
+
+// Misdeed is one way to misbehave. What it has no function for is done as a sound
+// backend does it.
+type Misdeed struct {
+	Name  string
+	Group Group
+	// What completes "a backend …", such as "prints before the handshake".
+	What string
+	// Call is the call that it takes place in, such as "Prepare"; "" if in none.
+	Call string
+
+	// start runs before the handshake.
+	start func()
+	// call runs at the beginning of a call, Watch and Sample among them.
+	call func(ctx context.Context, name string)
+	// running runs once, when the backend is sound and the misdeed begins.
+	running func()
+	// watch takes over from the loop that sends the inventory.
+	watch func(b *backend, stream watchStream) error
+	// lie changes what is sent.
+	lie func(*backendv1.Inventory)
+	// sample takes over from the telemetry.
+	sample func(stream sampleStream) error
+}
+
+type (
+	watchStream  = grpc.ServerStreamingServer[backendv1.WatchResponse]
+	sampleStream = grpc.ServerStreamingServer[backendv1.SampleResponse]
+)
+
+// All are the misdeeds, group by group.
+func All() []Misdeed {
+	return slices.Concat(starts(), hangs(), crashes(), stuck(), floods(), lies())
+}
+
+// find is the misdeed of that name; nil if there is none.
+func find(name string) *Misdeed {
+	all := All()
+	if i := slices.IndexFunc(all, func(m Misdeed) bool { return m.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// on reports whether it is time for the misdeed.
+func on() bool {
+	path := os.Getenv(WhileEnv)
+	if path == "" {
+		return true
+	}
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// die ends the process at once, as a crash does.
+func die(code int, words string) {
+	_, _ = rawStderr.WriteString(words + "\n") // nothing to be done about it here
+	syscall.Exit(code)
+}

@@ -1,0 +1,46 @@
+package hostile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+)
+
+// longLine is how long a line is that is too long for whoever reads standard output by
+// lines, in bytes.
+const longLine = 200_000
+
+func starts() []Misdeed {
+	return []Misdeed{
+		{
+			Name: "prints-first", Group: Starts, What: "prints before the handshake",
+			start: func() { fmt.Println("vendor library 7.1 initialized") },
+		},
+		{
+			Name: "long-first-line", Group: Starts, What: "prints a line of 200 kB instead of the handshake",
+			start: func() { writeLongLine(os.Stdout) },
+		},
+		{
+			Name: "mute", Group: Starts, What: "never says the handshake",
+			start: func() { select {} },
+		},
+		{
+			Name: "garbled-handshake", Group: Starts, What: "says a handshake of nonsense",
+			start: func() {
+				fmt.Println("1|1|unix|/\x1b[31m/../etc/passwd|grpc|" + "!!!!")
+				select {}
+			},
+		},
+		{
+			Name: "elsewhere", Group: Starts, What: "sends the core to a socket that is not its own",
+			start: func() {
+				fmt.Println("1|1|unix|/run/containerd/containerd.sock|grpc|")
+				select {}
+			},
+		},
+	}
+}
+
+func writeLongLine(to *os.File) {
+	_, _ = to.Write(append(bytes.Repeat([]byte("x"), longLine), '\n')) // whether it can is the point
+}
