@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/accelmux/accelmux/test/bench/allocate"
 	"github.com/accelmux/accelmux/test/bench/calls"
+	"github.com/accelmux/accelmux/test/bench/faults"
 	"github.com/accelmux/accelmux/test/bench/life"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
@@ -16,4 +17,5 @@ var sections = []rig.Section{
 	life.Starts,
 	life.Kubelet,
 	life.Leaks,
+	faults.Section,
 }

@@ -76,6 +76,22 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
+// PeakMemory is the most that a process had resident at a time, in MB: VmHWM of
+// proc_pid_status(5).
+func PeakMemory(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmHWM:" {
+			kilobytes, err := strconv.Atoi(fields[1])
+			return megabytes(kilobytes), err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmHWM", pid)
+}
+
 // resident is the resident memory of a process in KiB, from proc_pid_smaps(5): all
 // of it, what of it is mapped from a library, and what is anonymous.
 func resident(pid int, library string) (all, mapped, anonymous int, err error) {
