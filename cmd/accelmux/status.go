@@ -47,6 +47,9 @@ and says what is missing if not.`,
 
 func statusTable(w *tabwriter.Writer, r status.Report) {
 	fmt.Fprintf(w, "accelmux %s on %s, pid %d, up %s\n", r.Version, r.Node, r.PID, age(r.StartedAt))
+	for _, o := range r.Others {
+		fmt.Fprintln(w, otherLine(o))
+	}
 	if r.Role != status.RoleActive {
 		fmt.Fprintf(w, "this agent is a %s: %s\n", r.Role, roleLine(r))
 		for _, p := range r.Problems {
@@ -101,6 +104,11 @@ func injectionLines(resources []status.Resource) []string {
 		}
 	}
 	return lines
+}
+
+// otherLine says that there is another agent.
+func otherLine(o status.Other) string {
+	return fmt.Sprintf("there is another agent: %s for %s, pid %d on %s, version %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Version, o.Note)
 }
 
 // roleLine says what an agent that is not the active one does.

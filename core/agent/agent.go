@@ -167,6 +167,8 @@ type Agent struct {
 	// waits says what a successor waits for, for status.
 	waits      atomic.Pointer[string]
 	releaseRun func() error
+	// releaseCDI frees the CDI directory; nil if it is not locked.
+	releaseCDI func() error
 	// onDuty are the goroutines that only the active agent has, serving those that
 	// go on until its successor has taken over.
 	onDuty, serving sync.WaitGroup
@@ -175,13 +177,7 @@ type Agent struct {
 // Open checks the configuration, takes the state directory and opens what is
 // in it. Nothing is started yet. Run must follow: it gives everything back.
 func Open(opts Options) (*Agent, error) {
-	return open(opts, func(dir string) (*handover.Post, *handover.Place, error) {
-		post, err := patiently(func() (*handover.Post, error) { return handover.Take(dir) })
-		if errors.Is(err, handover.ErrHeld) {
-			err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
-		}
-		return post, nil, err
-	})
+	return open(opts, takeAlone)
 }
 
 // open is Open for an agent that got its post, or a place to wait for it, from
@@ -344,6 +340,9 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
+	if err := a.lockCDI(); err != nil {
+		return err
+	}
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
@@ -365,6 +364,9 @@ func (a *Agent) giveUp() error {
 	}
 	if a.releaseRun != nil {
 		err = errors.Join(err, a.releaseRun())
+	}
+	if a.releaseCDI != nil {
+		err = errors.Join(err, a.releaseCDI())
 	}
 	return err
 }

@@ -29,6 +29,7 @@ func (a *Agent) Report() status.Report {
 	if !a.active.Load() {
 		return a.reportSuccessor(report)
 	}
+	a.reportOthers(&report)
 	report.KubeletMissing = a.plugin.Trouble()
 	a.reportNode(&report, waits, refused, a.choiceNotes(current))
 	v := a.view.Load()
@@ -59,7 +60,7 @@ func (a *Agent) reportCluster() *status.Cluster {
 
 // reportSuccessor is the report before this is the active agent.
 func (a *Agent) reportSuccessor(report status.Report) status.Report {
-	report.Role = status.RoleSuccessor
+	report.Role, report.Others = status.RoleSuccessor, others(a.place.Active())
 	a.reportBackends(&report)
 	waits := "its backends start"
 	if known := a.waits.Load(); known != nil {

@@ -145,7 +145,11 @@ func (a *Agent) close(successor *handover.Successor) error {
 // closeState closes what openState opened. CDI definitions of devices that are
 // not held are removed; nil keeps all.
 func (a *Agent) closeState(held func(inventory.Key) bool) error {
-	return errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
+	err := errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
+	if a.releaseCDI != nil {
+		err, a.releaseCDI = errors.Join(err, a.releaseCDI()), nil
+	}
+	return err
 }
 
 // follow takes on each new configuration, or notes why not, and follows the

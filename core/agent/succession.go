@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -70,7 +71,7 @@ func (a *Agent) takePost(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
 	for {
-		a.post, err = handover.Take(a.opts.StateDir)
+		a.post, err = handover.Take(a.opts.StateDir, handover.Self(handover.RoleActive, status.Version))
 		switch {
 		case !errors.Is(err, handover.ErrHeld):
 			return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/handover"
@@ -87,8 +88,21 @@ type turns struct {
 	// if it does not.
 	post  *handover.Post
 	place *handover.Place
-	// since is when it last began to stand by.
+	// since is when it last began to stand by; zero if it never did.
 	since time.Time
+	// waits is the place at which it stands by.
+	waits atomic.Pointer[handover.Place]
+}
+
+// self is this process for the active agent.
+func (t *turns) self() handover.Peer {
+	role, since := handover.RoleSuccessor, t.startedAt
+	if !t.since.IsZero() {
+		role, since = handover.RoleStandby, t.since
+	}
+	self := handover.Self(role, status.Version)
+	self.Since = since
+	return self
 }
 
 // seat takes the post, or a place to wait for it.
@@ -99,11 +113,11 @@ func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover
 	}
 	pause := seatRetry
 	for {
-		post, err := handover.Take(dir)
+		post, err := handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
 		if !errors.Is(err, handover.ErrHeld) {
 			return post, nil, err
 		}
-		place, queueErr := handover.Queue(ctx, dir)
+		place, queueErr := handover.Queue(ctx, dir, t.self())
 		if queueErr == nil {
 			return nil, place, nil
 		}
@@ -159,6 +173,8 @@ func (t *turns) queue(ctx context.Context) error {
 
 // wait waits at the place, and reports whether the active agent waits for this one.
 func (t *turns) wait(ctx context.Context, place *handover.Place) (leaving bool) {
+	t.waits.Store(place)
+	defer t.waits.Store(nil)
 	long := time.NewTimer(longStandby)
 	defer long.Stop()
 	for {
@@ -181,8 +197,12 @@ func (t *turns) Report() status.Report {
 	if time.Since(t.since) > longStandby {
 		problems = append(problems, status.Problem{Message: longStandbyNote})
 	}
+	var active *handover.Peer
+	if place := t.waits.Load(); place != nil {
+		active = place.Active()
+	}
 	return status.Report{
-		Role: status.RoleStandby, Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
+		Role: status.RoleStandby, Others: others(active), Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
 		Config:   status.Config{Path: t.opts.ConfigPath, Reason: "another agent has taken over; this one stands by"},
 		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: []string{},
 	}

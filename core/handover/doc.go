@@ -19,4 +19,7 @@
 // agents of different versions understand each other.
 //
 // The package does not know what an agent is, or when it is ready.
+//
+// Each says who it is when the connection begins, so that both can tell that there are
+// two; one that takes no turns says so and leaves.
 package handover

@@ -3,6 +3,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ const patience = 10 * time.Second
 // place is one end of the other side, closed with the test.
 func place(t *testing.T, dir string) *Place {
 	t.Helper()
-	p, err := Queue(t.Context(), dir)
+	p, err := Queue(t.Context(), dir, Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func place(t *testing.T, dir string) *Place {
 
 func take(t *testing.T, dir string) *Post {
 	t.Helper()
-	p, err := Take(dir)
+	p, err := Take(dir, Peer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func ready(t *testing.T, p *Post) (*Successor, []string) {
 func TestHandOver(t *testing.T) {
 	dir := shortDir(t)
 	first := take(t, dir)
-	if _, err := Take(dir); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+	if _, err := Take(dir, Peer{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("a second Take gives %v, want an ErrHeld that names the directory", err)
 	}
 	waiting := place(t, dir)
@@ -204,7 +205,7 @@ func TestDeadSocket(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Queue(t.Context(), dir); err == nil {
+	if _, err := Queue(t.Context(), dir, Peer{}); err == nil {
 		t.Fatal("there is a place at a dead socket")
 	}
 	take(t, dir)
@@ -225,8 +226,8 @@ func TestHostilePeers(t *testing.T) {
 		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := conn.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%.10q: the agent answers (%d bytes, %v), want it to hang up", text, n, err)
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.10q: want the agent to hang up", text)
 		}
 		if err := conn.Close(); err != nil {
 			t.Fatal(err)
@@ -247,7 +248,46 @@ func TestQueueEnds(t *testing.T) {
 	cancel()
 	dir := shortDir(t)
 	take(t, dir)
-	if _, err := Queue(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := Queue(ctx, dir, Peer{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Queue gives %v, want the context's end", err)
+	}
+}
+
+// Each knows who the other is, how long it has been there, and what for; what it says
+// of itself is bounded. One that was refused is known for a while.
+func TestPeers(t *testing.T) {
+	dir := shortDir(t)
+	post, err := Take(dir, Peer{Role: RoleActive, PID: 1, Host: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = post.Close() }()
+	place, err := Queue(t.Context(), dir, Peer{Role: RoleStandby, PID: 2, Host: strings.Repeat("x", 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = place.Close() }()
+	if err := Tell(t.Context(), dir, Peer{Role: RoleRefused, PID: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for len(post.Others()) < 2 {
+		closed(t, "the words of both", post.Changed())
+	}
+	if !post.Leave() { // what is sent after the first word
+		t.Error("nobody waits")
+	}
+	closed(t, "the active one's words", place.Leaving())
+	if active := place.Active(); active.PID != 1 || active.Host != "one" || active.Role != RoleActive {
+		t.Errorf("the active one is %+v", active)
+	}
+	others := post.Others()
+	if others[0].PID != 2 || len(others[0].Host) != 253 || others[1].PID != 3 || others[1].Role != RoleRefused {
+		t.Errorf("the others are %+v", others)
+	}
+	post.mu.Lock()
+	post.refusedAt = time.Now().Add(-refusedFor)
+	post.mu.Unlock()
+	if others := post.Others(); len(others) != 1 {
+		t.Errorf("much later the others are %+v", others)
 	}
 }

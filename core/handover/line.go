@@ -28,6 +28,8 @@ type message struct {
 	Taken bool `json:"taken,omitempty"`
 	// Leaving: the active agent is about to end.
 	Leaving bool `json:"leaving,omitempty"`
+	// Hello: who this is; the first word of both sides.
+	Hello *Peer `json:"hello,omitempty"`
 	// Yours: the active agent has let go.
 	Yours bool `json:"yours,omitempty"`
 }

@@ -39,6 +39,23 @@ func Lock(path string) (release func() error, err error) {
 	return file.Close, nil
 }
 
+// LockDir takes a directory that has no room for a lock file, such as one that others
+// read or that is read-only, like [Lock]. The error is an [ErrHeld] if another process
+// has it; who that is, is not known.
+func LockDir(dir string) (release func() error, err error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrHeld
+		}
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), file.Close())
+	}
+	return file.Close, nil
+}
+
 // self is this process in words. In a container the host name is the pod's.
 func self() string {
 	host, err := os.Hostname()

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,12 +21,13 @@ type Place struct {
 	leaving chan struct{}
 	yours   chan struct{}
 	gone    chan struct{}
+	active  atomic.Pointer[Peer]
 	running sync.WaitGroup
 }
 
-// Queue connects to the active agent of the directory. It fails at once if nobody
+// Queue connects to the active agent of the directory, as self. It fails at once if nobody
 // listens: then the lock may be free.
-func Queue(ctx context.Context, dir string) (*Place, error) {
+func Queue(ctx context.Context, dir string, self Peer) (*Place, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, socketName))
@@ -37,6 +39,7 @@ func Queue(ctx context.Context, dir string) (*Place, error) {
 		leaving: make(chan struct{}), yours: make(chan struct{}), gone: make(chan struct{}),
 	}
 	p.running.Go(p.hear)
+	_ = p.line.send(message{Hello: &self}) // hear notices a broken line
 	return p, nil
 }
 
@@ -45,6 +48,9 @@ func (p *Place) hear() {
 	yours := sync.OnceFunc(func() { close(p.yours) })
 	defer close(p.gone)
 	p.line.listen(func(m message) {
+		if m.Hello != nil {
+			p.active.Store(m.Hello.bounded())
+		}
 		if m.Leaving {
 			leaving()
 		}

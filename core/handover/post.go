@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 // maxSuccessors bounds how many may wait. More than two is already strange.
@@ -17,6 +18,7 @@ const maxSuccessors = 16
 // Post is the active agent's. Its methods are safe for concurrent use.
 type Post struct {
 	path     string
+	self     Peer
 	release  func() error
 	listener net.Listener
 	changed  chan struct{}
@@ -26,6 +28,9 @@ type Post struct {
 	leaving    bool
 	closed     bool
 	successors []*Successor
+	// refused is who was refused last.
+	refused   *Peer
+	refusedAt time.Time
 }
 
 // Successor is an agent that waits for its turn, as the active one sees it.
@@ -37,11 +42,12 @@ type Successor struct {
 	// Guarded by Post.mu.
 	ready   bool
 	failing []string
+	peer    *Peer // nil until it has said who it is
 }
 
-// Take makes this process the active one of the directory, which must exist. The
+// Take makes this process, self, the active one of the directory, which must exist. The
 // error is an [ErrHeld] if another one is.
-func Take(dir string) (_ *Post, err error) {
+func Take(dir string, self Peer) (_ *Post, err error) {
 	release, err := Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return nil, err
@@ -65,7 +71,7 @@ func Take(dir string) (_ *Post, err error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	p := &Post{path: path, release: release, listener: listener, changed: make(chan struct{}, 1)}
+	p := &Post{path: path, self: self, release: release, listener: listener, changed: make(chan struct{}, 1)}
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -93,6 +99,7 @@ func (p *Post) admit(s *Successor) bool {
 	if p.closed || len(p.successors) >= maxSuccessors {
 		return false
 	}
+	_ = s.line.send(message{Hello: &p.self}) // what one that is gone already has said counts
 	if p.leaving && s.line.send(message{Leaving: true}) != nil {
 		return false
 	}
@@ -104,6 +111,9 @@ func (p *Post) admit(s *Successor) bool {
 // hear listens to one successor until it hangs up.
 func (p *Post) hear(s *Successor) {
 	s.line.listen(func(m message) {
+		if m.Hello != nil {
+			p.greet(s, *m.Hello)
+		}
 		if m.Taken {
 			s.done()
 		}

@@ -9,7 +9,10 @@ var Version = "dev"
 // may come; none is renamed or removed within v1.
 type Report struct {
 	// Role is what the process does among the agents of its state directory.
-	Role      Role       `json:"role"`
+	Role Role `json:"role"`
+	// Others are the agents beside this one that are known, of the same state directory;
+	// in an update there is one for a while.
+	Others    []Other    `json:"others,omitempty"`
 	Node      string     `json:"node"`
 	Version   string     `json:"version"`
 	PID       int        `json:"pid"`
@@ -42,6 +45,19 @@ const (
 	// RoleStandby takes over when the active one ends.
 	RoleStandby Role = "standby"
 )
+
+// Other is another agent of the node.
+type Other struct {
+	// Role is that of Role's words, or "refused" for one that ended at once because it
+	// was started without --take-over.
+	Role    Role      `json:"role"`
+	PID     int       `json:"pid"`
+	Host    string    `json:"host,omitempty"`
+	Version string    `json:"version,omitempty"`
+	Since   time.Time `json:"since"`
+	// Note says what it is there for, and what to do if it should not be.
+	Note string `json:"note"`
+}
 
 // Config is the configuration in force.
 type Config struct {

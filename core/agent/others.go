@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// notInstalledTwice ends what is said of agents that may be there by mistake.
+const notInstalledTwice = "if no update is going on, accelmux is installed twice on this node (two charts, or a service beside a DaemonSet): remove one"
+
+// others are what status says of other agents.
+func others(peers ...*handover.Peer) []status.Other {
+	var all []status.Other
+	for _, p := range peers {
+		if p == nil {
+			continue
+		}
+		note := map[string]string{
+			handover.RoleActive:    "it serves the node; " + notInstalledTwice,
+			handover.RoleStandby:   "it takes over again when this one ends; " + notInstalledTwice,
+			handover.RoleSuccessor: "it takes over when its backends work; " + notInstalledTwice,
+			handover.RoleRefused:   "it was started without --take-over while this one is active, and has ended: stop what starts it, or give it --take-over",
+		}[p.Role]
+		all = append(all, status.Other{
+			Role: status.Role(p.Role), PID: p.PID, Host: p.Host, Version: p.Version, Since: p.Since, Note: note,
+		})
+	}
+	return all
+}
+
+// reportOthers adds the agents that wait for this one to end, or were refused.
+func (a *Agent) reportOthers(report *status.Report) {
+	for _, p := range a.post.Others() {
+		report.Others = append(report.Others, others(&p)...)
+	}
+}
+
+// takeAlone takes the post of an agent that takes no turns.
+func takeAlone(dir string) (*handover.Post, *handover.Place, error) {
+	post, err := patiently(func() (*handover.Post, error) {
+		return handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
+	})
+	if errors.Is(err, handover.ErrHeld) {
+		_ = handover.Tell(context.Background(), dir, handover.Self(handover.RoleRefused, status.Version)) // the error tells, too
+		err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
+	}
+	return post, nil, err
+}
+
+// lockCDI takes the CDI directory: two agents that know nothing of each other would
+// remove each other's definitions, also of devices that containers have. What cannot be
+// locked is not: an agent must run, whatever the file system.
+func (a *Agent) lockCDI() error {
+	_ = os.MkdirAll(a.opts.CDIDir, 0o755) // to open it tells
+	release, err := patiently(func() (func() error, error) { return handover.LockDir(a.opts.CDIDir) })
+	switch {
+	case errors.Is(err, handover.ErrHeld):
+		return fmt.Errorf("another agent, with another state directory than %s, keeps its CDI specs in %s; two would remove each other's: "+
+			"remove one of the two (two charts, or a service beside a DaemonSet), or have them take turns with --take-over and one --state-dir",
+			a.opts.StateDir, a.opts.CDIDir)
+	case err != nil:
+		a.log.Warn("the CDI directory is not locked: another agent that uses it would not be noticed", "error", err)
+		return nil
+	}
+	a.releaseCDI = release
+	return nil
+}

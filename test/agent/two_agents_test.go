@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// process is the unmodified `accelmux run` with a run directory of its own.
+type process struct {
+	*node
+	command *exec.Cmd
+	runDir  string
+	ended   chan struct{}
+}
+
+func (n *node) startProcess(runDir string, more ...string) *process {
+	n.Helper()
+	p := &process{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
+	if err := p.command.Start(); err != nil {
+		n.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.command.Wait() // its state tells
+	}()
+	n.Cleanup(func() { p.signal(syscall.SIGKILL) })
+	return p
+}
+
+// signal ends the process and waits for that.
+func (p *process) signal(s syscall.Signal) {
+	p.Helper()
+	_ = p.command.Process.Signal(s)
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.Errorf("agent %s did not end", p.runDir)
+	}
+}
+
+func (p *process) wantRole(role status.Role) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
+		report, err := status.NewClient(p.runDir).Report(p.Context())
+		return err == nil && report.Role == role && (len(report.NotReady) == 0 || role != status.RoleActive)
+	})
+}
+
+// wantOther waits until `accelmux status` of this agent, for programs and for people,
+// says that there is the other, in that role, and what to do.
+func (p *process) wantOther(other *process, role status.Role, advice string) {
+	p.Helper()
+	var text, table string
+	p.eventually(fmt.Sprintf("status of %s tells of %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
+		text, _, _ = accelmux(p.T, "status", "-o", "json", "--run-dir", p.runDir)
+		table, _, _ = accelmux(p.T, "status", "--run-dir", p.runDir)
+		var report status.Report
+		if json.Unmarshal([]byte(text), &report) != nil {
+			return false
+		}
+		for _, o := range report.Others {
+			if o.PID == other.command.Process.Pid && o.Role == role && o.Version != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
+				return strings.Contains(table, fmt.Sprintf("there is another agent: %s", role)) &&
+					strings.Contains(table, fmt.Sprintf("pid %d", o.PID)) && strings.Contains(table, advice)
+			}
+		}
+		return false
+	})
+}
+
+// Of two agents that take turns each says that there is the other: which it is, since
+// when, in which role, and what to do if that is a mistake. When one is gone, the other
+// says nothing of it.
+func TestStatusSaysThatThereAreTwo(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	older := n.startProcess("older", "--take-over")
+	older.wantRole(status.RoleActive)
+	newer := n.startProcess("newer", "--take-over")
+	newer.wantRole(status.RoleActive)
+	older.wantRole(status.RoleStandby)
+	newer.wantOther(older, status.RoleStandby, "installed twice")
+	older.wantOther(newer, status.RoleActive, "installed twice")
+	older.signal(syscall.SIGTERM)
+	n.eventually("the newer one is alone", func() bool {
+		report, err := status.NewClient(newer.runDir).Report(t.Context())
+		return err == nil && len(report.Others) == 0
+	})
+}
+
+// A second agent that takes no turns ends at once, and says why; the first says that
+// somebody tried, and goes on undisturbed.
+func TestSecondAgentByMistake(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	first := n.startProcess("first")
+	first.wantRole(status.RoleActive)
+	n.mark(gpu)
+	second := n.startProcess("second")
+	select {
+	case <-second.ended:
+	case <-time.After(patience):
+		t.Fatal("the second agent runs")
+	}
+	if second.command.ProcessState.Success() || !n.logged("--take-over") {
+		t.Errorf("the second agent ended with %v", second.command.ProcessState)
+	}
+	first.wantOther(second, "refused", "--take-over")
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+}
+
+// Two agents that know nothing of each other, as they have different state directories,
+// but one CDI directory: the second ends at once and says what is wrong, and touches
+// nothing of the first's.
+func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	first := n.startProcess("first")
+	first.wantRole(status.RoleActive)
+	n.allocate("pod", gpu, 1)
+	before := n.definitions("mock", "gpu")
+	n.mark(gpu)
+	for _, more := range [][]string{{}, {"--take-over"}} {
+		second := n.startProcess("second", append(more, "--state-dir", n.path("another-state"))...)
+		select {
+		case <-second.ended:
+		case <-time.After(patience):
+			t.Fatal("the second agent runs")
+		}
+		if second.command.ProcessState.Success() || !n.logged("another agent, with another state directory") {
+			t.Errorf("the second agent ended with %v", second.command.ProcessState)
+		}
+	}
+	if after := n.definitions("mock", "gpu"); len(before) != 4 || fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("the first agent's definitions were %v and are %v", before, after)
+	}
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+	// When the first is gone, another one may be what it was.
+	first.signal(syscall.SIGKILL)
+	n.startProcess("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
+}
+
+// Whichever of two leaves first, and however: capacity stays, and if the one that stands
+// by leaves, or one that is told to, no device is unhealthy for a moment. Each has
+// sockets of its own, and at the end there is nothing of the one that left.
+func TestWhicheverLeavesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		older bool // leaves
+		with  syscall.Signal
+		// dips: the one that serves is killed, so that its streams break.
+		dips bool
+	}{
+		"the older one is told to": {true, syscall.SIGTERM, false},
+		"the older one is killed":  {true, syscall.SIGKILL, false},
+		"the newer one is told to": {false, syscall.SIGTERM, false},
+		"the newer one is killed":  {false, syscall.SIGKILL, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.startKubelet()
+			n.configure(oneBackend)
+			older := n.startProcess("older", "--take-over")
+			older.wantRole(status.RoleActive)
+			n.mark(gpu)
+			newer := n.startProcess("newer", "--take-over")
+			newer.wantRole(status.RoleActive)
+			older.wantRole(status.RoleStandby)
+			n.wantNoDip(gpu, 4)
+			leaves, stays := newer, older
+			if c.older {
+				leaves, stays = older, newer
+			}
+			leaves.signal(c.with)
+			stays.wantRole(status.RoleActive)
+			n.wantCounts(gpu, 4, 4)
+			if !c.dips {
+				n.wantNoDip(gpu, 4)
+			}
+			n.eventually("one socket is left", func() bool {
+				sockets, err := filepath.Glob(n.path("kubelet", "device-plugins", "accelmux-*"))
+				return err == nil && len(sockets) == 1
+			})
+			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d,", stays.command.Process.Pid)) {
+				t.Errorf("the state directory is held by %q, %v", text, err)
+			}
+		})
+	}
+}
