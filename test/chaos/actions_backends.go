@@ -52,19 +52,19 @@ func hurt(pid int, s syscall.Signal) error {
 }
 
 func (w *world) killBackend(ctx context.Context, arg int) error {
-	_, pid, ok := w.running(ctx, arg)
+	b, pid, ok := w.running(ctx, arg)
 	if !ok {
 		return errSkip
 	}
-	return w.kill(ctx, pid)
+	return w.kill(ctx, b, pid)
 }
 
 // kill kills a backend and waits until it is gone, or it would pass for one that runs.
-func (w *world) kill(ctx context.Context, pid int) error {
+func (w *world) kill(ctx context.Context, b *backend, pid int) error {
 	if err := hurt(pid, syscall.SIGKILL); err != nil {
 		return err
 	}
-	w.killed[pid] = true
+	w.killed[pid] = b
 	return w.await(ctx, leakedProcess, "a backend does not die, or is not reaped", func() bool {
 		_, alive := readTask(pid)
 		return !alive
@@ -166,7 +166,7 @@ func (w *world) loseProgram(ctx context.Context, arg int) error {
 	if err := os.Remove(w.program(b)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return w.kill(ctx, pid)
+	return w.kill(ctx, b, pid)
 }
 
 // swapProgram puts another file in the place of a backend's program: a copy, which the
@@ -189,7 +189,7 @@ func (w *world) swapProgram(ctx context.Context, arg int) error {
 	if err != nil {
 		return err
 	}
-	return w.kill(ctx, pid)
+	return w.kill(ctx, b, pid)
 }
 
 // starveBackend lets a backend have no more memory, and then has it need some: its

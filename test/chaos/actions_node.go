@@ -215,7 +215,7 @@ func (w *world) exhaustDescriptors(ctx context.Context, arg int) error {
 	if err != nil {
 		return err
 	}
-	_, pid, ok := w.running(ctx, arg)
+	b, pid, ok := w.running(ctx, arg)
 	if !ok || w.rushed {
 		return errSkip
 	}
@@ -228,7 +228,7 @@ func (w *world) exhaustDescriptors(ctx context.Context, arg int) error {
 	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &least, nil); err != nil {
 		return fmt.Errorf("limit the agent's open files: %w", err)
 	}
-	err = w.kill(ctx, pid)
+	err = w.kill(ctx, b, pid)
 	pause(ctx, 100*time.Millisecond)
 	if back := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &before, nil); back != nil {
 		err = errors.Join(err, fmt.Errorf("give the agent its open files back: %w", back))

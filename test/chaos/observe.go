@@ -130,7 +130,11 @@ func (w *world) waiting(report status.Report) []string {
 				have = known
 			}
 		}
-		if !b.down() && (have.State != string(supervisor.Running) || w.killed[have.PID]) { // it may have yet to notice
+		dead := w.killed[have.PID] == b
+		if have.PID != 0 && !dead { // numbers come again
+			maps.DeleteFunc(w.killed, func(_ int, of *backend) bool { return of == b })
+		}
+		if !b.down() && (have.State != string(supervisor.Running) || dead) {
 			waiting = append(waiting, fmt.Sprintf("%s is %s (%s)", b.name, have.State, have.LastError))
 		}
 	}

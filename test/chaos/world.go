@@ -40,10 +40,10 @@ type world struct {
 	log     *os.File   // of all agents
 
 	given     []given
-	killed    map[int]bool // processes of backends
-	baselines map[int]int  // open files of an agent when it first was at rest
-	pods      []string     // the oldest first
-	serial    int          // for names that are used once
+	killed    map[int]*backend // processes that the agent may have yet to miss
+	baselines map[int]int      // open files of an agent when it first was at rest
+	pods      []string         // the oldest first
+	serial    int              // for names that are used once
 	double    double
 	rushed    bool // something happened since the node was last at rest
 }
@@ -54,7 +54,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]bool{}}
+	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
