@@ -70,6 +70,8 @@ func actions() []action {
 		{"forget-watches", 1, true, "the API server cuts watches, and knows no old versions any more", (*world).forgetWatches},
 		{"swap-program", 2, true, "a backend's program is replaced while it runs, by a copy or by half of one", (*world).swapProgram},
 		{"starve-backend", 2, false, "a backend is out of memory", (*world).starveBackend},
+		{"misbehave", 4, false, "backend epsilon begins one of the misdeeds of test/hostile", (*world).misbehave},
+		{"behave", 5, false, "backend epsilon ends its misdeed, and its processes are killed or not", (*world).behave},
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
 	}
 }

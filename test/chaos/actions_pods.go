@@ -69,9 +69,11 @@ func (w *world) freeDevices(resource string) int {
 	return len(free)
 }
 
-// canPrepare reports whether nothing speaks against the start of a container.
+// canPrepare reports whether nothing speaks against the start of a container. That
+// epsilon is at an end with its misdeed does not mean that it prepares: it may hang, and
+// nobody may have noticed yet.
 func (w *world) canPrepare(b *backend) bool {
-	return !b.down() && !w.m.diskFull && !w.m.readOnly
+	return !b.down() && b != w.m.epsilon && !w.m.diskFull && !w.m.readOnly
 }
 
 func (w *world) startContainer(ctx context.Context, pod string, certain bool) error {

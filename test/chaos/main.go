@@ -15,6 +15,13 @@ import (
 )
 
 func main() {
+	if isBackend() {
+		if err := serveBackend(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	why := ""
 	if os.Getenv(ownMounts) == "" {
 		code, done, reason := inOwnMounts()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"reflect"
@@ -11,6 +12,18 @@ import (
 	"testing"
 	"time"
 )
+
+// The test binary is the hostile backend, too, as the program is.
+func TestMain(m *testing.M) {
+	if isBackend() {
+		if err := serveBackend(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // newRunner is one for tests, without mounts: they would be seen by the whole machine.
 func newRunner(t *testing.T) *runner {

@@ -46,15 +46,15 @@ type backend struct {
 	holdover bool
 	// scripted says that it watches a file which says what happens to its devices.
 	scripted bool
-	// crash and missing keep it down.
-	crash, missing bool
+	// crash and missing keep it down; while it is wild, it does what it likes.
+	crash, missing, wild bool
 	// litter says that its last inventory may have had devices that are none.
 	litter bool
 	// action is an action of its scenario that happens once, as YAML; "" for none.
 	action string
 }
 
-func (b *backend) down() bool { return b.crash || b.missing }
+func (b *backend) down() bool { return b.crash || b.missing || b.wild }
 
 // model is what is true of the node, apart from what kubelet's books say.
 type model struct {

@@ -111,8 +111,12 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 			maps.DeleteFunc(o.Listed[resource], func(unit string, _ health) bool { return o.Wanted[resource][unit] == 0 })
 		}
 	}
+	if w.m.epsilon.wild { // and what it has and says is its own affair
+		delete(o.Listed, wildName)
+		o.Backends, o.Down = o.Backends-1, o.Down-1
+	}
 	if deep {
-		o.Tasks = tasks(w.dir)
+		o.Tasks = slices.DeleteFunc(tasks(w.dir), func(t task) bool { return w.m.epsilon.wild && t.Name == w.selfName })
 		o.Given = w.resolve()
 		o.Strays = w.strays(o)
 		o.Sockets = w.sockets()
@@ -257,6 +261,10 @@ func (w *world) definitions() func(name string) string {
 var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration|selection)(\.corrupt-[1-5])?|health\.journal|lock|handover\.sock)` +
 	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.(json|state)(\.corrupt-[1-5])?|foreign\.json)|run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
+// wildSockets are the sockets of a backend that crashes and is started again: one that
+// is about to go, and one that has just come.
+const wildSockets = 2
+
 // strays are the files that nobody should have left. The backends' sockets may be as
 // many as there are backends.
 func (w *world) strays(o *observation) []string {
@@ -286,6 +294,9 @@ func (w *world) strays(o *observation) []string {
 		}
 	}
 	most := len(o.Tasks) - len(o.Agents)
+	if w.m.epsilon.wild {
+		most += wildSockets
+	}
 	if len(plugins) > max(most, 0) {
 		strays = append(strays, fmt.Sprintf("of %d backends: %s", most, strings.Join(plugins, ", ")))
 	}

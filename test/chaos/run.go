@@ -144,7 +144,7 @@ func (w *world) story() string {
 		}
 	}
 	lines = lines[max(0, len(lines)-60):]
-	return "what kubelet saw last:\n" + strings.Join(recent, "\n") + "\nthe agents' log:\n" + strings.Join(lines, "\n")
+	return w.misdeed() + "what kubelet saw last:\n" + strings.Join(recent, "\n") + "\nthe agents' log:\n" + strings.Join(lines, "\n")
 }
 
 // keepLog copies the agents' log.

@@ -36,7 +36,6 @@ func (m *model) profile(dir string, extra bool) string {
       - name: gamma
         settings: {count: 2, class: fpga, id: "c-{{.GroupIndex}}"}
       - name: epsilon
-        settings: {count: 2, id: "hostile-{{.GroupIndex}}"}
         heartbeat: 500ms
         recovery: {delay: 0s}
 `, m.units, dir)

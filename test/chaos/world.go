@@ -29,8 +29,10 @@ type world struct {
 	// mounts says that file systems of the node's own can be mounted.
 	mounts bool
 
-	// The programs of the agent and of the backends.
-	agent, mock string
+	// The programs: of the agent, the mock backend, and this one, which is the hostile
+	// backend, too.
+	agent, mock, self string
+	selfName          string // as proc(5) has it
 
 	m       *model
 	server  *clustertest.Server
@@ -103,6 +105,12 @@ func (w *world) lay(programs string) error {
 	if _, err := os.Stat(w.mock); err != nil {
 		return fmt.Errorf("the mock backend is not built: %w", err)
 	}
+	if w.self, err = os.Executable(); err != nil {
+		return err
+	}
+	if t, ok := readTask(os.Getpid()); ok {
+		w.selfName = t.Name
+	}
 	for _, b := range w.m.all() {
 		if err := errors.Join(w.link(b), w.writeScenario(b)); err != nil {
 			return err
@@ -123,7 +131,10 @@ func (w *world) path(parts ...string) string {
 func (w *world) program(b *backend) string { return w.path("programs", "accelmux-backend-"+b.name) }
 
 // source is where the program of a backend is built.
-func (w *world) source(*backend) string {
+func (w *world) source(b *backend) string {
+	if b == w.m.epsilon {
+		return w.self
+	}
 	return w.mock
 }
 
