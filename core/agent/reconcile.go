@@ -120,15 +120,16 @@ func (a *Agent) chooseInjection(table *resource.Table) {
 // injected are the devices that need a CDI definition, each once.
 func injected(table *resource.Table) []*inventory.Device {
 	var devices []*inventory.Device
-	seen := map[inventory.Key]bool{}
 	for _, r := range table.Resources {
 		if r.Injection == config.InjectPlain {
 			continue
 		}
-		for _, unit := range r.Units {
-			if !seen[unit.Device.Key] {
-				seen[unit.Device.Key] = true
-				devices = append(devices, unit.Device)
+		// A device is in one resource, and its units stand together.
+		var last *inventory.Device
+		for i := range r.Units {
+			if d := r.Units[i].Device; d != last {
+				devices = append(devices, d)
+				last = d
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // sink hands what backends report to the inventory. It implements
@@ -40,7 +39,7 @@ func (s sink) Started(backend string, description inventory.Description) {
 }
 
 // Report takes in an inventory, or says what is wrong with it as a whole.
-func (s sink) Report(backend string, wire *backendv1.Inventory) error {
+func (s sink) Report(backend string, wire *inventory.Wire) error {
 	return s.agent.inventory.Report(backend, wire)
 }
 

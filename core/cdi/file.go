@@ -23,7 +23,7 @@ const (
 	specMode  = 0o644
 	sideMagic = "accelmux-cdi/1"
 	// maxSpecSize bounds what is read of a spec file, ours or another's.
-	maxSpecSize = 32 << 20
+	maxSpecSize = 128 << 20
 )
 
 // stamp tells whether a file is still the one we know, without reading it. The

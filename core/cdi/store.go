@@ -61,6 +61,9 @@ type Store struct {
 	texts map[inventory.Key]checked
 	// foreign are other owners' spec files in the directory, by file name.
 	foreign map[string]foreignFile
+	// settled is what the latest Publish led to, if another one of the same edits
+	// would change nothing; else nil.
+	settled *settled
 	notes   []string
 	// failures is how many pauses ended with another failure, and retryAt the end of
 	// the one that goes on; zero if all is written.
@@ -120,6 +123,11 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.closed && s.settled.holds(s, devices) {
+		s.settled = &settled{devices: devices, names: s.settled.names}
+		return s.settled.names
+	}
+	s.settled = nil
 	names := &Names{names: make(map[inventory.Key]name, len(devices))}
 	if s.closed {
 		for _, d := range devices {
@@ -140,6 +148,9 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 		}
 	}
 	names.retryAt = s.backOff(failed)
+	if !failed {
+		s.settle(devices, names)
+	}
 	return names
 }
 

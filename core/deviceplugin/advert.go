@@ -88,13 +88,11 @@ func (a *advert) logNotes(before, after []string) {
 func (a *advert) publish(v *view) {
 	a.mu.Lock()
 	before := a.now
-	for id, u := range before.units {
-		if _, stays := v.units[id]; !stays {
-			if len(a.gone) >= maxGone {
-				clear(a.gone)
-			}
-			a.gone[id] = u.Device.Hooks.Prepare
+	for _, u := range before.left(v) {
+		if len(a.gone) >= maxGone {
+			clear(a.gone)
 		}
+		a.gone[u.ID] = u.Device.Hooks.Prepare
 	}
 	a.now = v
 	close(a.changed)

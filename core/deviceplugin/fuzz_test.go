@@ -187,7 +187,7 @@ func (k *kubeletCall) allocate(data []byte) {
 		units := distinct(c.GetDevicesIds())
 		for _, id := range units {
 			wanted[id]++
-			if u := k.view.units[id]; u == nil || !u.healthy || id == "f" {
+			if u, _ := k.view.unit(id); u == nil || !u.healthy || id == "f" {
 				k.Errorf("container %d got %q", i, id)
 			}
 			if wanted[id] > 1 {
@@ -252,7 +252,7 @@ func (k *kubeletCall) prefer(data []byte) {
 			k.Errorf("container %d asks for %d and should have %q", i, c.GetAllocationSize(), got)
 		}
 		for _, id := range got {
-			u := k.view.units[id]
+			u, _ := k.view.unit(id)
 			must := slices.Contains(c.GetMustIncludeDeviceIDs(), id)
 			if !must && (u == nil || !u.healthy || !slices.Contains(c.GetAvailableDeviceIDs(), id)) {
 				k.Errorf("container %d should have %q, which is not to be had", i, id)

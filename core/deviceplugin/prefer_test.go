@@ -154,7 +154,8 @@ func TestTopologyIsKept(t *testing.T) {
 			if kept != tc.kept {
 				t.Errorf("kept: %v, want %v", kept, tc.kept)
 			}
-			for id, u := range v.units {
+			for _, u := range v.all {
+				id := u.ID
 				got := v.topology.Choose(topology.Request{Available: []string{id}, Size: 1})
 				if len(got.IDs) == 1 != u.healthy {
 					t.Errorf("%s: chosen %v, healthy %v", id, got.IDs, u.healthy)

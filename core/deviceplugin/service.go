@@ -209,7 +209,7 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 	}
 	units := make([]*unit, 0, len(sorted))
 	for _, id := range sorted {
-		u, ok := v.units[id]
+		u, ok := v.unit(id)
 		if !ok {
 			return nil, status.Errorf(codes.NotFound,
 				"resource %s has no device %q (any more): create the pod again, so that it gets another one", v.name, shown(id))
@@ -247,7 +247,7 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 	v := in.advert.view()
 	var hooked, others []*unit
 	for _, id := range distinct(r.GetDevicesIds()) {
-		u, ok := v.units[id]
+		u, ok := v.unit(id)
 		if !ok {
 			if hook, known := in.advert.hadHook(id); known && !hook {
 				continue

@@ -28,8 +28,18 @@ type view struct {
 	// replicas and maxReplicas are the resource's; maxReplicas 0 is no limit.
 	replicas, maxReplicas int
 	// list is sorted by ID, and what goes on the wire.
-	list               []*pluginapi.Device
-	units              map[string]*unit
+	list []*pluginapi.Device
+	// all has the units in the order of the resource's, those that it has twice once;
+	// places says where an ID is among them, and listed where in the list: -1 for
+	// nowhere. Views of the same units share both.
+	all    []*unit
+	places map[string]int32
+	listed []int32
+	// source are the resource's units, names what names them, and size is that of the
+	// list on the wire: what the next view may be made from.
+	source             []resource.Unit
+	names              Names
+	size               int
 	healthy, unhealthy int
 	preStart           bool
 	// allocation is the resource's, topology what chooses by it.
@@ -53,18 +63,23 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 	v := &view{
 		name: r.Name, injection: r.Injection, registration: r.Registration, allocation: r.Allocation,
 		replicas: r.Replicas, maxReplicas: r.MaxReplicasPerContainer,
-		units: make(map[string]*unit, len(r.Units)),
+		source: r.Units, names: names,
 	}
 	if r.Replicas <= 1 {
 		v.maxReplicas = 0
 	}
+	if v.amend(before) {
+		return v
+	}
+	v.places, v.all = make(map[string]int32, len(r.Units)), make([]*unit, 0, len(r.Units))
 	namer := namer{needed: r.Injection != config.InjectPlain, names: names, known: map[inventory.Key]named{}}
 	for _, in := range r.Units {
-		if _, twice := v.units[in.ID]; twice {
+		if _, twice := v.places[in.ID]; twice {
 			v.notes = append(v.notes, fmt.Sprintf("the ID %s is there twice; only the first is advertised", in.ID))
 			continue
 		}
-		v.units[in.ID] = newUnit(in, &namer)
+		v.places[in.ID] = int32(len(v.all)) //nolint:gosec // bounded by the devices and replicas of a node
+		v.all = append(v.all, newUnit(in, &namer))
 	}
 	v.fill()
 	v.prepare(before)
@@ -92,24 +107,25 @@ func newUnit(in resource.Unit, namer *namer) *unit {
 
 // fill makes the list and counts from the units.
 func (v *view) fill() {
-	ids := make([]string, 0, len(v.units))
-	for id := range v.units {
-		ids = append(ids, id)
+	order := make([]int32, len(v.all))
+	v.listed = make([]int32, len(v.all))
+	for i := range order {
+		order[i], v.listed[i] = int32(i), -1 //nolint:gosec // bounded by the units
 	}
-	slices.Sort(ids)
-	size := 0
-	for i, id := range ids {
-		u := v.units[id]
+	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(v.all[a].ID, v.all[b].ID) })
+	v.list = make([]*pluginapi.Device, 0, len(order))
+	for i, place := range order {
+		u := v.all[place]
 		d := wireDevice(u)
-		n := proto.Size(d)
-		size += protowire.SizeTag(1) + protowire.SizeVarint(uint64(n)) + n
+		size := v.size + wireSize(d)
 		if size > maxList {
 			v.notes = append(v.notes, fmt.Sprintf(
 				"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
-				len(ids)-i, len(ids)))
+				len(order)-i, len(order)))
 			break
 		}
-		v.list = append(v.list, d)
+		v.list, v.size = append(v.list, d), size
+		v.listed[place] = int32(i) //nolint:gosec // bounded by the units
 		v.preStart = v.preStart || u.Device.Hooks.Prepare
 		if u.healthy {
 			v.healthy++
@@ -117,6 +133,35 @@ func (v *view) fill() {
 			v.unhealthy++
 		}
 	}
+}
+
+// wireSize is how many bytes a device has in the list.
+func wireSize(d *pluginapi.Device) int {
+	n := proto.Size(d)
+	return protowire.SizeTag(1) + protowire.SizeVarint(uint64(n)) + n //nolint:gosec // a size
+}
+
+// unit finds one by its ID.
+func (v *view) unit(id string) (*unit, bool) {
+	place, ok := v.places[id]
+	if !ok {
+		return nil, false
+	}
+	return v.all[place], true
+}
+
+// left are the units that are not in the next view.
+func (v *view) left(next *view) []*unit {
+	if len(v.listed) > 0 && len(next.listed) > 0 && &v.listed[0] == &next.listed[0] {
+		return nil // they share their units
+	}
+	var left []*unit
+	for _, u := range v.all {
+		if _, stays := next.places[u.ID]; !stays {
+			left = append(left, u)
+		}
+	}
+	return left
 }
 
 func wireDevice(u *unit) *pluginapi.Device {
@@ -138,7 +183,7 @@ func wireDevice(u *unit) *pluginapi.Device {
 func (v *view) emptied() *view {
 	emptied := &view{
 		name: v.name, injection: v.injection, registration: v.registration, allocation: v.allocation,
-		replicas: v.replicas, maxReplicas: v.maxReplicas, units: map[string]*unit{},
+		replicas: v.replicas, maxReplicas: v.maxReplicas, places: map[string]int32{},
 		notes: []string{"the resource is no longer configured; it stays registered, without devices, until the agent ends"},
 	}
 	emptied.prepare(v)
@@ -148,7 +193,7 @@ func (v *view) emptied() *view {
 // sameList tells whether kubelet would see no difference.
 func sameList(a, b []*pluginapi.Device) bool {
 	return slices.EqualFunc(a, b, func(a, b *pluginapi.Device) bool {
-		return a.GetID() == b.GetID() && a.GetHealth() == b.GetHealth() &&
+		return a == b || a.GetID() == b.GetID() && a.GetHealth() == b.GetHealth() &&
 			slices.EqualFunc(a.GetTopology().GetNodes(), b.GetTopology().GetNodes(),
 				func(a, b *pluginapi.NUMANode) bool { return a.GetID() == b.GetID() })
 	})
@@ -158,7 +203,10 @@ func sameList(a, b []*pluginapi.Device) bool {
 // new one. Both are sorted by ID.
 func takesAway(before, after []*pluginapi.Device) bool {
 	i := 0
-	for _, old := range before {
+	for at, old := range before {
+		if at < len(after) && after[at] == old {
+			continue
+		}
 		for i < len(after) && after[i].GetID() < old.GetID() {
 			i++
 		}

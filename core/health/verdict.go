@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -12,6 +13,11 @@ type Verdict struct {
 	Healthy bool
 	// Faults are what is wrong, the gravest first; empty if healthy.
 	Faults []Fault
+}
+
+// Same compares all of it.
+func (v Verdict) Same(o Verdict) bool {
+	return v.Healthy == o.Healthy && slices.Equal(v.Faults, o.Faults)
 }
 
 // Fault is one thing that is wrong with a device.

@@ -17,6 +17,9 @@ func equalDevice(a, b *Device) bool {
 		equalEdits(a.Edits, b.Edits)
 }
 
+// SameEdits compares what containers get with two devices.
+func SameEdits(a, b Edits) bool { return equalEdits(a, b) }
+
 func equalEdits(a, b Edits) bool {
 	return maps.Equal(a.Env, b.Env) && maps.Equal(a.EnvSeparators, b.EnvSeparators) &&
 		slices.Equal(a.DeviceNodes, b.DeviceNodes) &&

@@ -17,13 +17,15 @@ const CodeUnspecified = "unspecified"
 type parser struct {
 	desc    Description
 	policy  Policy
-	classes map[string]bool
+	classes map[string]string
+	// names are those of attributes and capacities, each kept once.
+	names map[string]string
 }
 
 func newParser(desc Description, policy Policy) *parser {
-	p := &parser{desc: desc, policy: policy, classes: make(map[string]bool, len(desc.Classes))}
+	p := &parser{desc: desc, policy: policy, classes: make(map[string]string, len(desc.Classes)), names: map[string]string{}}
 	for _, c := range desc.Classes {
-		p.classes[c] = true
+		p.classes[c] = c
 	}
 	return p
 }
@@ -45,7 +47,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
-	if err := parseNames(d, w); err != nil {
+	if err := p.parseNames(d, w); err != nil {
 		return nil, "", err
 	}
 	if d.Parent = w.GetParentId(); d.Parent != "" {
@@ -76,11 +78,22 @@ func (p *parser) class(class string) (string, error) {
 	case len(class) > maxClass || !classSyntax.MatchString(class):
 		return "", fmt.Errorf("class %s is malformed; a class is a lower-case letter, then lower-case letters, digits or dashes, at most %d",
 			quote(class), maxClass)
-	case !p.classes[class]:
+	case p.classes[class] == "":
 		return "", fmt.Errorf("class %s is none of those that the backend described (%s)",
 			quote(class), printable(strings.Join(p.desc.Classes, ", "), maxMessage/2))
 	}
-	return class, nil
+	return p.classes[class], nil
+}
+
+// name is the one string that all devices of the report have for it.
+func (p *parser) name(name string) string {
+	if known, ok := p.names[name]; ok {
+		return known
+	}
+	if len(p.names) < maxKnownNames {
+		p.names[name] = name
+	}
+	return name
 }
 
 func (p *parser) hooks(wire []backendv1.Hook) (Hooks, error) {
@@ -127,7 +140,7 @@ func parseNUMA(wire []uint32) ([]int, error) {
 }
 
 // parseNames fills in attributes and capacities.
-func parseNames(d *Device, w *backendv1.Device) error {
+func (p *parser) parseNames(d *Device, w *backendv1.Device) error {
 	if n := len(w.GetAttributes()) + len(w.GetCapacities()); n > maxNames {
 		return fmt.Errorf("it has %d attributes and capacities together; at most %d are allowed", n, maxNames)
 	}
@@ -142,7 +155,7 @@ func parseNames(d *Device, w *backendv1.Device) error {
 		if err != nil {
 			return fmt.Errorf("attribute %s: its value %w", name, err)
 		}
-		d.Attributes[name] = a
+		d.Attributes[p.name(name)] = a
 	}
 	if len(w.GetCapacities()) > 0 {
 		d.Capacities = make(map[string]int64, len(w.GetCapacities()))
@@ -154,7 +167,7 @@ func parseNames(d *Device, w *backendv1.Device) error {
 		if amount := w.GetCapacities()[name]; amount < 0 {
 			return fmt.Errorf("capacity %s is %d; an amount is never negative", name, amount)
 		}
-		d.Capacities[name] = w.GetCapacities()[name]
+		d.Capacities[p.name(name)] = w.GetCapacities()[name]
 	}
 	return nil
 }

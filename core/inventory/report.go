@@ -14,22 +14,29 @@ type report struct {
 	// refusedByPolicy counts devices that are sound but touch what the node's
 	// configuration does not allow.
 	refusedByPolicy int
+	// defects: devices are left out, or have something that was put right.
+	defects bool
 }
 
 // parseReport checks a whole inventory: each device, then what holds between
 // them. Devices that are equal to one in previous are that one.
-func parseReport(p *parser, backend string, w *backendv1.Inventory, previous map[string]*Device) report {
+func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device) report {
 	var (
 		out      report
 		left     problems // devices left out
 		remarks  problems // devices that stay
-		listed   = make(map[string]*Device, len(w.GetDevices()))
-		wires    = make([]*backendv1.Device, 0, len(w.GetDevices()))
-		position = make(map[string]int, len(w.GetDevices()))
+		listed   = make(map[string]*Device, w.Len())
+		wired    = make([][]*backendv1.Link, 0, w.Len())
+		position = make(map[string]int, w.Len())
 	)
-	out.devices = make([]*Device, 0, len(w.GetDevices()))
-	for i, wire := range w.GetDevices() {
-		d, remark, err := p.device(backend, wire)
+	out.devices = make([]*Device, 0, w.Len())
+	for i := range w.devices {
+		var d *Device
+		var remark string
+		wire, err := w.device(i)
+		if err == nil {
+			d, remark, err = p.device(backend, wire)
+		}
 		if err == nil && listed[d.ID] != nil {
 			err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", position[d.ID])
 		}
@@ -46,26 +53,27 @@ func parseReport(p *parser, backend string, w *backendv1.Inventory, previous map
 		}
 		listed[d.ID], position[d.ID] = d, i+1
 		out.devices = append(out.devices, d)
-		wires = append(wires, wire)
+		wired = append(wired, wire.GetLinks())
 	}
-	out.devices, wires = dropNested(out.devices, wires, listed, &left)
+	out.devices, wired = dropNested(out.devices, wired, listed, &left)
 	for i, d := range out.devices {
 		var remark string
-		if d.Links, remark = links(d, wires[i].GetLinks(), listed); remark != "" {
+		if d.Links, remark = links(d, wired[i], listed); remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
 		if before := previous[d.ID]; before != nil && equalDevice(before, d) {
 			out.devices[i] = before
 		}
 	}
-	out.problems = append(left.list("devices are left out"), own(w.GetProblems())...)
+	out.defects = len(left.kept) > 0 || len(remarks.kept) > 0
+	out.problems = append(left.list("devices are left out"), own(w.problems)...)
 	out.problems = append(out.problems, remarks.list("devices have defects")...)
 	return out
 }
 
 // dropNested leaves out devices whose parents go round in a circle, or further
 // up than makes sense, so that nobody who follows parents needs to care.
-func dropNested(devices []*Device, wires []*backendv1.Device, listed map[string]*Device, left *problems) ([]*Device, []*backendv1.Device) {
+func dropNested(devices []*Device, wired [][]*backendv1.Link, listed map[string]*Device, left *problems) ([]*Device, [][]*backendv1.Link) {
 	var bad []*Device
 	for _, d := range devices {
 		level := 0
@@ -78,18 +86,18 @@ func dropNested(devices []*Device, wires []*backendv1.Device, listed map[string]
 		}
 	}
 	if len(bad) == 0 {
-		return devices, wires
+		return devices, wired
 	}
 	for _, d := range bad {
 		delete(listed, d.ID)
 	}
-	kept, keptWires := devices[:0], wires[:0]
+	kept, keptLinks := devices[:0], wired[:0]
 	for i, d := range devices {
 		if listed[d.ID] != nil {
-			kept, keptWires = append(kept, d), append(keptWires, wires[i])
+			kept, keptLinks = append(kept, d), append(keptLinks, wired[i])
 		}
 	}
-	return kept, keptWires
+	return kept, keptLinks
 }
 
 // problems is a bounded list that knows how much it left out.

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Store makes one snapshot of what all backends report. It is safe for
@@ -49,9 +47,11 @@ type source struct {
 	last uint64
 	// wire is the inventory in force and wireDesc what it was checked against;
 	// kept so that another policy applies at once, not at the next report.
-	wire     *backendv1.Inventory
+	wire     *Wire
 	wireDesc Description
-	backend  *Backend // as published, or nil
+	// defects are the report's that the inventory in force became.
+	defects bool
+	backend *Backend // as published, or nil
 }
 
 // NewStore makes an empty store. A nil now means time.Now.
@@ -98,7 +98,7 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 		next.Description = d
 		if !samePolicy {
 			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, byID(src.backend.Devices))
-			next.Devices, next.Problems = r.devices, r.problems
+			next.Devices, next.Problems, src.defects = r.devices, r.problems, r.defects
 		}
 		s.publish(src, &next, true)
 		return
@@ -123,7 +123,7 @@ func (s *Store) Restarted(backend string) {
 // only the policy refuses are an operator's matter, not garbage).
 //
 // The store keeps wire; the caller must not change it afterwards.
-func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
+func (s *Store) Report(backend string, wire *Wire) error {
 	src := s.source(backend, false)
 	if src == nil {
 		return fmt.Errorf("inventory of backend %q refused: the backend was not described", backend)
@@ -137,7 +137,7 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 	if err != nil {
 		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
 	}
-	src.last, src.wire, src.wireDesc = wire.GetGeneration(), wire, src.desc
+	src.last, src.wire, src.wireDesc, src.defects = wire.generation, wire, src.desc, r.defects
 
 	next := &Backend{
 		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
@@ -154,21 +154,25 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 }
 
 // check is everything that can refuse a report.
-func (src *source) check(backend string, wire *backendv1.Inventory) (report, error) {
-	switch n := len(wire.GetDevices()); {
-	case wire == nil:
+func (src *source) check(backend string, wire *Wire) (report, error) {
+	if wire == nil {
 		return report{}, errors.New("it is empty of everything; send an inventory, even one without devices")
-	case wire.GetGeneration() <= src.last:
-		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
+	}
+	switch n := wire.Len(); {
+	case wire.generation <= src.last:
+		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.generation, src.last)
 	case n > MaxDevices:
-		return report{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
+		return report{}, fmt.Errorf("it lists %d devices or more; at most %d are allowed", n, MaxDevices)
+	}
+	if r, ok := src.amended(backend, wire); ok {
+		return r, nil
 	}
 	var previous map[string]*Device
 	if src.backend != nil {
 		previous = byID(src.backend.Devices)
 	}
 	r := parseReport(newParser(src.desc, src.policy), backend, wire, previous)
-	if n := len(wire.GetDevices()); n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
+	if n := wire.Len(); n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
 		return report{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
 			n, r.problems[0].Device, r.problems[0].Message)
 	}
@@ -268,13 +272,13 @@ func supersede(before, next *Backend, limit int) []Statement {
 	var (
 		kept  = before.Superseded
 		added []Statement
-		now   = byID(next.Devices)
+		now   = counterparts(before.Devices, next.Devices)
 	)
 	for len(kept) > 0 && next.ReceivedAt.Sub(kept[0].At) > statementAge {
 		kept = kept[1:]
 	}
-	for _, d := range before.Devices {
-		other := now[d.ID]
+	for i, d := range before.Devices {
+		other := now(i)
 		if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
 			continue
 		}
@@ -287,6 +291,16 @@ func supersede(before, next *Backend, limit int) []Statement {
 		kept = kept[min(over, len(kept)):]
 	}
 	return slices.Concat(kept, added)
+}
+
+// counterparts finds the device of after with the ID of one of before, by its place;
+// nil if there is none.
+func counterparts(before, after []*Device) func(int) *Device {
+	if slices.EqualFunc(before, after, func(a, b *Device) bool { return a == b || a.ID == b.ID }) {
+		return func(i int) *Device { return after[i] }
+	}
+	now := byID(after)
+	return func(i int) *Device { return now[before[i].ID] }
 }
 
 // sameStatement compares all but the words.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -196,8 +197,8 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 				return nil
 			case "swell":
 				small := b.inventory(generation)
-				// Empty devices, two bytes each.
-				small.GetInventory().ProtoReflect().SetUnknown(bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000_000))
+				// A device of empty links, two bytes each.
+				small.GetInventory().ProtoReflect().SetUnknown(protowire.AppendBytes([]byte{2<<3 | 2}, bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)))
 				if err := stream.Send(small); err != nil {
 					return err
 				}

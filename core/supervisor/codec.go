@@ -10,6 +10,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 const (
@@ -34,8 +37,56 @@ type boundedCodec struct{ encoding.CodecV2 }
 
 func newBoundedCodec() boundedCodec { return boundedCodec{encoding.GetCodecV2(grpcproto.Name)} }
 
-// Unmarshal reads a message of at most maxParts parts.
+// watched is a WatchResponse, of which the devices are not decoded: an inventory may
+// have many, and each comes again with every change of another.
+type watched struct {
+	// inventory is nil for a heartbeat.
+	inventory *inventory.Wire
+}
+
+// greatDevice is how many bytes a device may have for its parts not to be counted.
+const greatDevice = 64 << 10
+
+// watchInventory is the number of the field WatchResponse.inventory.
+const watchInventory = 1
+
+// decode reads a message; the last event in it counts.
+func (w *watched) decode(data []byte) error {
+	for len(data) > 0 {
+		number, kind, n := protowire.ConsumeTag(data)
+		if n < 0 {
+			return errMalformed
+		}
+		data = data[n:]
+		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
+			return errMalformed
+		}
+		value := data[:n]
+		data = data[n:]
+		if number == watchInventory && kind == protowire.BytesType {
+			content, _ := protowire.ConsumeBytes(value)
+			var err error
+			if w.inventory, err = inventory.ParseWire(content); err != nil {
+				return err
+			}
+			// Devices are decoded one by one; only a great one takes much memory.
+			parts := maxParts
+			if w.inventory.Largest() <= greatDevice {
+				continue
+			}
+			if err := countParts(content, (*backendv1.Inventory)(nil).ProtoReflect().Descriptor(), &parts, maxNesting); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Unmarshal reads a message of at most maxParts parts, or what is watched.
 func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
+	if w, ok := into.(*watched); ok {
+		return w.decode(data.Materialize())
+	}
 	// Each part has two bytes at least.
 	if message, ok := into.(proto.Message); ok && data.Len() > 2*maxParts {
 		wire := data.MaterializeToBuffer(mem.DefaultBufferPool())

@@ -33,7 +33,7 @@ func TestBoundedCodec(t *testing.T) {
 		}
 		inventory.Devices = append(inventory.Devices, d)
 	}
-	watched := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: inventory}}
+	watch := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: inventory}}
 	wire := func(message proto.Message) []byte {
 		data, err := proto.Marshal(message)
 		if err != nil || len(data) > backendplugin.MaxMessageSize {
@@ -50,13 +50,15 @@ func TestBoundedCodec(t *testing.T) {
 	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 8_000_000)
 	for name, c := range map[string]struct {
 		wire []byte
-		into proto.Message
+		into any
 		want error
 	}{
 		"greatest sample": {wire(sample), &backendv1.SampleResponse{}, nil},
-		"great inventory": {wire(watched), &backendv1.WatchResponse{}, nil},
+		"great inventory": {wire(watch), &backendv1.WatchResponse{}, nil},
 		"empty metrics":   {empties, &backendv1.SampleResponse{}, errTooManyParts},
 		"empty devices":   {field(1, empties), &backendv1.WatchResponse{}, errTooManyParts},
+		"watched":         {wire(watch), &watched{}, nil},
+		"watched links":   {field(1, field(2, links)), &watched{}, errTooManyParts},
 		"empty links":     {field(1, field(2, links)), &backendv1.WatchResponse{}, errTooManyParts},
 		"no message":      {bytes.Repeat([]byte{0xff}, 4<<20), &backendv1.SampleResponse{}, errMalformed},
 		"unknown fields":  {field(15, empties), &backendv1.SampleResponse{}, nil},

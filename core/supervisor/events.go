@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/core/inventory"
 )
 
 // handle takes an event of an instance. Events of one that was dropped meanwhile
@@ -38,7 +38,7 @@ func (u *unit) handle(event any) {
 }
 
 // promote makes the candidate the current process, with its first inventory.
-func (u *unit) promote(first *backendv1.Inventory) {
+func (u *unit) promote(first *inventory.Wire) {
 	next, before := u.candidate, u.current
 	u.candidate = nil
 	u.sup.sink.Started(u.name, next.desc)
@@ -77,15 +77,15 @@ func (u *unit) fallBack(before *instance, reason error) {
 }
 
 // report hands an inventory of the current process to the sink.
-func (u *unit) report(inventory *backendv1.Inventory) {
+func (u *unit) report(wire *inventory.Wire) {
 	i := u.current
-	if err := u.sup.sink.Report(u.name, inventory); err != nil {
+	if err := u.sup.sink.Report(u.name, wire); err != nil {
 		f := fail(violated, "its inventory is refused: %w", err)
 		u.lose(f)
 		u.failed(i, f)
 		return
 	}
-	i.last = inventory
+	i.last = wire
 }
 
 // configured takes note of what the running process made of new settings.

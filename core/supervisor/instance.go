@@ -45,7 +45,7 @@ type instance struct {
 	schemaBad                 error
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; the unit's, not the instance's.
-	last *backendv1.Inventory
+	last *inventory.Wire
 
 	mu       sync.Mutex
 	conn     *grpc.ClientConn
@@ -64,7 +64,7 @@ type (
 	// inventoryEvent: an inventory came; the first one means that it is running.
 	inventoryEvent struct {
 		from      *instance
-		inventory *backendv1.Inventory
+		inventory *inventory.Wire
 	}
 	// configuredEvent: offered settings were accepted, or refused with err.
 	configuredEvent struct {

@@ -135,7 +135,7 @@ func TestMessageRate(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		messages := make(chan message)
-		go receive(ctx, func() (*backendv1.WatchResponse, error) { return nil, nil }, messages)
+		go receive(ctx, func() (watched, error) { return watched{}, nil }, messages)
 		count := 0
 		for ctx.Err() == nil {
 			select {

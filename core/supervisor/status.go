@@ -102,7 +102,7 @@ func (u *unit) publish() {
 // settings in force. A backend that does not say which ones it goes by is taken
 // at its latest word.
 func (u *unit) delivered() bool {
-	follows := u.current.last.GetSettingsRevision()
+	follows := u.current.last.SettingsRevision()
 	return follows == 0 || follows >= u.revision
 }
 

@@ -48,7 +48,7 @@ type Sink interface {
 	Started(backend string, description inventory.Description)
 	// Report takes an inventory. An error means that it breaks the contract as a
 	// whole: the process is ended.
-	Report(backend string, inventory *backendv1.Inventory) error
+	Report(backend string, wire *inventory.Wire) error
 	// Lost is called after Started when the backend no longer reports. The reason
 	// is ErrRemoved or ErrClosed if it was stopped on purpose.
 	Lost(backend string, reason error)

@@ -16,8 +16,8 @@ import (
 
 // message is what the stream delivered, or how it ended.
 type message struct {
-	response *backendv1.WatchResponse
-	err      error
+	watched
+	err error
 }
 
 // watcher follows one Watch stream.
@@ -45,7 +45,7 @@ func (i *instance) watch() error {
 		return i.broken("Watch", err)
 	}
 	messages := make(chan message)
-	go receive(ctx, stream.Recv, messages)
+	go receive(ctx, func() (w watched, err error) { return w, stream.RecvMsg(&w) }, messages)
 	w := &watcher{
 		instance: i, messages: messages,
 		silence: time.NewTimer(i.timing.FirstInventory), due: time.Now().Add(i.timing.FirstInventory),
@@ -72,7 +72,7 @@ const (
 )
 
 // receive hands on what the stream delivers, at a bounded rate.
-func receive(ctx context.Context, next func() (*backendv1.WatchResponse, error), to chan<- message) {
+func receive(ctx context.Context, next func() (watched, error), to chan<- message) {
 	pause := time.NewTicker(time.Second / messageRate)
 	defer pause.Stop()
 	tokens, filled := float64(messageBurst), time.Now()
@@ -142,11 +142,11 @@ func (w *watcher) take(m message) error {
 	if m.err != nil {
 		return w.broken("Watch", m.err)
 	}
-	if inventory := m.response.GetInventory(); inventory != nil {
+	if m.inventory != nil {
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}
-		w.unit.post(inventoryEvent{w.instance, inventory})
+		w.unit.post(inventoryEvent{w.instance, m.inventory})
 	}
 	if w.running {
 		w.extend(w.limit)

@@ -113,6 +113,18 @@ func (t *Topology) Refresh(units []Unit) *Topology {
 	return t.with(units)
 }
 
+// Changed is the topology with another health of some units, which it has, and whose
+// devices are the same but for that.
+func (t *Topology) Changed(units []Unit) *Topology {
+	changed := &Topology{shape: t.shape, healthy: slices.Clone(t.healthy)}
+	for _, u := range units {
+		if i, ok := t.index[u.ID]; ok {
+			changed.healthy[i] = u.Healthy
+		}
+	}
+	return changed
+}
+
 func sameShape(a, b *inventory.Device) bool {
 	return a == b || a.Key == b.Key && a.Parent == b.Parent && slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links)
 }

@@ -54,8 +54,8 @@ type sink struct {
 func (*sink) Started(string, inventory.Description) {}
 func (*sink) Changed(string)                        {}
 
-func (s *sink) Report(_ string, i *backendv1.Inventory) error {
-	if len(i.GetDevices()) == s.devices {
+func (s *sink) Report(_ string, i *inventory.Wire) error {
+	if i.Len() == s.devices {
 		select {
 		case s.listed <- time.Now():
 		default:

@@ -1,0 +1,78 @@
+package deviceplugin
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/topology"
+)
+
+// amend makes the view from the one before it, if only few units differ in health, or
+// in what neither kubelet nor a choice depends on; what they have in common is shared.
+// It reports whether that was so.
+func (v *view) amend(before *view) bool {
+	if before == nil || before.injection != v.injection || before.registration != v.registration || before.allocation != v.allocation ||
+		before.replicas != v.replicas || before.maxReplicas != v.maxReplicas || !sameNames(before.names, v.names) ||
+		len(before.all) != len(v.source) || len(before.source) != len(v.source) || len(before.list) != len(before.all) {
+		return false
+	}
+	var changed []int
+	for i := range v.source {
+		was, now := &before.source[i], &v.source[i]
+		if was.ID != now.ID || was.Device.Key != now.Device.Key {
+			return false
+		}
+		if was.Device == now.Device && was.Verdict.Same(now.Verdict) {
+			continue
+		}
+		if was.Device != now.Device && !alike(was.Device, now.Device) {
+			return false
+		}
+		changed = append(changed, i)
+	}
+	v.places, v.listed, v.notes, v.preStart = before.places, before.listed, before.notes, before.preStart
+	v.all, v.list = slices.Clone(before.all), slices.Clone(before.list)
+	v.size, v.healthy, v.unhealthy = before.size, before.healthy, before.unhealthy
+	namer := namer{needed: false}
+	units := make([]topology.Unit, 0, len(changed))
+	for _, i := range changed {
+		old := v.all[i]
+		u := newUnit(v.source[i], &namer)
+		if u.cdi = old.cdi; u.cdi == "" && v.injection != config.InjectPlain {
+			return false // why it has no name is found out from the start
+		}
+		v.all[i] = u
+		units = append(units, topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.healthy})
+		if u.healthy == old.healthy {
+			continue
+		}
+		place := v.listed[i]
+		d := wireDevice(u)
+		v.size += wireSize(d) - wireSize(v.list[place])
+		v.list[place] = d
+		if u.healthy {
+			v.healthy, v.unhealthy = v.healthy+1, v.unhealthy-1
+		} else {
+			v.healthy, v.unhealthy = v.healthy-1, v.unhealthy+1
+		}
+	}
+	if v.size > maxList {
+		return false
+	}
+	v.topology = before.topology.Changed(units)
+	return true
+}
+
+// sameNames reports whether two are one and the same.
+func sameNames(a, b Names) bool {
+	return a == nil && b == nil || a != nil && b != nil && reflect.TypeOf(a).Comparable() && reflect.TypeOf(b).Comparable() && a == b
+}
+
+// alike reports whether two states of a device differ in health at most, as far as
+// kubelet, a container and a choice can see.
+func alike(a, b *inventory.Device) bool {
+	return a.Parent == b.Parent && a.Hooks == b.Hooks && slices.Equal(a.NUMANodes, b.NUMANodes) &&
+		slices.Equal(a.Links, b.Links) && inventory.SameEdits(a.Edits, b.Edits)
+}
