@@ -32,36 +32,38 @@ func (v *view) amend(before *view) bool {
 		}
 		changed = append(changed, i)
 	}
-	v.places, v.listed, v.notes, v.preStart = before.places, before.listed, before.notes, before.preStart
-	v.all, v.list = slices.Clone(before.all), slices.Clone(before.list)
-	v.size, v.healthy, v.unhealthy = before.size, before.healthy, before.unhealthy
+	a := *v // v stays as it is if it cannot be made so
+	a.places, a.listed, a.notes, a.preStart = before.places, before.listed, before.notes, before.preStart
+	a.all, a.list = slices.Clone(before.all), slices.Clone(before.list)
+	a.size, a.healthy, a.unhealthy = before.size, before.healthy, before.unhealthy
 	namer := namer{needed: false}
 	units := make([]topology.Unit, 0, len(changed))
 	for _, i := range changed {
-		old := v.all[i]
-		u := newUnit(v.source[i], &namer)
-		if u.cdi = old.cdi; u.cdi == "" && v.injection != config.InjectPlain {
+		old := a.all[i]
+		u := newUnit(a.source[i], &namer)
+		if u.cdi = old.cdi; u.cdi == "" && a.injection != config.InjectPlain {
 			return false // why it has no name is found out from the start
 		}
-		v.all[i] = u
+		a.all[i] = u
 		units = append(units, topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.healthy})
 		if u.healthy == old.healthy {
 			continue
 		}
-		place := v.listed[i]
+		place := a.listed[i]
 		d := wireDevice(u)
-		v.size += wireSize(d) - wireSize(v.list[place])
-		v.list[place] = d
+		a.size += wireSize(d) - wireSize(a.list[place])
+		a.list[place] = d
 		if u.healthy {
-			v.healthy, v.unhealthy = v.healthy+1, v.unhealthy-1
+			a.healthy, a.unhealthy = a.healthy+1, a.unhealthy-1
 		} else {
-			v.healthy, v.unhealthy = v.healthy-1, v.unhealthy+1
+			a.healthy, a.unhealthy = a.healthy-1, a.unhealthy+1
 		}
 	}
-	if v.size > maxList {
+	if a.size > maxList {
 		return false
 	}
-	v.topology = before.topology.Changed(units)
+	a.topology = before.topology.Changed(units)
+	*v = a
 	return true
 }
 

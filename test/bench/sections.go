@@ -7,6 +7,7 @@ import (
 	"github.com/accelmux/accelmux/test/bench/life"
 	"github.com/accelmux/accelmux/test/bench/rest"
 	"github.com/accelmux/accelmux/test/bench/rig"
+	"github.com/accelmux/accelmux/test/bench/scale"
 )
 
 // sections are all of them, in the order of the table.
@@ -18,4 +19,5 @@ var sections = []rig.Section{
 	life.Kubelet,
 	life.Leaks,
 	faults.Section,
+	scale.Section,
 }

@@ -1,0 +1,111 @@
+package deviceplugin
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// plainNames has a CDI name for each device but the last.
+type plainNames struct{ without inventory.Key }
+
+func (n *plainNames) Qualified(key inventory.Key) (string, error) {
+	if key == n.without {
+		return "", fmt.Errorf("%s has none", key)
+	}
+	return "mock.accelmux.io/gpu=" + key.ID, nil
+}
+
+// Verifies that a view that is made from the one before it is the one that is made
+// from nothing, whatever became of the units.
+func TestAmendedView(t *testing.T) {
+	amended := 0
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		names := &plainNames{}
+		if seed%3 == 0 {
+			names.without = inventory.Key{Backend: "mock", ID: "d5"}
+		}
+		r := unitsOf(6, 2)
+		var before *view
+		for step := range 60 {
+			v, want := newView(r, names, before), newView(r, names, nil)
+			if before != nil && len(v.listed) > 0 && &v.listed[0] == &before.listed[0] {
+				amended++
+			}
+			compareViews(t, fmt.Sprintf("seed %d, step %d", seed, step), v, want)
+			before, r = v, changeUnits(random, r)
+		}
+	}
+	if amended < 100 {
+		t.Errorf("only %d views were made from those before them", amended)
+	}
+}
+
+func compareViews(t *testing.T, at string, v, want *view) {
+	t.Helper()
+	same := len(v.list) == len(want.list) && v.healthy == want.healthy && v.unhealthy == want.unhealthy && v.size == want.size &&
+		v.preStart == want.preStart && slices.Equal(v.notes, want.notes) && v.topology.Helps() == want.topology.Helps()
+	for i := range min(len(v.list), len(want.list)) {
+		same = same && proto.Equal(v.list[i], want.list[i])
+	}
+	for _, u := range want.all {
+		got, ok := v.unit(u.ID)
+		same = same && ok && got.healthy == u.healthy && got.why == u.why && got.cdi == u.cdi && got.Device == u.Device
+	}
+	if !same {
+		t.Fatalf("%s: got %+v\nwant %+v", at, v, want)
+	}
+}
+
+func unitsOf(devices, replicas int) *resource.Resource {
+	r := &resource.Resource{Name: "example.com/gpu", Injection: config.InjectCDI, Replicas: replicas}
+	for i := range devices {
+		d := &inventory.Device{
+			Key: inventory.Key{Backend: "mock", ID: fmt.Sprintf("d%d", i)}, Class: "gpu",
+			Edits: inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/x", Permissions: "rw"}}},
+		}
+		for n := range replicas {
+			r.Units = append(r.Units, resource.Unit{ID: fmt.Sprintf("d%d::%d", i, n), Device: d, Verdict: health.Verdict{Healthy: true}})
+		}
+	}
+	return r
+}
+
+// changeUnits is what may become of a resource.
+func changeUnits(random *rand.Rand, before *resource.Resource) *resource.Resource {
+	r := *before
+	r.Units = slices.Clone(before.Units)
+	device := random.IntN(len(r.Units) / 2)
+	d := *r.Units[2*device].Device
+	units := r.Units[2*device : 2*device+2]
+	verdict := units[0].Verdict
+	switch random.IntN(9) {
+	case 0, 1:
+		verdict = health.Verdict{Faults: []health.Fault{{Code: fmt.Sprint("c", random.IntN(2)), Recovery: inventory.RecoverySelf}}}
+	case 2, 3:
+		verdict = health.Verdict{Healthy: true}
+	case 4:
+		d.Health.Message = fmt.Sprint(random.IntN(100))
+	case 5:
+		d.NUMANodes = []int{random.IntN(2)}
+	case 6:
+		d.Hooks.Prepare = !d.Hooks.Prepare
+	case 7:
+		d.Edits.AdditionalGIDs = []uint32{random.Uint32N(3)}
+	case 8:
+		return unitsOf(5+random.IntN(3), 2)
+	}
+	for i := range units {
+		units[i].Device, units[i].Verdict = &d, verdict
+	}
+	return &r
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package agent
+
+const manyDevices = 5_000

@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Verifies that 50,000 devices of one backend (fewer where the race detector takes ten
+// times the time) are registered, that one of them can be
+// allocated, and that a fault of one shows and goes, as with few.
+func TestFiftyThousandDevices(t *testing.T) {
+	config := strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1)
+	n := startNode(t, manyDevices, strings.Replace(config, "heartbeat: 300ms", "heartbeat: 10s", 1))
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
+		t.Errorf("allocate: %v", err)
+	}
+	n.scenario("devices: {mock-4999: {fault: {code: x}}}")
+	n.wantCounts(gpu, manyDevices, manyDevices-1)
+	for _, d := range n.kubelet.Devices(gpu) {
+		if want := d.ID != "mock-4999"; d.Healthy != want {
+			t.Errorf("%s: healthy is %v", d.ID, d.Healthy)
+		}
+	}
+	n.scenario("")
+	n.wantCounts(gpu, manyDevices, manyDevices)
+	n.scenario("devices: {mock-7: {unplugged: true}}")
+	n.wantCounts(gpu, manyDevices-1, manyDevices-1)
+	if broken := n.kubelet.State().Counts.Broken; broken != 0 {
+		t.Errorf("%d of kubelet's streams broke", broken)
+	}
+}

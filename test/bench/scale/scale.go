@@ -1,0 +1,248 @@
+// Package scale measures a node with many devices: how long a fault takes to reach
+// kubelet, and what changes cost the core. The agent, the mock backend, a stand-in
+// kubelet and the floor are processes of their own.
+package scale
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/accelmux/accelmux/test/bench/rig"
+)
+
+// Section is the one of this package.
+var Section = rig.Section{
+	Name: "scale",
+	About: "Faults and changes of 8, 1,000 and 50,000 devices, and of 50,000 replicas of 500 devices. A fault counts from when the mock backend " +
+		"notices it in its scenario file until the stand-in kubelet has taken in the list. The floor is a bare gRPC server that sends the same " +
+		"kubelet a list of as many devices with IDs as long, from before it is sent. Bytes and allocations are those of the whole core process, by its own metrics.",
+	Measure: measure,
+	Roles: map[string]rig.Role{
+		roleKubelet: func(args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("want a directory, got %q", args)
+			}
+			return serveKubelet(args[0], os.Stdin, os.Stdout)
+		},
+		roleBare: func(args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("want a directory and a resource, got %q", args)
+			}
+			return serveBare(args[0], args[1], os.Stdin, os.Stdout)
+		},
+	},
+}
+
+const (
+	roleKubelet = "scale-kubelet"
+	roleBare    = "scale-bare"
+	// spacing lets each event find the node at rest: kubelet gets lists of one resource
+	// at least 50 ms apart.
+	spacing = 200 * time.Millisecond
+	// changes is how many devices come or go for what a change costs.
+	changes = 20
+	// idle is how long the node is left alone.
+	idle = 20 * time.Second
+)
+
+// shape is how many devices a node has.
+type shape struct {
+	name              string
+	devices, replicas int
+	// events is how many faults are measured.
+	events int
+	// limit is that of the 99th percentile in ms, or times that as a multiple of the
+	// floor, memory that of the core in MB; 0 for none.
+	limit, times, memory float64
+}
+
+func (s shape) units() int { return s.devices * s.replicas }
+
+var shapes = []shape{
+	{name: "8 devices", devices: 8, replicas: 1, events: 200, limit: 10},
+	{name: "1,000 devices", devices: 1000, replicas: 1, events: 60},
+	{name: "50,000 devices", devices: 50_000, replicas: 1, events: 60, times: 1.3, memory: 150},
+	{name: "50,000 replicas of 500 devices", devices: 500, replicas: 100, events: 60, times: 1.3, memory: 150},
+}
+
+func measure(setup *rig.Setup) ([]rig.Figure, error) {
+	var all []rig.Figure
+	for _, s := range shapes {
+		figures, err := measureShape(setup, s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		all = append(all, figures...)
+	}
+	return all, nil
+}
+
+func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
+	n, err := startNode(setup.Bin, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, n.stop()) }()
+	<-time.After(2 * time.Second)
+	fresh, err := anonymous(n.agent.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	scrape, err := n.scrape()
+	if err != nil {
+		return nil, err
+	}
+	events := setup.Samples(s.events)
+	before, err := n.allocated()
+	if err != nil {
+		return nil, err
+	}
+	took, floors, err := n.faults(events)
+	if err != nil {
+		return nil, err
+	}
+	flap, err := n.since(before, scrape, 2*events)
+	if err != nil {
+		return nil, err
+	}
+	came := setup.Samples(changes)
+	change, err := n.change(came, scrape)
+	if err != nil {
+		return nil, err
+	}
+	pause := idle
+	if setup.Quick {
+		pause = time.Second
+	}
+	rest, err := n.rest(pause, scrape)
+	if err != nil {
+		return nil, err
+	}
+	after, err := anonymous(n.agent.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	const sent = "a bare server's list of that size, to the same kubelet"
+	return []rig.Figure{
+		{What: "fault to kubelet, p50: " + s.name, Value: rig.Milliseconds(rig.Quantile(took, 0.5)), Unit: "ms", Samples: events, Floor: rig.Milliseconds(rig.Quantile(floors, 0.5)), FloorIs: sent},
+		{
+			What: "fault to kubelet, p99: " + s.name, Value: rig.Milliseconds(rig.Quantile(took, 0.99)), Unit: "ms", Limit: s.limit, Times: s.times,
+			Samples: events, Floor: rig.Milliseconds(rig.Quantile(floors, 0.99)), FloorIs: sent,
+		},
+		{What: "bytes allocated for a flap: " + s.name, Value: flap.bytes / 1000, Unit: "kB", Samples: 2 * events, Note: "a fault or a recovery"},
+		{What: "allocations for a flap: " + s.name, Value: flap.count, Unit: "1", Samples: 2 * events},
+		{What: "bytes allocated for a change: " + s.name, Value: change.bytes / 1000, Unit: "kB", Samples: came, Note: "a device comes or goes"},
+		{What: "allocations for a change: " + s.name, Value: change.count, Unit: "1", Samples: came},
+		{
+			What: "allocations a second and device at rest: " + s.name, Value: rest.count / pause.Seconds() / float64(s.devices), Unit: "1/s",
+			Note: fmt.Sprintf("%.0f a second in all", rest.count/pause.Seconds()),
+		},
+		{What: "anonymous memory of the core, fresh: " + s.name, Value: fresh, Unit: "MB", Limit: s.memory},
+		{What: "anonymous memory of the core, after all that: " + s.name, Value: after, Unit: "MB", Note: "metrics were asked for, with telemetry"},
+	}, nil
+}
+
+// faults lets devices fail and recover one after the other, and after each has the
+// floor send a list.
+func (n *node) faults(events int) (took, floors []time.Duration, err error) {
+	n.changes = 1 // the first inventory
+	for i := range events {
+		<-time.After(spacing)
+		if err := n.scenario(fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", i*7%n.devices)); err != nil {
+			return nil, nil, err
+		}
+		heard, err := n.await(resource, n.units(), n.units()-n.replicas)
+		if err != nil {
+			return nil, nil, err
+		}
+		n.changes++
+		told, err := n.noticed()
+		if err != nil {
+			return nil, nil, err
+		}
+		took = append(took, heard.Sub(told))
+		<-time.After(spacing)
+		if err := n.scenario(""); err != nil {
+			return nil, nil, err
+		}
+		if _, err := n.await(resource, n.units(), n.units()); err != nil {
+			return nil, nil, err
+		}
+		n.changes++
+		floor, err := n.floor(i % n.units())
+		if err != nil {
+			return nil, nil, err
+		}
+		floors = append(floors, floor)
+	}
+	return took, floors, nil
+}
+
+// floor has the bare server send its list, with another device unhealthy.
+func (n *node) floor(device int) (time.Duration, error) {
+	<-time.After(spacing)
+	if _, err := fmt.Fprintln(n.bare.in, device); err != nil {
+		return 0, err
+	}
+	heard, err := n.await(floor, n.units(), n.units()-1)
+	if err != nil {
+		return 0, err
+	}
+	line, err := n.bare.line()
+	if err != nil {
+		return 0, err
+	}
+	sent, err := strconv.ParseInt(line, 10, 64)
+	return heard.Sub(time.Unix(0, sent)), err
+}
+
+// change takes a device away and brings it back.
+func (n *node) change(times int, scrape allocations) (allocations, error) {
+	before, err := n.allocated()
+	if err != nil {
+		return allocations{}, err
+	}
+	for range times / 2 {
+		for _, gone := range []int{1, 0} {
+			<-time.After(spacing)
+			text := ""
+			if gone > 0 {
+				text = "devices: {mock-3: {unplugged: true}}"
+			}
+			if err := n.scenario(text); err != nil {
+				return allocations{}, err
+			}
+			units := n.units() - gone*n.replicas
+			if _, err := n.await(resource, units, units); err != nil {
+				return allocations{}, err
+			}
+		}
+	}
+	return n.since(before, scrape, times/2*2)
+}
+
+// rest leaves the node alone.
+func (n *node) rest(pause time.Duration, scrape allocations) (allocations, error) {
+	<-time.After(2 * time.Second)
+	before, err := n.allocated()
+	if err != nil {
+		return allocations{}, err
+	}
+	<-time.After(pause)
+	return n.since(before, scrape, 1)
+}
+
+// since is what was allocated for each of so many events, without the question itself.
+func (n *node) since(before, scrape allocations, events int) (allocations, error) {
+	after, err := n.allocated()
+	if err != nil {
+		return allocations{}, err
+	}
+	return allocations{
+		bytes: max(0, after.bytes-before.bytes-scrape.bytes) / float64(events),
+		count: max(0, after.count-before.count-scrape.count) / float64(events),
+	}, nil
+}
