@@ -138,7 +138,9 @@ func (w *world) breakConfig(ctx context.Context, arg int) error {
 }
 
 func (w *world) deleteCDI(ctx context.Context, _ int) error {
-	if w.m.readOnly || w.m.diskFull {
+	// Nobody knows what was in it if its agent has just been started, and the backend
+	// is down.
+	if w.m.readOnly || w.m.diskFull || w.rushed && w.anyDown() {
 		return errSkip
 	}
 	w.m.foreign = ""
