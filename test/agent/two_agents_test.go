@@ -14,17 +14,17 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// process is the unmodified `accelmux run` with a run directory of its own.
-type process struct {
+// agentProcess is the unmodified `accelmux run` with a run directory of its own.
+type agentProcess struct {
 	*node
 	command *exec.Cmd
 	runDir  string
 	ended   chan struct{}
 }
 
-func (n *node) startProcess(runDir string, more ...string) *process {
+func (n *node) startAgentProcess(runDir string, more ...string) *agentProcess {
 	n.Helper()
-	p := &process{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
+	p := &agentProcess{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
 	if err := p.command.Start(); err != nil {
 		n.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func (n *node) startProcess(runDir string, more ...string) *process {
 }
 
 // signal ends the process and waits for that.
-func (p *process) signal(s syscall.Signal) {
+func (p *agentProcess) signal(s syscall.Signal) {
 	p.Helper()
 	_ = p.command.Process.Signal(s)
 	select {
@@ -47,7 +47,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-func (p *process) wantRole(role status.Role) {
+func (p *agentProcess) wantRole(role status.Role) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
 		report, err := status.NewClient(p.runDir).Report(p.Context())
@@ -57,7 +57,7 @@ func (p *process) wantRole(role status.Role) {
 
 // wantOther waits until `accelmux status` of this agent, for programs and for people,
 // says that there is the other, in that role, and what to do.
-func (p *process) wantOther(other *process, role status.Role, advice string) {
+func (p *agentProcess) wantOther(other *agentProcess, role status.Role, advice string) {
 	p.Helper()
 	var text, table string
 	p.eventually(fmt.Sprintf("status of %s tells of %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
@@ -84,9 +84,9 @@ func TestStatusSaysThatThereAreTwo(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	older := n.startProcess("older", "--take-over")
+	older := n.startAgentProcess("older", "--take-over")
 	older.wantRole(status.RoleActive)
-	newer := n.startProcess("newer", "--take-over")
+	newer := n.startAgentProcess("newer", "--take-over")
 	newer.wantRole(status.RoleActive)
 	older.wantRole(status.RoleStandby)
 	newer.wantOther(older, status.RoleStandby, "installed twice")
@@ -104,10 +104,10 @@ func TestSecondAgentByMistake(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	first := n.startProcess("first")
+	first := n.startAgentProcess("first")
 	first.wantRole(status.RoleActive)
 	n.mark(gpu)
-	second := n.startProcess("second")
+	second := n.startAgentProcess("second")
 	select {
 	case <-second.ended:
 	case <-time.After(patience):
@@ -128,13 +128,13 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	first := n.startProcess("first")
+	first := n.startAgentProcess("first")
 	first.wantRole(status.RoleActive)
 	n.allocate("pod", gpu, 1)
 	before := n.definitions("mock", "gpu")
 	n.mark(gpu)
 	for _, more := range [][]string{{}, {"--take-over"}} {
-		second := n.startProcess("second", append(more, "--state-dir", n.path("another-state"))...)
+		second := n.startAgentProcess("second", append(more, "--state-dir", n.path("another-state"))...)
 		select {
 		case <-second.ended:
 		case <-time.After(patience):
@@ -151,7 +151,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n.wantNoDip(gpu, 4)
 	// When the first is gone, another one may be what it was.
 	first.signal(syscall.SIGKILL)
-	n.startProcess("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
+	n.startAgentProcess("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
 }
 
 // Whichever of two leaves first, and however: capacity stays, and if the one that stands
@@ -173,10 +173,10 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			n := newNode(t)
 			n.startKubelet()
 			n.configure(oneBackend)
-			older := n.startProcess("older", "--take-over")
+			older := n.startAgentProcess("older", "--take-over")
 			older.wantRole(status.RoleActive)
 			n.mark(gpu)
-			newer := n.startProcess("newer", "--take-over")
+			newer := n.startAgentProcess("newer", "--take-over")
 			newer.wantRole(status.RoleActive)
 			older.wantRole(status.RoleStandby)
 			n.wantNoDip(gpu, 4)
