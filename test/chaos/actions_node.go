@@ -143,6 +143,12 @@ func (w *world) deleteCDI(ctx context.Context, _ int) error {
 	if w.m.readOnly || w.m.diskFull || w.rushed && w.anyDown() {
 		return errSkip
 	}
+	// If the agent is just writing there, its devices rightly have no name for a moment.
+	for _, b := range w.m.configured() {
+		if resource, _ := w.m.resourceOf(b); b != w.m.gamma {
+			w.watch.spare(resource)
+		}
+	}
 	w.m.foreign = ""
 	return w.removeAll(ctx, w.path("disk", "cdi"))
 }
