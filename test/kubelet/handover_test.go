@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -123,6 +124,12 @@ func TestActiveAgentDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.wantCounts(gpu, 4, 4)
+	// A process that is killed goes socket by socket, and the other one may have looked
+	// before the last: it looks again after a while.
+	n.eventually("the killed agent's sockets are gone", func() bool {
+		sockets, err := filepath.Glob(filepath.Join(n.kubelet.PluginDir(), "accelmux-*"))
+		return err == nil && len(sockets) == 1
+	})
 	t.Logf("the other one serves %v after the kill", took.Round(time.Millisecond))
 	other := n.held(n.admit("other", gpu, 2), gpu)
 	if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(before, id) }) {
