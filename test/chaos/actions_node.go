@@ -166,8 +166,11 @@ func (w *world) foreignCDI(ctx context.Context, arg int) error {
 	w.watch.spare(resource)
 	w.m.foreign = d.id
 	return os.WriteFile(w.path("disk", "cdi", "foreign.json"), fmt.Appendf(nil,
-		`{"cdiVersion": "0.6.0", "kind": "alpha.accelmux.io/gpu", "devices": [{"name": %q, "containerEdits": {"env": ["A=B"]}}]}`, d.id), 0o644)
+		`{"cdiVersion": "0.6.0", "kind": %q, "devices": [{"name": %q, "containerEdits": {"env": ["A=B"]}}]}`, foreignKind, d.id), 0o644)
 }
+
+// foreignKind is the kind of what a foreign CDI spec defines: that of alpha's devices.
+const foreignKind = "alpha.accelmux.io/gpu"
 
 func (w *world) lockCDI(context.Context, int) error {
 	if !w.mounts || w.m.readOnly || w.m.diskFull || w.rushed {

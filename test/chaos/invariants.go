@@ -153,9 +153,9 @@ func allResolve(o *observation) string {
 		case g.Meant == "":
 			return fmt.Sprintf("%s of %s was given the name %s, which could not be resolved at that moment", g.Pod, g.Resource, g.Name)
 		case g.Means == "":
-			return fmt.Sprintf("%s has %s of %s by the name %s, which cannot be resolved", g.Pod, g.Unit, g.Resource, g.Name)
+			return fmt.Sprintf("%s of %s was given the name %s, which cannot be resolved", g.Pod, g.Resource, g.Name)
 		case g.Means != g.Meant:
-			return fmt.Sprintf("%s has %s of %s by the name %s, which meant %s and now means %s", g.Pod, g.Unit, g.Resource, g.Name, g.Meant, g.Means)
+			return fmt.Sprintf("%s of %s was given the name %s, which meant %s and now means %s", g.Pod, g.Resource, g.Name, g.Meant, g.Means)
 		}
 	}
 	return ""

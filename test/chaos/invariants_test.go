@@ -21,7 +21,7 @@ func good() *observation {
 		Listed: units(unhealthy), Wanted: units(unhealthy), Connections: 2, Sockets: []string{"one.sock", "two.sock"},
 		Known: map[string][]string{"a-0": {"c-reboot", "other"}}, Standing: map[string][]string{"a-0": {"c-reboot"}},
 		Holds: []hold{{"pod-1", gpuName, "a-1"}, {"pod-2", partName, "b-0-p0::0"}, {"pod-3", partName, "b-0-p0::1"}},
-		Given: []given{{hold: hold{"pod-1", gpuName, "a-1"}, Name: "alpha.accelmux.io/gpu=a-1", Meant: "node", Means: "node"}},
+		Given: []given{{Pod: "pod-1", Resource: gpuName, Name: "alpha.accelmux.io/gpu=a-1", Meant: "node", Means: "node"}},
 		Agents: []agentSeen{
 			{PID: 10, Role: status.RoleActive, Descriptors: 40, Baseline: 30},
 			{PID: 11, Role: status.RoleStandby, Descriptors: 10},
@@ -49,6 +49,7 @@ func TestInvariantsFire(t *testing.T) {
 			"unhealthy":   func(o *observation) { o.Listed[gpuName]["a-1"] = unhealthy },
 			"not listed":  func(o *observation) { delete(o.Listed[gpuName], "a-1") },
 			"no resource": func(o *observation) { delete(o.Listed, gpuName) },
+			"not served":  func(o *observation) { o.Listed[gpuName]["a-1"] = unhealthy | absent },
 		},
 		noGhosts: {
 			"gone":                func(o *observation) { o.Wanted[gpuName]["a-1"] = absent },
@@ -107,6 +108,18 @@ func TestInvariantsFire(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Verifies that what kubelet has yet to forget of a resource that nobody serves is no
+// matter.
+func TestNotServed(t *testing.T) {
+	o := good()
+	for unit := range o.Wanted[gpuName] {
+		o.Wanted[gpuName][unit], o.Listed[gpuName][unit] = absent, unhealthy|absent
+	}
+	if broken := check(o, func(i invariant) bool { return i.name != noticed }); broken != nil {
+		t.Error(broken)
 	}
 }
 

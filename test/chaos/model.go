@@ -341,13 +341,14 @@ func (m *model) rest(holds []hold) {
 }
 
 // forget is for state that may have been lost with the agent: faults that are not
-// reported anew may be remembered or not.
+// reported anew may be remembered or not. Of a device that is away nothing is.
 func (m *model) forget() {
 	for _, b := range m.all() {
 		for _, d := range b.devices {
-			if delete(d.faults, d.entry.fault); len(d.faults) > 0 {
-				d.hazy = true
+			if m.present(b, d) && !b.down() {
+				delete(d.faults, d.entry.fault)
 			}
+			d.hazy = d.hazy || len(d.faults) > 0
 		}
 	}
 }

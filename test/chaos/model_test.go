@@ -11,17 +11,23 @@ func TestModel(t *testing.T) {
 		resource, unit string
 		want           health
 	}{
-		"sound":                   {func(*model) {}, nil, gpuName, "a-0", healthy},
-		"held as it is":           {func(*model) {}, held(gpuName, "a-0"), gpuName, "a-0", healthy},
-		"faulty":                  {func(m *model) { m.alpha.devices[0].entry.fault = bySelf }, nil, gpuName, "a-0", unhealthy},
-		"over by itself":          {func(m *model) { m.alpha.devices[0].faults[bySelf] = true }, nil, gpuName, "a-0", healthy},
-		"needs a reboot":          {func(m *model) { m.alpha.devices[0].faults[byReboot] = true }, nil, gpuName, "a-0", unhealthy},
-		"reset":                   {func(m *model) { m.alpha.devices[0].faults[byReset] = true }, nil, gpuName, "a-0", healthy},
-		"no reset while held":     {func(m *model) { m.alpha.devices[0].faults[byReset] = true }, held(gpuName, "a-0"), gpuName, "a-0", unhealthy},
-		"group is held":           {func(m *model) { m.beta.devices[0].faults[byReset] = true }, held(partName, "b-0-p1"), partName, "b-0-p0", unhealthy},
-		"group is being reset":    {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-0-p1", healthy | unhealthy},
-		"other group":             {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-1-p0", healthy},
-		"forgotten, perhaps":      {func(m *model) { m.alpha.devices[0].faults[byReboot] = true; m.forget() }, nil, gpuName, "a-0", healthy | unhealthy},
+		"sound":                {func(*model) {}, nil, gpuName, "a-0", healthy},
+		"held as it is":        {func(*model) {}, held(gpuName, "a-0"), gpuName, "a-0", healthy},
+		"faulty":               {func(m *model) { m.alpha.devices[0].entry.fault = bySelf }, nil, gpuName, "a-0", unhealthy},
+		"over by itself":       {func(m *model) { m.alpha.devices[0].faults[bySelf] = true }, nil, gpuName, "a-0", healthy},
+		"needs a reboot":       {func(m *model) { m.alpha.devices[0].faults[byReboot] = true }, nil, gpuName, "a-0", unhealthy},
+		"reset":                {func(m *model) { m.alpha.devices[0].faults[byReset] = true }, nil, gpuName, "a-0", healthy},
+		"no reset while held":  {func(m *model) { m.alpha.devices[0].faults[byReset] = true }, held(gpuName, "a-0"), gpuName, "a-0", unhealthy},
+		"group is held":        {func(m *model) { m.beta.devices[0].faults[byReset] = true }, held(partName, "b-0-p1"), partName, "b-0-p0", unhealthy},
+		"group is being reset": {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-0-p1", healthy | unhealthy},
+		"other group":          {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-1-p0", healthy},
+		"forgotten, perhaps":   {func(m *model) { m.alpha.devices[0].faults[byReboot] = true; m.forget() }, nil, gpuName, "a-0", healthy | unhealthy},
+		"forgotten while away, perhaps": {func(m *model) {
+			d := m.alpha.devices[0]
+			d.entry, d.faults[byReboot] = entry{fault: byReboot, unplugged: true}, true
+			m.forget()
+			d.entry = entry{}
+		}, nil, gpuName, "a-0", healthy | unhealthy},
 		"unplugged":               {func(m *model) { m.alpha.devices[0].entry.unplugged = true }, nil, gpuName, "a-0", absent},
 		"unplugged and held":      {func(m *model) { m.alpha.devices[0].entry.unplugged = true }, held(gpuName, "a-0"), gpuName, "a-0", absent | unhealthy},
 		"held by another name":    {func(m *model) { m.name = bigName }, held(gpuName, "a-0"), bigName, "a-0", unhealthy},

@@ -67,8 +67,8 @@ type agentSeen struct {
 
 // given is a CDI name that a container was given.
 type given struct {
-	hold
-	Name string
+	Pod, Resource string
+	Name          string
 	// Meant and Means are the device nodes behind it: when it was given, and now; ""
 	// if it cannot be resolved. Excused says that this is not the agent's fault.
 	Meant, Means string
@@ -153,9 +153,15 @@ func (w *world) lookAtKubelet(o *observation) {
 		o.Connections += r.Connections
 		units := map[string]health{}
 		for _, d := range w.kubelet.Devices(name) {
-			units[d.ID] = unhealthy
-			if d.Healthy && r.Connections > 0 {
+			switch {
+			case r.Connections == 0:
+				// Kubelet gives them to nobody, and forgets them after minutes: an agent that
+				// was started since has none of them to serve perhaps.
+				units[d.ID] = unhealthy | absent
+			case d.Healthy:
 				units[d.ID] = healthy
+			default:
+				units[d.ID] = unhealthy
 			}
 		}
 		o.Listed[name] = units
@@ -208,11 +214,8 @@ func (w *world) take(a *kubelettest.Allocation) error {
 		return &violation{namesResolve, fmt.Sprintf("the annotations %v of %s: %v", a.Response.GetAnnotations(), a.Pod, err)}
 	}
 	definitions := w.definitions()
-	for i, name := range append(names, annotated...) {
-		w.given = append(w.given, given{
-			hold: hold{Pod: a.Pod, Resource: a.Resource, Unit: a.Devices[min(i, len(a.Devices)-1)]},
-			Name: name, Meant: definitions(name),
-		})
+	for _, name := range append(names, annotated...) {
+		w.given = append(w.given, given{Pod: a.Pod, Resource: a.Resource, Name: name, Meant: definitions(name)})
 	}
 	return nil
 }
@@ -231,8 +234,7 @@ func (w *world) resolve() []given {
 	all := slices.Clone(w.given)
 	for i := range all {
 		all[i].Means = definitions(all[i].Name)
-		id, _ := deviceOf(all[i].Unit)
-		all[i].Excused = id == w.m.foreign
+		all[i].Excused = w.m.foreign != "" && all[i].Name == foreignKind+"="+w.m.foreign
 	}
 	return all
 }
