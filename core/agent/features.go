@@ -41,7 +41,7 @@ func (a *Agent) publishFeatures(v *view) time.Time {
 	if a.features == nil || v.plan.idle() {
 		return time.Time{}
 	}
-	set, next := a.finder.Find(v.plan.profile, v.snapshot, v.replicas, time.Now())
+	set, next := a.finder.Find(v.plan.profile, v.snapshot, v.replicas(), time.Now())
 	a.features.Publish(set)
 	return next
 }

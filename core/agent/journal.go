@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -27,9 +31,25 @@ type journal struct {
 // write logs the differences of two views; before is nil in the first round.
 func (j *journal) write(before, after *view) {
 	j.left, j.silent = journalLines, 0
+	if before != nil && before.index == after.index {
+		// None came or went: what can differ are those with a fault.
+		for _, device := range after.faulted(before) {
+			j.compare(before, after, device, true)
+		}
+	} else {
+		j.devices(before, after)
+	}
+	j.problems(before, after)
+	if j.silent > 0 {
+		j.log.Info("more devices changed", "count", j.silent)
+	}
+}
+
+// devices goes over all that are there, or were.
+func (j *journal) devices(before, after *view) {
 	for _, backend := range after.backends() {
 		for _, device := range backend.Devices {
-			j.compare(before, after, device)
+			j.compare(before, after, device, before.device(device.Key) != nil)
 		}
 	}
 	for _, backend := range before.backends() {
@@ -39,15 +59,31 @@ func (j *journal) write(before, after *view) {
 			}
 		}
 	}
-	j.problems(before, after)
-	if j.silent > 0 {
-		j.log.Info("more devices changed", "count", j.silent)
-	}
 }
 
-func (j *journal) compare(before, after *view, device *inventory.Device) {
+// faulted are the devices of the view with a fault in it or in the one before, in
+// their order. Both have the same devices.
+func (v *view) faulted(before *view) []*inventory.Device {
+	places := map[devicePlace]bool{}
+	for _, judged := range []*health.View{v.health, before.health} {
+		for key := range judged.Faulty() {
+			if at, ok := v.index.devices[key]; ok {
+				places[at] = true
+			}
+		}
+	}
+	devices := make([]*inventory.Device, 0, len(places))
+	for _, at := range slices.SortedFunc(maps.Keys(places), func(a, b devicePlace) int {
+		return cmp.Or(cmp.Compare(a.backend, b.backend), cmp.Compare(a.device, b.device))
+	}) {
+		devices = append(devices, v.snapshot.Backends[at.backend].Devices[at.device])
+	}
+	return devices
+}
+
+// compare logs what became of a device; known says that it was there before.
+func (j *journal) compare(before, after *view, device *inventory.Device, known bool) {
 	now := after.health.Verdict(device.Key)
-	known := before.device(device.Key) != nil
 	was := !known || before.health.Verdict(device.Key).Healthy
 	switch {
 	case was && !now.Healthy && len(now.Faults) > 0:

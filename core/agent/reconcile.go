@@ -71,8 +71,10 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}, heldNames(current, snapshot, held)), held, lost)
 	a.chooseInjection(table)
 	names := a.cdi.Publish(injected(table), a.book.Held)
-	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).index()
-	a.journal.write(a.view.Swap(v), v)
+	before := a.view.Load()
+	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).indexed(before)
+	a.view.Store(v)
+	a.journal.write(before, v)
 	a.plugin.Publish(table, names)
 	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
 	next = earliest(next, a.health.Save())

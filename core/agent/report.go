@@ -205,7 +205,7 @@ func (a *Agent) Devices() []status.Device {
 	v.each(func(d *inventory.Device, verdict health.Verdict) {
 		name, _ := v.names.Qualified(d.Key)
 		devices = append(devices, status.Device{
-			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resources[d.Key], Replicas: v.replicas[d.Key],
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Replicas: v.replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
 			Attributes: attributes(d), Capacities: d.Capacities,

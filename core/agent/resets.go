@@ -122,9 +122,11 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 // learn takes note of which devices belong together. The caller holds r.mu.
 func (r *resets) learn(v *view) {
 	groups := map[inventory.Key]resetGroup{}
-	for key, device := range v.devices {
-		if device.ResetGroup != "" {
-			groups[key] = groupOf(device)
+	for _, backend := range v.backends() {
+		for _, device := range backend.Devices {
+			if device.ResetGroup != "" {
+				groups[device.Key] = groupOf(device)
+			}
 		}
 	}
 	for key, group := range r.groups {
@@ -192,10 +194,12 @@ func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []i
 			reached = append(reached, key)
 		}
 	}
-	for key, device := range v.devices {
-		parent := inventory.Key{Backend: key.Backend, ID: device.Parent}
-		if slices.Contains(members, parent) && !slices.Contains(members, key) {
-			reached = append(reached, key)
+	for _, backend := range v.backends() {
+		for _, device := range backend.Devices {
+			parent := inventory.Key{Backend: device.Backend, ID: device.Parent}
+			if device.Parent != "" && slices.Contains(members, parent) && !slices.Contains(members, device.Key) {
+				reached = append(reached, device.Key)
+			}
 		}
 	}
 	return reached

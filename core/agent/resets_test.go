@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -41,8 +42,8 @@ func TestResetIsDue(t *testing.T) {
 func TestAbsentHolderKeepsGroup(t *testing.T) {
 	r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
 	card := func(key inventory.Key) *inventory.Device { return &inventory.Device{Key: key, ResetGroup: "card"} }
-	r.learn(&view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA), keyB: card(keyB)}})
-	alone := &view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA)}}
+	r.learn(viewOf(card(keyA), card(keyB)))
+	alone := viewOf(card(keyA))
 	r.learn(alone)
 	current := &attempt{}
 	r.start(t.Context(), alone, groupOf(card(keyA)), []inventory.Key{keyA}, current)
@@ -56,9 +57,9 @@ func TestAbsentHolderKeepsGroup(t *testing.T) {
 func TestAbsentHolderKeepsGroupOverRestart(t *testing.T) {
 	card := func(key inventory.Key) *inventory.Device { return &inventory.Device{Key: key, ResetGroup: "card"} }
 	book := holding(t, keyB)
-	newResets(&Agent{gate: newGate(), book: book}).learn(&view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA), keyB: card(keyB)}})
+	newResets(&Agent{gate: newGate(), book: book}).learn(viewOf(card(keyA), card(keyB)))
 	r := newResets(&Agent{gate: newGate(), book: book})
-	alone := &view{devices: map[inventory.Key]*inventory.Device{keyA: card(keyA)}}
+	alone := viewOf(card(keyA))
 	r.learn(alone)
 	current := &attempt{}
 	r.start(t.Context(), alone, groupOf(card(keyA)), []inventory.Key{keyA}, current)
@@ -71,14 +72,18 @@ func TestAbsentHolderKeepsGroupOverRestart(t *testing.T) {
 // if the backend put them into no common reset group.
 func TestHeldPartitionKeepsParent(t *testing.T) {
 	r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
-	v := &view{devices: map[inventory.Key]*inventory.Device{
-		keyA: {Key: keyA}, keyB: {Key: keyB, Parent: keyA.ID},
-	}}
+	v := viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID})
 	current := &attempt{}
-	r.start(t.Context(), v, groupOf(v.devices[keyA]), []inventory.Key{keyA}, current)
+	r.start(t.Context(), v, groupOf(v.device(keyA)), []inventory.Key{keyA}, current)
 	if current.running || current.waits == "" {
 		t.Errorf("the parent is reset although its partition is held: %+v", current)
 	}
+}
+
+// viewOf is a view of devices of one backend that no resource has.
+func viewOf(devices ...*inventory.Device) *view {
+	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: keyA.Backend, Devices: devices}}}
+	return (&view{snapshot: snapshot, table: &resource.Table{}}).indexed(nil)
 }
 
 // holding is a book in which a container holds the device.

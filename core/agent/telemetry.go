@@ -50,9 +50,9 @@ func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
 	v := a.view.Load()
 	return func(key inventory.Key) (telemetry.Owner, bool) {
 		if v.device(key) == nil {
-			return telemetry.Owner{}, v != nil && v.parents[key]
+			return telemetry.Owner{}, v.isParent(key)
 		}
-		owner := telemetry.Owner{Resource: v.resources[key]}
+		owner := telemetry.Owner{Resource: v.resourceOf(key)}
 		if holder, ok := a.book.Sole(key); ok {
 			owner.Namespace, owner.Pod, owner.Container = holder.Namespace, holder.Pod, holder.Container
 		}
@@ -76,7 +76,7 @@ func (a *Agent) Telemetry(ctx context.Context) status.Telemetry {
 	v.each(func(d *inventory.Device, _ health.Verdict) {
 		place[d.Key] = len(answer.Devices)
 		answer.Devices = append(answer.Devices, status.Measured{
-			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resources[d.Key], Parent: d.Parent,
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Parent: d.Parent,
 			Memory: d.Capacities["memory"], Holders: a.holders(d.Key),
 		})
 	})

@@ -24,43 +24,16 @@ type view struct {
 	// gone are devices that are listed no more, but held.
 	gone map[inventory.Key]*inventory.Device
 
-	devices map[inventory.Key]*inventory.Device
-	// verdicts are those of devices that are units, with what follows from holds.
-	verdicts map[inventory.Key]health.Verdict
-	units    map[string]map[string]*resource.Unit
-	// resources are the names of those that have the device, and parents the
-	// devices that others are parts of.
-	resources map[inventory.Key]string
-	parents   map[inventory.Key]bool
-	// replicas are those of shared devices.
-	replicas map[inventory.Key]int
+	// index says where things are; nil for a view without any.
+	index *index
 }
 
-// index makes the look-ups of a view, once.
-func (v *view) index() *view {
-	v.devices, v.parents = map[inventory.Key]*inventory.Device{}, map[inventory.Key]bool{}
-	for _, backend := range v.snapshot.Backends {
-		for _, device := range backend.Devices {
-			v.devices[device.Key] = device
-			if device.Parent != "" {
-				v.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
-			}
-		}
-	}
-	v.verdicts, v.resources = map[inventory.Key]health.Verdict{}, map[inventory.Key]string{}
-	v.replicas = map[inventory.Key]int{}
-	v.units = make(map[string]map[string]*resource.Unit, len(v.table.Resources))
-	for _, r := range v.table.Resources {
-		units := make(map[string]*resource.Unit, len(r.Units))
-		for i := range r.Units {
-			units[r.Units[i].ID] = &r.Units[i]
-			v.verdicts[r.Units[i].Device.Key] = r.Units[i].Verdict
-			v.resources[r.Units[i].Device.Key] = r.Name
-			if r.Replicas > 1 {
-				v.replicas[r.Units[i].Device.Key] = r.Replicas
-			}
-		}
-		v.units[r.Name] = units
+// indexed gives the view its index, that of the round before where it is the same.
+func (v *view) indexed(before *view) *view {
+	if v.fits(before) {
+		v.index = before.index
+	} else {
+		v.index = newIndex(v)
 	}
 	return v
 }
@@ -90,20 +63,58 @@ func (v *view) each(show func(*inventory.Device, health.Verdict)) {
 	}
 }
 
-// verdict is what is thought of a device in this round.
+// verdict is what is thought of a device in this round, with what follows from holds.
 func (v *view) verdict(key inventory.Key) health.Verdict {
-	if verdict, ok := v.verdicts[key]; ok {
-		return verdict
+	if u := v.owner(key); u != nil {
+		return u.Verdict
 	}
 	return v.health.Verdict(key)
 }
 
 // device returns a device of the snapshot, or nil; also of a nil view.
 func (v *view) device(key inventory.Key) *inventory.Device {
-	if v == nil {
+	if v == nil || v.index == nil {
 		return nil
 	}
-	return v.devices[key]
+	if at, ok := v.index.devices[key]; ok {
+		return v.snapshot.Backends[at.backend].Devices[at.device]
+	}
+	return nil
+}
+
+// owner is one of the units of a device, or nil; also of a nil view.
+func (v *view) owner(key inventory.Key) *resource.Unit {
+	if v == nil || v.index == nil {
+		return nil
+	}
+	if at, ok := v.index.owners[key]; ok {
+		return &v.table.Resources[at.resource].Units[at.unit]
+	}
+	return nil
+}
+
+// resourceOf is the name of the resource that has the device, or "".
+func (v *view) resourceOf(key inventory.Key) string {
+	if v.index == nil {
+		return ""
+	}
+	if at, ok := v.index.owners[key]; ok {
+		return v.table.Resources[at.resource].Name
+	}
+	return ""
+}
+
+// isParent reports whether other devices are parts of it; also of a nil view.
+func (v *view) isParent(key inventory.Key) bool {
+	return v != nil && v.index != nil && v.index.parents[key]
+}
+
+// replicas are those of shared devices. Nobody changes them.
+func (v *view) replicas() map[inventory.Key]int {
+	if v.index == nil {
+		return nil
+	}
+	return v.index.replicas
 }
 
 // lastSeen is a device as this round or one before it saw it, or nil; also of a
@@ -130,10 +141,18 @@ func (v *view) resource(name string) *resource.Resource {
 
 // unit returns a unit of a resource, or nil; also of a nil view.
 func (v *view) unit(name, id string) *resource.Unit {
-	if v == nil {
+	if v == nil || v.index == nil {
 		return nil
 	}
-	return v.units[name][id]
+	for i, r := range v.table.Resources {
+		if r.Name == name {
+			if at, ok := v.index.units[i][id]; ok {
+				return &r.Units[at]
+			}
+			return nil
+		}
+	}
+	return nil
 }
 
 // forAmend is what is needed to judge edits that Prepare answered.

@@ -3,6 +3,8 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +29,10 @@ func (v *View) Verdict(k inventory.Key) Verdict {
 	faults := v.faults[k]
 	return Verdict{Healthy: len(faults) == 0, Faults: faults}
 }
+
+// Faulty are the devices that have faults, in no order; also those that are remembered
+// and not in the snapshot.
+func (v *View) Faulty() iter.Seq[inventory.Key] { return maps.Keys(v.faults) }
 
 // verdicts are the faults of every device that has some: its own, its parents',
 // its backend's. They include what is remembered of absent devices.
