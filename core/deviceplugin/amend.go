@@ -15,7 +15,7 @@ import (
 func (v *view) amend(before *view) bool {
 	if before == nil || before.injection != v.injection || before.registration != v.registration || before.allocation != v.allocation ||
 		before.replicas != v.replicas || before.maxReplicas != v.maxReplicas || !sameNames(before.names, v.names) ||
-		len(before.all) != len(v.source) || len(before.source) != len(v.source) || len(before.list) != len(before.all) {
+		len(before.all) != len(v.source) || len(before.source) != len(v.source) || len(before.list.units) != len(before.all) {
 		return false
 	}
 	var changed []int
@@ -34,32 +34,27 @@ func (v *view) amend(before *view) bool {
 	}
 	a := *v // v stays as it is if it cannot be made so
 	a.places, a.listed, a.notes, a.preStart = before.places, before.listed, before.notes, before.preStart
-	a.all, a.list = slices.Clone(before.all), slices.Clone(before.list)
-	a.size, a.healthy, a.unhealthy = before.size, before.healthy, before.unhealthy
+	a.all, a.healthy, a.unhealthy = slices.Clone(before.all), before.healthy, before.unhealthy
 	namer := namer{needed: false}
-	units := make([]topology.Unit, 0, len(changed))
+	units, listed := make([]topology.Unit, 0, len(changed)), make(map[int32]*unit, len(changed))
 	for _, i := range changed {
 		old := a.all[i]
 		u := newUnit(a.source[i], &namer)
 		if u.cdi = old.cdi; u.cdi == "" && a.injection != config.InjectPlain {
 			return false // why it has no name is found out from the start
 		}
-		a.all[i] = u
+		a.all[i], listed[a.listed[i]] = u, u
 		units = append(units, topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.healthy})
 		if u.healthy == old.healthy {
 			continue
 		}
-		place := a.listed[i]
-		d := wireDevice(u)
-		a.size += wireSize(d) - wireSize(a.list[place])
-		a.list[place] = d
 		if u.healthy {
 			a.healthy, a.unhealthy = a.healthy+1, a.unhealthy-1
 		} else {
 			a.healthy, a.unhealthy = a.healthy-1, a.unhealthy+1
 		}
 	}
-	if a.size > maxList {
+	if a.list = before.list.with(listed); a.list.size > maxList {
 		return false
 	}
 	a.topology = before.topology.Changed(units)

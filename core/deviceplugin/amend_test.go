@@ -1,12 +1,14 @@
 package deviceplugin
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
@@ -34,7 +36,11 @@ func TestAmendedView(t *testing.T) {
 		if seed%3 == 0 {
 			names.without = inventory.Key{Backend: "mock", ID: "d5"}
 		}
-		r := unitsOf(6, 2)
+		replicas := 2
+		if seed%5 == 0 {
+			replicas = blockUnits / 3 // several blocks, the last of them not full
+		}
+		r := unitsOf(6, replicas)
 		var before *view
 		for step := range 60 {
 			v, want := newView(r, names, before), newView(r, names, nil)
@@ -42,7 +48,7 @@ func TestAmendedView(t *testing.T) {
 				amended++
 			}
 			compareViews(t, fmt.Sprintf("seed %d, step %d", seed, step), v, want)
-			before, r = v, changeUnits(random, r)
+			before, r = v, changeUnits(random, r, replicas)
 		}
 	}
 	if amended < 100 {
@@ -52,10 +58,11 @@ func TestAmendedView(t *testing.T) {
 
 func compareViews(t *testing.T, at string, v, want *view) {
 	t.Helper()
-	same := len(v.list) == len(want.list) && v.healthy == want.healthy && v.unhealthy == want.unhealthy && v.size == want.size &&
+	same := v.list.same(want.list) && v.list.size == want.list.size && len(v.list.units) == len(want.list.units) &&
+		v.healthy == want.healthy && v.unhealthy == want.unhealthy &&
 		v.preStart == want.preStart && slices.Equal(v.notes, want.notes) && v.topology.Helps() == want.topology.Helps()
-	for i := range min(len(v.list), len(want.list)) {
-		same = same && proto.Equal(v.list[i], want.list[i])
+	for i := range min(len(v.list.units), len(want.list.units)) {
+		same = same && v.list.units[i].ID == want.list.units[i].ID && v.list.units[i].healthy == want.list.units[i].healthy
 	}
 	for _, u := range want.all {
 		got, ok := v.unit(u.ID)
@@ -81,12 +88,12 @@ func unitsOf(devices, replicas int) *resource.Resource {
 }
 
 // changeUnits is what may become of a resource.
-func changeUnits(random *rand.Rand, before *resource.Resource) *resource.Resource {
+func changeUnits(random *rand.Rand, before *resource.Resource, replicas int) *resource.Resource {
 	r := *before
 	r.Units = slices.Clone(before.Units)
-	device := random.IntN(len(r.Units) / 2)
-	d := *r.Units[2*device].Device
-	units := r.Units[2*device : 2*device+2]
+	first := replicas * random.IntN(len(r.Units)/replicas)
+	d := *r.Units[first].Device
+	units := r.Units[first : first+replicas]
 	verdict := units[0].Verdict
 	switch random.IntN(9) {
 	case 0, 1:
@@ -102,10 +109,47 @@ func changeUnits(random *rand.Rand, before *resource.Resource) *resource.Resourc
 	case 7:
 		d.Edits.AdditionalGIDs = []uint32{random.Uint32N(3)}
 	case 8:
-		return unitsOf(5+random.IntN(3), 2)
+		return unitsOf(5+random.IntN(3), replicas)
 	}
 	for i := range units {
 		units[i].Device, units[i].Verdict = &d, verdict
 	}
 	return &r
+}
+
+// Verifies that what goes on the wire is what gRPC makes of the message.
+func TestListOnTheWire(t *testing.T) {
+	for _, count := range []int{0, 1, blockUnits, blockUnits + 1, 3*blockUnits - 1} {
+		r := unitsOf(count, 1)
+		want := &pluginapi.ListAndWatchResponse{}
+		for i := range r.Units {
+			r.Units[i].Device.NUMANodes = []int{0, i % 2}[:i%3]
+			r.Units[i].Verdict.Healthy = i%7 != 0
+		}
+		v := newView(r, &plainNames{}, nil)
+		for _, u := range v.list.units {
+			want.Devices = append(want.Devices, wireDevice(u))
+		}
+		buffers, err := newListCodec().Marshal(v.list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected, err := proto.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := buffers.Materialize(); !bytes.Equal(got, expected) || v.list.size != len(expected) {
+			t.Errorf("%d units: %d bytes (%d as counted), want %d", count, len(got), v.list.size, len(expected))
+		}
+	}
+}
+
+// decoded is a list as kubelet gets it.
+func decoded(t *testing.T, l list) []*pluginapi.Device {
+	t.Helper()
+	response := &pluginapi.ListAndWatchResponse{}
+	if err := proto.Unmarshal(bytes.Join(l.blocks, nil), response); err != nil {
+		t.Fatal(err)
+	}
+	return response.GetDevices()
 }

@@ -61,7 +61,8 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		calls: &calls{answered: a.answered}, idleSince: time.Now(),
 		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
 	}
-	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls))
+	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls),
+		grpc.ForceServerCodecV2(newListCodec()))
 	pluginapi.RegisterDevicePluginServer(in.server, in)
 	if kind == config.RegisterWatcher {
 		registerapi.RegisterRegistrationServer(in.server, &watcherService{instance: in})

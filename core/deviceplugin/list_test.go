@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -38,7 +36,7 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 		"one less":                  {devices: devices[:2], sent: true},
 		"one more":                  {devices: gpus(4), sent: true},
 	} {
-		if got := !sameList(newView(table(devices, nil).Resources[0], allNames{}, nil).list,
+		if got := !newView(table(devices, nil).Resources[0], allNames{}, nil).list.same(
 			newView(table(step.devices, nil).Resources[0], allNames{}, nil).list); got != step.sent {
 			t.Errorf("%s: is a change: %v, want %v", name, got, step.sent)
 		}
@@ -58,29 +56,29 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 // A fault goes out ahead of the interval between lists; recoveries keep to it.
 func TestPace(t *testing.T) {
 	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Second}}}
-	list := func(devices ...*inventory.Device) []*pluginapi.Device {
+	of := func(devices ...*inventory.Device) list {
 		return newView(table(devices, nil).Resources[0], allNames{}, nil).list
 	}
 	a, b := device("a"), device("b")
 	for name, tc := range map[string]struct {
-		sent, list []*pluginapi.Device
+		sent, list list
 		want       time.Duration
 	}{
-		"nothing new":   {list(a, b), list(b, a), never},
-		"a fault":       {list(a, b), list(a, broken(b)), 10 * time.Second},
-		"one is gone":   {list(a, b), list(b), 10 * time.Second},
-		"swapped":       {list(a), list(b), 10 * time.Second},
-		"one is back":   {list(broken(a), b), list(a, b), 50 * time.Second},
-		"one is new":    {list(a), list(a, b), 50 * time.Second},
-		"a broken left": {list(a, broken(b)), list(a), 50 * time.Second},
-		"fault and new": {list(a), list(broken(a), b), 10 * time.Second},
+		"nothing new":   {of(a, b), of(b, a), never},
+		"a fault":       {of(a, b), of(a, broken(b)), 10 * time.Second},
+		"one is gone":   {of(a, b), of(b), 10 * time.Second},
+		"swapped":       {of(a), of(b), 10 * time.Second},
+		"one is back":   {of(broken(a), b), of(a, b), 50 * time.Second},
+		"one is new":    {of(a), of(a, b), 50 * time.Second},
+		"a broken left": {of(a, broken(b)), of(a), 50 * time.Second},
+		"fault and new": {of(a), of(broken(a), b), 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := in.pace(tc.sent, tc.list, time.Now())
 			if got > tc.want || got < tc.want-time.Second {
 				t.Errorf("waits %v, want %v", got, tc.want)
 			}
-			if first := in.pace(nil, tc.list, time.Time{}); first != 0 {
+			if first := in.pace(list{}, tc.list, time.Time{}); first != 0 {
 				t.Errorf("the first list waits %v", first)
 			}
 		})

@@ -52,7 +52,7 @@ func (in *instance) ended() error {
 
 // tell returns nil when the instance is muted.
 func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
-	var sent []*pluginapi.Device
+	var sent list
 	var sentAt, confirmAt time.Time
 	timer := time.NewTimer(never)
 	defer timer.Stop()
@@ -66,7 +66,7 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 			wait = min(wait, time.Until(confirmAt))
 		}
 		if wait <= 0 {
-			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: v.list}); err != nil {
+			if err := stream.SendMsg(v.list); err != nil {
 				return err
 			}
 			sent, sentAt = v.list, time.Now()
@@ -92,15 +92,15 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 }
 
 // pace is how long to wait before the list is sent.
-func (in *instance) pace(sent, list []*pluginapi.Device, sentAt time.Time) time.Duration {
+func (in *instance) pace(sent, next list, sentAt time.Time) time.Duration {
 	if sentAt.IsZero() {
 		return 0
 	}
-	if sameList(sent, list) {
+	if sent.same(next) {
 		return never
 	}
 	interval := in.advert.timing.MinInterval
-	if takesAway(sent, list) {
+	if sent.takesAway(next) {
 		interval /= 5
 	}
 	return interval - time.Since(sentAt)

@@ -6,19 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
 )
-
-// maxList is how many bytes a list may have on the wire. Kubelet receives with
-// gRPC's default limit, 4 MiB; a list over it breaks the stream.
-const maxList = 4<<20 - 4<<10
 
 // view is one resource as kubelet is told of it: made once, never changed.
 type view struct {
@@ -27,19 +19,18 @@ type view struct {
 	registration config.Registration
 	// replicas and maxReplicas are the resource's; maxReplicas 0 is no limit.
 	replicas, maxReplicas int
-	// list is sorted by ID, and what goes on the wire.
-	list []*pluginapi.Device
+	// list is what goes on the wire.
+	list list
 	// all has the units in the order of the resource's, those that it has twice once;
 	// places says where an ID is among them, and listed where in the list: -1 for
 	// nowhere. Views of the same units share both.
 	all    []*unit
 	places map[string]int32
 	listed []int32
-	// source are the resource's units, names what names them, and size is that of the
-	// list on the wire: what the next view may be made from.
+	// source are the resource's units, and names what names them: what the next view may
+	// be made from.
 	source             []resource.Unit
 	names              Names
-	size               int
 	healthy, unhealthy int
 	preStart           bool
 	// allocation is the resource's, topology what chooses by it.
@@ -108,24 +99,28 @@ func newUnit(in resource.Unit, namer *namer) *unit {
 // fill makes the list and counts from the units.
 func (v *view) fill() {
 	order := make([]int32, len(v.all))
-	v.listed = make([]int32, len(v.all))
 	for i := range order {
-		order[i], v.listed[i] = int32(i), -1 //nolint:gosec // bounded by the units
+		order[i] = int32(i) //nolint:gosec // bounded by the units
 	}
 	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(v.all[a].ID, v.all[b].ID) })
-	v.list = make([]*pluginapi.Device, 0, len(order))
+	sorted := make([]*unit, len(order))
 	for i, place := range order {
-		u := v.all[place]
-		d := wireDevice(u)
-		size := v.size + wireSize(d)
-		if size > maxList {
-			v.notes = append(v.notes, fmt.Sprintf(
-				"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
-				len(order)-i, len(order)))
-			break
+		sorted[i] = v.all[place]
+	}
+	v.list = newList(sorted)
+	if left := len(v.all) - len(v.list.units); left > 0 {
+		v.notes = append(v.notes, fmt.Sprintf(
+			"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
+			left, len(v.all)))
+	}
+	v.listed = make([]int32, len(v.all))
+	for i, place := range order {
+		if i >= len(v.list.units) {
+			v.listed[place] = -1
+			continue
 		}
-		v.list, v.size = append(v.list, d), size
 		v.listed[place] = int32(i) //nolint:gosec // bounded by the units
+		u := v.all[place]
 		v.preStart = v.preStart || u.Device.Hooks.Prepare
 		if u.healthy {
 			v.healthy++
@@ -133,12 +128,6 @@ func (v *view) fill() {
 			v.unhealthy++
 		}
 	}
-}
-
-// wireSize is how many bytes a device has in the list.
-func wireSize(d *pluginapi.Device) int {
-	n := proto.Size(d)
-	return protowire.SizeTag(1) + protowire.SizeVarint(uint64(n)) + n //nolint:gosec // a size
 }
 
 // unit finds one by its ID.
@@ -164,21 +153,6 @@ func (v *view) left(next *view) []*unit {
 	return left
 }
 
-func wireDevice(u *unit) *pluginapi.Device {
-	d := &pluginapi.Device{ID: u.ID, Health: pluginapi.Unhealthy}
-	if u.healthy {
-		d.Health = pluginapi.Healthy
-	}
-	// No topology at all if it is unknown: kubelet takes an empty one as a hint.
-	if len(u.Device.NUMANodes) > 0 {
-		d.Topology = &pluginapi.TopologyInfo{}
-		for _, node := range u.Device.NUMANodes {
-			d.Topology.Nodes = append(d.Topology.Nodes, &pluginapi.NUMANode{ID: int64(node)})
-		}
-	}
-	return d
-}
-
 // emptied is the view of a resource that left the table.
 func (v *view) emptied() *view {
 	emptied := &view{
@@ -188,36 +162,6 @@ func (v *view) emptied() *view {
 	}
 	emptied.prepare(v)
 	return emptied
-}
-
-// sameList tells whether kubelet would see no difference.
-func sameList(a, b []*pluginapi.Device) bool {
-	return slices.EqualFunc(a, b, func(a, b *pluginapi.Device) bool {
-		return a == b || a.GetID() == b.GetID() && a.GetHealth() == b.GetHealth() &&
-			slices.EqualFunc(a.GetTopology().GetNodes(), b.GetTopology().GetNodes(),
-				func(a, b *pluginapi.NUMANode) bool { return a.GetID() == b.GetID() })
-	})
-}
-
-// takesAway tells whether a healthy device of the old list is not healthy in the
-// new one. Both are sorted by ID.
-func takesAway(before, after []*pluginapi.Device) bool {
-	i := 0
-	for at, old := range before {
-		if at < len(after) && after[at] == old {
-			continue
-		}
-		for i < len(after) && after[i].GetID() < old.GetID() {
-			i++
-		}
-		if old.GetHealth() != pluginapi.Healthy {
-			continue
-		}
-		if i == len(after) || after[i].GetID() != old.GetID() || after[i].GetHealth() != pluginapi.Healthy {
-			return true
-		}
-	}
-	return false
 }
 
 // namer looks up each device's CDI name once, however many replicas it has.
