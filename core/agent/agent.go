@@ -20,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/statefile"
 	"github.com/accelmux/accelmux/core/status"
@@ -98,6 +99,7 @@ type Timing struct {
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing
+	Rival      rival.Timing
 }
 
 // runLockName is the file in the run directory that its process holds.
@@ -141,8 +143,10 @@ type Agent struct {
 	cdi        *cdi.Store
 	supervisor *supervisor.Supervisor
 	plugin     *deviceplugin.Plugin
-	gate       *gate
-	resets     *resets
+	// rivals are other device plugins; nil until this is the active agent.
+	rivals *rival.Watch
+	gate   *gate
+	resets *resets
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
@@ -349,6 +353,10 @@ func (a *Agent) openState() error {
 	// What an earlier run defined may be in a container that it had no time to
 	// note.
 	a.book.Suspect(a.cdi.Devices()...)
+	a.rivals = rival.New(rival.Options{
+		Sockets: a.plugin.Strangers, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Foreigners: a.book.Foreigners,
+		Found: a.contested, Log: a.log, Timing: a.opts.Timing.Rival,
+	})
 	a.active.Store(true)
 	return nil
 }

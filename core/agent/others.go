@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -37,6 +39,28 @@ func others(peers ...*handover.Peer) []status.Other {
 func (a *Agent) reportOthers(report *status.Report) {
 	for _, p := range a.post.Others() {
 		report.Others = append(report.Others, others(&p)...)
+	}
+}
+
+// contested tells of another device plugin.
+func (a *Agent) contested(r rival.Rival) {
+	if r.Resource != "" {
+		a.events.Record(events.ResourceContested, "%s", r.Message)
+	}
+}
+
+// reportRivals adds other device plugins, and with them agents that know nothing of this
+// one: each once, whatever it serves.
+func (a *Agent) reportRivals(report *status.Report) {
+	known := map[int]bool{}
+	for _, r := range a.rivals.Rivals() {
+		if r.Resource != "" {
+			report.Problems = append(report.Problems, status.Problem{Resource: r.Resource, Message: r.Message})
+		}
+		if r.Sign == rival.SignSocket && !known[r.PID] {
+			known[r.PID] = true
+			report.Others = append(report.Others, status.Other{Role: status.RoleUnrelated, PID: r.PID, Since: r.Since, Note: r.Message})
+		}
 	}
 }
 

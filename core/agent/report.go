@@ -30,6 +30,7 @@ func (a *Agent) Report() status.Report {
 		return a.reportSuccessor(report)
 	}
 	a.reportOthers(&report)
+	a.reportRivals(&report)
 	report.KubeletMissing = a.plugin.Trouble()
 	a.reportNode(&report, waits, refused, a.choiceNotes(current))
 	v := a.view.Load()

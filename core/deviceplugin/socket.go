@@ -28,9 +28,13 @@ const (
 	maxSlug = 32
 	// hidden is what a name begins with until the socket listens.
 	hidden = "."
+	// processLength is that of a process's part of a name.
+	processLength = 8
+	// acceptLimit bounds how long a process may take to accept a connection.
+	acceptLimit = time.Second
 	// restOfName is what is in a name beside the slug: the prefixes, 8 characters
 	// for the process, up to 10 digits, two dashes and the suffix.
-	restOfName = len(hidden+socketPrefix) + 8 + 10 + 2 + len(socketSuffix)
+	restOfName = len(hidden+socketPrefix) + processLength + 10 + 2 + len(socketSuffix)
 )
 
 // sockets makes socket names. No name is made twice: kubelet 1.37 must never see
@@ -48,7 +52,7 @@ func newSockets(dirs ...string) (*sockets, error) {
 				dir, maxSocketPath-1-restOfName-minSlug)
 		}
 	}
-	var id [4]byte
+	var id [processLength / 2]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("make a name for this process: %w", err)
 	}
@@ -57,9 +61,13 @@ func newSockets(dirs ...string) (*sockets, error) {
 
 // next is a fresh path in dir, which is one of those given to newSockets.
 func (s *sockets) next(dir, resource string) string {
+	return fmt.Sprintf("%s%s-%d%s", s.path(dir, resource), s.process, s.last.Add(1), socketSuffix)
+}
+
+// path is what the paths of the resource's sockets begin with.
+func (s *sockets) path(dir, resource string) string {
 	room := min(maxSlug, maxSocketPath-len(dir)-1-restOfName)
-	name := fmt.Sprintf("%s%s-%s-%d%s", socketPrefix, slug(resource, room), s.process, s.last.Add(1), socketSuffix)
-	return filepath.Join(dir, name)
+	return filepath.Join(dir, socketPrefix+slug(resource, room)+"-")
 }
 
 // slug makes a resource name fit for a file name or the name part of an
@@ -90,9 +98,7 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		for _, entry := range entries {
-			name := strings.TrimPrefix(entry.Name(), hidden)
-			if entry.Type()&fs.ModeSocket == 0 || !strings.HasPrefix(name, socketPrefix) || !strings.HasSuffix(name, socketSuffix) ||
-				strings.Contains(name, "-"+s.process+"-") {
+			if !s.isForeign(entry) {
 				continue
 			}
 			path := filepath.Join(dir, entry.Name())
@@ -106,6 +112,20 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			log.Info("removed the socket of a dead process", "socket", path)
 		}
 	}
+}
+
+// isForeign tells whether this is the socket of another process of ours.
+func (s *sockets) isForeign(entry fs.DirEntry) bool {
+	name := strings.TrimPrefix(entry.Name(), hidden)
+	return entry.Type()&fs.ModeSocket != 0 && strings.HasPrefix(name, socketPrefix) && strings.HasSuffix(name, socketSuffix) &&
+		!strings.Contains(name, "-"+s.process+"-")
+}
+
+// isOf tells whether the name is one that next makes for the resource, in any process.
+func (s *sockets) isOf(path, resource string) bool {
+	rest, ok := strings.CutPrefix(path, s.path(filepath.Dir(path), resource))
+	process, count, _ := strings.Cut(rest, "-")
+	return ok && len(process) == processLength && !strings.Contains(count, "-")
 }
 
 // listen makes a socket that listens from the moment on that it has its name. A socket
@@ -128,7 +148,7 @@ func listen(path string) (*net.UnixListener, error) {
 
 // accepts tells whether somebody listens on a unix socket.
 func accepts(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, acceptLimit)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {

@@ -27,6 +27,7 @@ const (
 	ConfigurationRefused Reason = "ConfigurationRefused"
 	KubeletMissing       Reason = "KubeletMissing"
 	KubeletFound         Reason = "KubeletFound"
+	ResourceContested    Reason = "ResourceContested"
 	BackendFailed        Reason = "BackendFailed"
 	BackendQuarantined   Reason = "BackendQuarantined"
 	DeviceUnhealthy      Reason = "DeviceUnhealthy"

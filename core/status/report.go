@@ -10,8 +10,8 @@ var Version = "dev"
 type Report struct {
 	// Role is what the process does among the agents of its state directory.
 	Role Role `json:"role"`
-	// Others are the agents beside this one that are known, of the same state directory;
-	// in an update there is one for a while.
+	// Others are the agents beside this one that are known; in an update there is one of
+	// the same state directory for a while.
 	Others    []Other    `json:"others,omitempty"`
 	Node      string     `json:"node"`
 	Version   string     `json:"version"`
@@ -44,13 +44,17 @@ const (
 	RoleSuccessor Role = "successor"
 	// RoleStandby takes over when the active one ends.
 	RoleStandby Role = "standby"
+	// RoleUnrelated has a state directory of its own, and takes no turns with this one.
+	RoleUnrelated Role = "unrelated"
 )
 
 // Other is another agent of the node.
 type Other struct {
 	// Role is that of Role's words, or "refused" for one that ended at once because it
-	// was started without --take-over.
-	Role    Role      `json:"role"`
+	// was started without --take-over. Of one that is unrelated no more is known than
+	// the PID, and Since is when it was noticed.
+	Role Role `json:"role"`
+	// PID is 0 if the process cannot be seen from this one.
 	PID     int       `json:"pid"`
 	Host    string    `json:"host,omitempty"`
 	Version string    `json:"version,omitempty"`

@@ -133,6 +133,11 @@ type Book struct {
 	// unresolved are IDs of devices that are listed for a resource of ours, but
 	// that nobody knows yet.
 	unresolved map[string]bool
+	// listed are the units of kubelet's last list, left those whose hold a list has
+	// ended, and foreign what kubelet gave out without asking.
+	listed  map[unit][]holder
+	left    map[unit]bool
+	foreign map[unit]Foreign
 	// suspects may be held though nothing says so; gone once known.
 	suspects map[inventory.Key]bool
 	known    bool
@@ -187,6 +192,7 @@ func Open(opts Options) (*Book, error) {
 		lister:   &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
 		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
+		left: map[unit]bool{}, foreign: map[unit]Foreign{},
 	}
 	b.load()
 	return b, nil
@@ -203,7 +209,10 @@ func (b *Book) Allocated(resource string, claims []Claim) {
 	b.mu.Lock()
 	for i, claim := range claims {
 		holds[i] = hold{key: claim.Key, since: now, idle: claim.Announced}
-		b.put(unit{resource: resource, id: claim.Unit}, &holds[i])
+		u := unit{resource: resource, id: claim.Unit}
+		b.put(u, &holds[i])
+		delete(b.left, u)
+		delete(b.foreign, u)
 	}
 	b.mu.Unlock()
 	signal(b.dirty)

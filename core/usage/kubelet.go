@@ -25,6 +25,8 @@ type lister interface {
 	list(ctx context.Context, now func() time.Time) (listing, error)
 	// get asks for one. Kubelets before 1.36 may refuse it.
 	get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error)
+	// allocatable asks for the devices that it could give away.
+	allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error)
 }
 
 // podResources asks the pod-resources API, version 1.

@@ -56,6 +56,8 @@ type kubelet struct {
 	pods   []*podresourcesv1.PodResources
 	absent bool
 	calls  int
+	// devices are what is allocatable.
+	devices []*podresourcesv1.ContainerDevices
 	// gets counts the calls of Get, which noGet makes fail.
 	gets  int
 	noGet bool
@@ -113,6 +115,16 @@ func (k *kubelet) get(_ context.Context, namespace, name string) (*podresourcesv
 		return k.pods[i], nil
 	}
 	return nil, errNoKubelet
+}
+
+// allocatable implements lister.
+func (k *kubelet) allocatable(context.Context) ([]*podresourcesv1.ContainerDevices, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.absent {
+		return nil, errNoKubelet
+	}
+	return k.devices, nil
 }
 
 // shows makes kubelet list these pods, and one that holds nothing of ours.

@@ -62,6 +62,7 @@ func (b *Book) apply(l listing) {
 	b.mu.Lock()
 	answers := !maps.Equal(b.unresolved, unresolved) || (settled && !b.known)
 	b.unresolved = unresolved
+	b.compare(l, listed, found)
 	for u, h := range found {
 		// It may have been allocated while Resolve was asked.
 		if b.holds[u] == nil {
@@ -78,6 +79,7 @@ func (b *Book) apply(l listing) {
 			}
 		case !there && settled && l.began.Sub(h.since) >= b.grace(h):
 			b.drop(u)
+			b.leave(u)
 			changed = true
 		}
 	}

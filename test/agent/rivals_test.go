@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/rival"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// quickRivals lets the agent look for other plugins all the time.
+func quickRivals(options *agent.Options) {
+	quickUsage(options)
+	options.Timing.Rival = rival.Timing{Look: 50 * time.Millisecond, Compare: 50 * time.Millisecond, Settle: time.Nanosecond}
+}
+
+// Two agents that know nothing of each other, with directories of their own for
+// everything, and one kubelet: the one says who the other is and what to do, goes on, and
+// does not register again for it; capacity stays, also when the other leaves. A container
+// that got its device from the other is told of.
+func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
+	n := startNode(t, 4, oneBackend, quickRivals)
+	n.mark(gpu)
+	n.allocate("ours", gpu, 1)
+	other := n.startAgentProcess("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
+	other.wantRole(status.RoleActive)
+	pid := other.command.Process.Pid
+	unrelated := func() (note string) {
+		for _, o := range n.agent.Report().Others {
+			if o.PID == pid && o.Role == status.RoleUnrelated && !o.Since.IsZero() {
+				note = o.Note
+			}
+		}
+		return note
+	}
+	n.eventually("status tells of the other", func() bool { return strings.Contains(unrelated(), "remove one of the two") })
+	n.wantProblem(gpu, "another accelmux, pid")
+	text, _, _ := accelmux(t, "status", "--run-dir", n.path("run"))
+	if !strings.Contains(text, "there is another agent: unrelated, seen for") {
+		t.Errorf("accelmux status does not tell of the other:\n%s", text)
+	}
+	if !n.logged("another device plugin is on this node") {
+		t.Error("the log does not tell of the other")
+	}
+	n.allocate("theirs", gpu, 1)
+	n.wantProblem(gpu, "pod default/theirs without asking this agent")
+	n.wantNoProblem("pod default/ours without asking")
+	other.signal(syscall.SIGTERM)
+	n.eventually("the other is gone from status", func() bool { return unrelated() == "" })
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoDip(gpu, 4)
+	if got := n.registrations(gpu); got != 1 {
+		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
+	}
+}
+
+// A vendor's plugin that was left in place: what kubelet has is not what the agent lists.
+// Status says so, with the devices, and what to do; the agent does not register again.
+func TestVendorsPluginLeftInPlace(t *testing.T) {
+	n := startNode(t, 4, oneBackend, quickRivals)
+	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
+	n.wantProblem(gpu, "kubelet's list of "+gpu+" is not this agent's", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
+	if got := n.registrations(gpu); got != 1 {
+		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
+	}
+	stop()
+	n.stopAgent()
+	n.startAgentWith(func() agent.Options { o := n.options(); quickRivals(&o); return o }())
+	n.wantCounts(gpu, 4, 4)
+	n.wantNoProblem("is not this agent's")
+}
+
+func (n *node) wantNoProblem(text string) {
+	n.Helper()
+	if problems := n.problems(); strings.Contains(problems, text) {
+		n.Errorf("there is a problem with %q:\n%s", text, problems)
+	}
+}
+
+func (n *node) registrations(resource string) int {
+	for _, r := range n.agent.Report().Resources {
+		if r.Name == resource {
+			return r.Registrations
+		}
+	}
+	return 0
+}
+
+// vendorsPlugin lists some devices, and no more.
+type vendorsPlugin struct {
+	pluginapi.UnimplementedDevicePluginServer
+	ids []string
+}
+
+func (p *vendorsPlugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
+	return &pluginapi.DevicePluginOptions{}, nil
+}
+
+func (p *vendorsPlugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	list := &pluginapi.ListAndWatchResponse{}
+	for _, id := range p.ids {
+		list.Devices = append(list.Devices, &pluginapi.Device{ID: id, Health: pluginapi.Healthy})
+	}
+	err := stream.Send(list)
+	<-stream.Context().Done()
+	return err
+}
+
+// startVendorsPlugin registers it with kubelet.
+func startVendorsPlugin(t *testing.T, n *node, resource string, ids ...string) (stop func()) {
+	t.Helper()
+	const name = "vendor.sock"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(n.kubelet.PluginDir(), name), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, done := grpc.NewServer(), make(chan struct{})
+	pluginapi.RegisterDevicePluginServer(server, &vendorsPlugin{ids: ids})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	stop = func() {
+		server.Stop()
+		<-done
+	}
+	t.Cleanup(stop)
+	conn, err := grpc.NewClient("unix://"+filepath.Join(n.kubelet.PluginDir(), "kubelet.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pluginapi.NewRegistrationClient(conn).Register(n.soon(), &pluginapi.RegisterRequest{Version: pluginapi.Version, Endpoint: name, ResourceName: resource})
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return stop
+}
