@@ -1,8 +1,10 @@
 package selection_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -97,7 +99,8 @@ func (n *nodes) count() int {
 
 // Verifies that an API server which is away for six hours is asked about once a
 // minute, that the labels stay, and that it is found again within a minute,
-// from where the watch was.
+// from where the watch was. The log has a line of each of the two states, not of
+// each try.
 func TestAwayForHours(t *testing.T) {
 	for name, away := range map[string]func(*nodes){
 		"refuses":  func(n *nodes) { n.away = true },
@@ -107,7 +110,11 @@ func TestAwayForHours(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &nodes{labels: labels("gpu")}
-				w, _ := start(t, selection.Options{Nodes: server, Node: nodeName, Path: filepath.Join(t.TempDir(), "selection")})
+				var log bytes.Buffer
+				w, _ := start(t, selection.Options{
+					Nodes: server, Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"),
+					Log: slog.New(slog.NewTextHandler(&log, nil)),
+				})
 				<-w.Changed()
 				synctest.Wait()
 				server.set(away)
@@ -128,6 +135,9 @@ func TestAwayForHours(t *testing.T) {
 					t.Errorf("notes after it is back: %q", notes)
 				}
 				synctest.Wait()
+				if lines := log.String(); strings.Count(lines, "\n") != 2 || !strings.Contains(lines, "watched again") {
+					t.Errorf("the log is\n%s", lines)
+				}
 				server.mu.Lock()
 				defer server.mu.Unlock()
 				if server.beginnings != 1 {

@@ -109,13 +109,23 @@ func (w *Watcher) follow(ctx context.Context, at *position) error {
 	defer events.Stop()
 	began := time.Now()
 	limit.Reset(lifetime + w.opts.Timing.Deadline)
-	w.report(at)
+	// A server that answers and hangs up at once has not come back: after a failure a
+	// watch has to last, or to deliver something, before it counts as one.
+	var lasting <-chan time.Time
+	if w.failing() {
+		lasting = time.After(w.opts.Timing.Backoff)
+	} else {
+		w.report(at)
+	}
 	var silence <-chan time.Time
 	if at.version == "" {
 		silence = time.After(w.opts.Timing.Silence)
 	}
 	for {
 		select {
+		case <-lasting:
+			lasting = nil
+			w.report(at)
 		case <-silence:
 			at.absent = true
 			w.report(at)
@@ -135,7 +145,7 @@ func (w *Watcher) follow(ctx context.Context, at *position) error {
 				return err
 			}
 			if event.Type != watch.Bookmark {
-				silence = nil
+				silence, lasting = nil, nil
 			}
 		}
 	}
@@ -188,13 +198,16 @@ type trouble struct {
 	text string
 }
 
+// absent is the kind of trouble with a Node that does not exist.
+const absent = "absent"
+
 // diagnose says what an error means for the operator.
 func (w *Watcher) diagnose(err error) trouble {
 	at := "the labels of Node " + w.opts.Node + " can't be watched: "
 	forbidden, isForbidden := cluster.Forbidden(err, "watch", "nodes", "")
 	switch {
 	case apierrors.IsNotFound(err):
-		return trouble{"absent", "the cluster has no Node " + w.opts.Node + ": it was deleted, or the name (--node-name) is another"}
+		return trouble{absent, "the cluster has no Node " + w.opts.Node + ": it was deleted, or the name (--node-name) is another"}
 	case isForbidden:
 		return trouble{"forbidden", at + forbidden}
 	case apierrors.IsUnauthorized(err):

@@ -203,6 +203,14 @@ func (w *Watcher) trouble(now trouble) {
 	}
 }
 
+// failing reports whether the last watch failed; that there is no such Node is no
+// failure of it.
+func (w *Watcher) failing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.problem.kind != "" && w.problem.kind != absent
+}
+
 // keep writes the state file whenever there is something new in it.
 func (w *Watcher) keep(ctx context.Context) {
 	retry := newBackoff(w.opts.Timing)
