@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -25,9 +27,11 @@ type resets struct {
 	mu    sync.Mutex
 	// attempts is by group; a group leaves it when it needs no reset any more.
 	attempts map[resetGroup]*attempt
-	// groups is which group a device belongs to: those listed, and those that are
-	// listed no more but held. A reset would reach those, too.
-	groups map[inventory.Key]resetGroup
+	// absent are the kin of devices that are listed no more but held: a reset would
+	// reach those, too.
+	absent map[inventory.Key]usage.Kin
+	// last is the view that was learned from.
+	last *view
 }
 
 // resetGroup names devices that are reset together: a reset group of the
@@ -88,7 +92,7 @@ func (a *attempt) due(n *need) time.Time {
 }
 
 func newResets(a *Agent) *resets {
-	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, groups: map[inventory.Key]resetGroup{}}
+	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, absent: map[inventory.Key]usage.Kin{}}
 }
 
 // consider starts every reset that may help and is allowed now. It returns when
@@ -121,32 +125,32 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 
 // learn takes note of which devices belong together. The caller holds r.mu.
 func (r *resets) learn(v *view) {
-	groups := map[inventory.Key]resetGroup{}
-	for _, backend := range v.backends() {
+	book := r.agent.book
+	away := func(key inventory.Key) bool { return v.device(key) == nil && book.Held(key) }
+	maps.DeleteFunc(r.absent, func(key inventory.Key, _ usage.Kin) bool { return !away(key) })
+	for _, backend := range r.last.backends() {
+		if v.index == r.last.index || slices.Contains(v.backends(), backend) {
+			continue // nobody has gone
+		}
 		for _, device := range backend.Devices {
-			if device.ResetGroup != "" {
-				groups[device.Key] = groupOf(device)
+			if (device.ResetGroup != "" || device.Parent != "") && away(device.Key) {
+				r.absent[device.Key] = r.last.kin(device)
 			}
 		}
 	}
-	for key, group := range r.groups {
-		if v.device(key) == nil && r.agent.book.Held(key) {
-			groups[key] = group
-		}
-	}
 	// Also of those that have not been there since this agent started.
-	for key, name := range r.agent.book.Groups() {
+	for key, kin := range book.Kin() {
 		if v.device(key) == nil {
-			groups[key] = resetGroup{backend: key.Backend, name: name}
+			r.absent[key] = kin
 		}
 	}
-	r.groups = groups
-	r.agent.book.Grouped(func(key inventory.Key) (string, bool) {
+	r.last = v
+	book.Related(func(key inventory.Key) (usage.Kin, bool) {
 		device := v.device(key)
 		if device == nil {
-			return "", false
+			return usage.Kin{}, false
 		}
-		return device.ResetGroup, true
+		return v.kin(device), true
 	})
 }
 
@@ -185,19 +189,24 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 }
 
 // reached are all devices that lose their state in a reset of the members: also
-// those of the group that are not listed now, and partitions of a member,
+// those of the group that are not listed now, and partitions of a member, and theirs,
 // whatever groups they name. The caller holds r.mu.
 func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []inventory.Key {
 	reached := slices.Clone(members)
-	for key, other := range r.groups {
-		if other == group && v.device(key) == nil {
+	partOf := func(backend string, kin usage.Kin) bool {
+		return slices.ContainsFunc(kin.Parents, func(id string) bool {
+			return slices.Contains(members, inventory.Key{Backend: backend, ID: id})
+		})
+	}
+	for key, kin := range r.absent {
+		together := kin.ResetGroup != "" && resetGroup{backend: key.Backend, name: kin.ResetGroup} == group
+		if v.device(key) == nil && (together || partOf(key.Backend, kin)) {
 			reached = append(reached, key)
 		}
 	}
 	for _, backend := range v.backends() {
 		for _, device := range backend.Devices {
-			parent := inventory.Key{Backend: device.Backend, ID: device.Parent}
-			if device.Parent != "" && slices.Contains(members, parent) && !slices.Contains(members, device.Key) {
+			if device.Parent != "" && !slices.Contains(members, device.Key) && partOf(device.Backend, v.kin(device)) {
 				reached = append(reached, device.Key)
 			}
 		}

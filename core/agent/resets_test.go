@@ -2,6 +2,7 @@ package agent
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,46 +38,68 @@ func TestResetIsDue(t *testing.T) {
 	}
 }
 
-// Verifies that a device which is held keeps its reset group from being reset,
-// also after it has gone from the inventory.
-func TestAbsentHolderKeepsGroup(t *testing.T) {
-	r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
-	card := func(key inventory.Key) *inventory.Device { return &inventory.Device{Key: key, ResetGroup: "card"} }
-	r.learn(viewOf(card(keyA), card(keyB)))
-	alone := viewOf(card(keyA))
-	r.learn(alone)
-	current := &attempt{}
-	r.start(t.Context(), alone, groupOf(card(keyA)), []inventory.Key{keyA}, current)
-	if current.running || current.waits == "" {
-		t.Errorf("the group is reset although %s is held: %+v", keyB, current)
+// Verifies that a device which is held keeps from being reset what would take it along,
+// also after it has gone from the inventory, and also from an agent that never saw it:
+// the book knows.
+func TestAbsentHolderKeeps(t *testing.T) {
+	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
+	for name, c := range map[string]struct {
+		reset, held *inventory.Device
+		others      []*inventory.Device
+		waits       bool
+	}{
+		"its reset group":       {&inventory.Device{Key: keyA, ResetGroup: "card"}, &inventory.Device{Key: keyB, ResetGroup: "card"}, nil, true},
+		"not another group":     {&inventory.Device{Key: keyA, ResetGroup: "other"}, &inventory.Device{Key: keyB, ResetGroup: "card"}, nil, false},
+		"what it is a part of":  {&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}, nil, true},
+		"in a group of its own": {&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID, ResetGroup: "part"}, nil, true},
+		"what that is a part of": {&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: instance.ID},
+			[]*inventory.Device{{Key: instance, Parent: keyA.ID}}, true},
+		"not what is like it": {&inventory.Device{Key: keyA, Parent: instance.ID}, &inventory.Device{Key: keyB, Parent: instance.ID},
+			[]*inventory.Device{{Key: instance}}, false},
+	} {
+		for _, restarted := range []bool{false, true} {
+			a := &Agent{gate: newGate(), book: holding(t, keyB)}
+			all := viewOf(append(c.others, c.reset, c.held)...)
+			r := newResets(a)
+			if restarted {
+				r.learn(all)
+				r = newResets(a)
+			} else { // and it was allocated since
+				r.last = all
+			}
+			alone := viewOf(append(c.others, c.reset)...)
+			r.learn(alone)
+			r.learn(alone) // and remembers
+			reached := r.reached(alone, groupOf(c.reset), []inventory.Key{keyA})
+			waits := slices.Contains(reached, keyB)
+			if waits != c.waits {
+				t.Errorf("%s, restarted %v: a reset of %s reaches %v, want %s among them: %v", name, restarted, keyA, reached, keyB, c.waits)
+			}
+			if !waits {
+				continue
+			}
+			current := &attempt{}
+			if r.start(t.Context(), alone, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.waits == "" {
+				t.Errorf("%s, restarted %v: reset although %s is held: %+v", name, restarted, keyB, current)
+			}
+		}
 	}
 }
 
-// Verifies that a held device that is away keeps its group also from an agent that
-// never saw it: the book knows.
-func TestAbsentHolderKeepsGroupOverRestart(t *testing.T) {
-	card := func(key inventory.Key) *inventory.Device { return &inventory.Device{Key: key, ResetGroup: "card"} }
-	book := holding(t, keyB)
-	newResets(&Agent{gate: newGate(), book: book}).learn(viewOf(card(keyA), card(keyB)))
-	r := newResets(&Agent{gate: newGate(), book: book})
-	alone := viewOf(card(keyA))
-	r.learn(alone)
-	current := &attempt{}
-	r.start(t.Context(), alone, groupOf(card(keyA)), []inventory.Key{keyA}, current)
-	if current.running || current.waits == "" {
-		t.Errorf("the group is reset although %s is held: %+v", keyB, current)
-	}
-}
-
-// Verifies that a parent is not reset while one of its partitions is held, also
-// if the backend put them into no common reset group.
+// Verifies that a parent is not reset while one of its partitions is held, or one of
+// theirs, also if the backend put them into no common reset group.
 func TestHeldPartitionKeepsParent(t *testing.T) {
-	r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
-	v := viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID})
-	current := &attempt{}
-	r.start(t.Context(), v, groupOf(v.device(keyA)), []inventory.Key{keyA}, current)
-	if current.running || current.waits == "" {
-		t.Errorf("the parent is reset although its partition is held: %+v", current)
+	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
+	for name, v := range map[string]*view{
+		"a partition":       viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
+		"one of that one's": viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
+	} {
+		r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
+		current := &attempt{}
+		r.start(t.Context(), v, groupOf(v.device(keyA)), []inventory.Key{keyA}, current)
+		if current.running || current.waits == "" {
+			t.Errorf("%s: the parent is reset although it is held: %+v", name, current)
+		}
 	}
 }
 

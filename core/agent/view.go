@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/usage"
 )
 
 // view is what one round of the pipeline made of one snapshot: the same state of
@@ -115,6 +116,16 @@ func (v *view) replicas() map[inventory.Key]int {
 		return nil
 	}
 	return v.index.replicas
+}
+
+// kin is in whose reset a device of the snapshot loses its state. The inventory has
+// seen to it that nobody is a part of itself.
+func (v *view) kin(device *inventory.Device) usage.Kin {
+	kin := usage.Kin{ResetGroup: device.ResetGroup}
+	for up := device; up != nil && up.Parent != ""; up = v.device(inventory.Key{Backend: up.Backend, ID: up.Parent}) {
+		kin.Parents = append(kin.Parents, up.Parent)
+	}
+	return kin
 }
 
 // lastSeen is a device as this round or one before it saw it, or nil; also of a

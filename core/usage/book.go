@@ -157,8 +157,8 @@ type hold struct {
 	// seen says that a list named it after that; holders are those of the latest.
 	seen    bool
 	holders []holder
-	// group is the device's reset group, as it was last listed; "" for none.
-	group string
+	// kin are the device's, as it was last listed.
+	kin Kin
 	// idle says that no container was started with it yet.
 	idle bool
 }

@@ -37,8 +37,9 @@ type stateHold struct {
 	Since    time.Time `json:"since"`
 	Seen     bool      `json:"seen,omitempty"`
 	Holders  []holder  `json:"holders,omitempty"`
-	// ResetGroup is the device's, as it was last listed.
-	ResetGroup string `json:"resetGroup,omitempty"`
+	// ResetGroup and Parents are the device's kin, as it was last listed.
+	ResetGroup string   `json:"resetGroup,omitempty"`
+	Parents    []string `json:"parents,omitempty"`
 }
 
 // load takes over the file of an earlier run.
@@ -74,7 +75,8 @@ func (b *Book) load() {
 	for _, h := range s.Holds {
 		// The wall clock may have been stepped since: the grace begins anew.
 		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
-			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders, group: h.ResetGroup,
+			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders,
+			kin: Kin{ResetGroup: h.ResetGroup, Parents: h.Parents},
 		})
 	}
 	for _, d := range s.Released {
@@ -129,7 +131,8 @@ func (b *Book) state() *state {
 	for u, h := range b.holds {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
-			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders), ResetGroup: h.group,
+			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
+			ResetGroup: h.kin.ResetGroup, Parents: h.kin.Parents,
 		})
 	}
 	slices.SortFunc(s.Holds, func(a, b stateHold) int {
