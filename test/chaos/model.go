@@ -211,6 +211,14 @@ func (m *model) faulty(b *backend, d *device, holds []hold) (stands, certain boo
 	return false, true
 }
 
+// mended reports whether it is certain that no fault of the device is left once the
+// node is at rest, whatever kubelet may be told of it. Without kubelet nobody knows when
+// containers end, and so when a reset may come.
+func (m *model) mended(b *backend, d *device, holds []hold) bool {
+	stands, certain := m.faulty(b, d, holds)
+	return certain && !stands && (m.kubelet || d.entry.recovered)
+}
+
 // standing are the codes of the faults that the agent must know of.
 func (m *model) standing(b *backend, d *device, holds []hold) []string {
 	codes := []string{}

@@ -48,3 +48,29 @@ func TestModel(t *testing.T) {
 		}
 	}
 }
+
+// Verifies when a device has no fault left for certain.
+func TestMended(t *testing.T) {
+	held := []hold{{"pod-1", partName, "b-0-p1"}}
+	for name, c := range map[string]struct {
+		set   func(*model, *device)
+		holds []hold
+		want  bool
+	}{
+		"sound":                   {func(*model, *device) {}, nil, true},
+		"faulty":                  {func(_ *model, d *device) { d.entry.fault = byReset }, nil, false},
+		"reset, unless held":      {func(_ *model, d *device) { d.faults[byReset] = true }, nil, true},
+		"held":                    {func(_ *model, d *device) { d.faults[byReset] = true }, held, false},
+		"with a full disk":        {func(m *model, d *device) { d.faults[byReset], m.diskFull = true, true }, nil, true},
+		"without kubelet":         {func(m *model, _ *device) { m.kubelet = false }, nil, false},
+		"recovered without it":    {func(m *model, d *device) { m.kubelet, d.entry.recovered = false, true }, nil, true},
+		"forgotten, perhaps":      {func(_ *model, d *device) { d.faults[byReboot], d.hazy = true, true }, nil, false},
+		"waits for the next boot": {func(_ *model, d *device) { d.faults[byReboot] = true }, nil, false},
+	} {
+		m := newModel()
+		c.set(m, m.beta.devices[0])
+		if got := m.mended(m.beta, m.beta.devices[0], c.holds); got != c.want {
+			t.Errorf("%s: mended %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -184,7 +184,7 @@ func (w *world) lookAtFaults(ctx context.Context, o *observation, active *proces
 		for _, d := range b.devices {
 			if !b.down() && w.m.present(b, d) {
 				o.Standing[d.id] = w.m.standing(b, d, o.Holds)
-				if d.entry.recovered {
+				if w.m.mended(b, d, o.Holds) {
 					o.Recovered = append(o.Recovered, d.id)
 				}
 			}
