@@ -31,7 +31,8 @@ func (u *unit) handle(event any) {
 		u.ended(e.from, e.failure)
 	case stuckEvent:
 		u.ending[e.from] = true
-		u.note(fmt.Errorf("process %d does not die of SIGKILL: it hangs in the kernel, most likely in the device's driver, and is not started again before it is gone", e.from.pid()))
+		pid := e.from.pid()
+		u.note(fmt.Errorf("process %d does not die of SIGKILL: %s; the backend is not started again before it is gone", pid, whyAlive("/proc", pid)))
 	case goneEvent:
 		delete(u.ending, e.from)
 	}

@@ -253,9 +253,9 @@ func (i *instance) end() bool {
 	p := i.process
 	gone := true
 	if p != nil {
-		gone = p.stop(i.timing.Terminate, i.timing.Reap)
+		gone = p.stop(i.timing.Terminate, i.timing.Kill)
 		if !gone {
-			i.log.Error("the process does not die of SIGKILL: it hangs in the kernel, most likely in the device's driver", "pid", p.ID())
+			i.log.Error("the process does not die of SIGKILL: "+whyAlive("/proc", i.pid()), "pid", p.ID())
 		}
 		p.release(i.timing.Reap)
 	}

@@ -161,15 +161,15 @@ func (p *process) signal(signal syscall.Signal) {
 }
 
 // stop ends the group: SIGTERM, SIGKILL after terminate. It reports whether the
-// process is gone, at the latest reap after the SIGKILL. One that is stopped
+// process is gone, at the latest kill after the SIGKILL. One that is stopped
 // (SIGSTOP) dies of SIGKILL too; only one that hangs in the kernel does not.
-func (p *process) stop(terminate, reap time.Duration) bool {
+func (p *process) stop(terminate, kill time.Duration) bool {
 	p.signal(syscall.SIGTERM)
 	if within(p.exited, terminate) {
 		return true
 	}
 	p.signal(syscall.SIGKILL)
-	return within(p.exited, reap)
+	return within(p.exited, kill)
 }
 
 // release closes what is still open of the pipes, after giving their last lines

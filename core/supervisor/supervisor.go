@@ -187,7 +187,7 @@ func (s *Supervisor) Status() []Status {
 }
 
 // Close stops every backend, all at the same time, and returns when nothing of
-// them is left: after 3 s at the latest with the default timing, or with the
+// them is left: after 5 s at the latest with the default timing, or with the
 // context. The error names backends whose process could not be ended.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()

@@ -23,8 +23,11 @@ type Timing struct {
 	MissedHeartbeats int
 	// Terminate is the time between SIGTERM and SIGKILL. Default 2s.
 	Terminate time.Duration
-	// Reap is how long to wait for a process after SIGKILL, and then for what it
-	// left in its pipes. Default 250ms.
+	// Kill is how long a process may take to be gone after SIGKILL: the kernel ends it
+	// when it comes to run, and on a busy node that takes its time. Default 2s.
+	Kill time.Duration
+	// Reap is how long to wait for the end of a process that broke its connection, and
+	// for what an ended one left in its pipes. Default 250ms.
 	Reap time.Duration
 	// Retire is how long a replaced process may finish its calls. Default 25s.
 	Retire time.Duration
@@ -64,7 +67,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
 		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second},
 		{&t.Health, time.Second},
-		{&t.Terminate, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
+		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
 		{&t.Stable, 2 * time.Minute}, {&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
@@ -96,5 +99,5 @@ func (t *Timing) spread(d time.Duration) time.Duration {
 // closing bounds Supervisor.Close: the two waits of a stop, what is left in the
 // pipes, and some room to be scheduled.
 func (t *Timing) closing() time.Duration {
-	return t.Terminate + 2*t.Reap + 400*time.Millisecond
+	return t.Terminate + t.Kill + 2*t.Reap + 400*time.Millisecond
 }

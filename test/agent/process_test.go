@@ -43,9 +43,8 @@ func (o order) options() agent.Options {
 	options.Timing.Supervisor = supervisor.Timing{
 		Start: o.Start, Describe: o.Describe, Configure: o.Configure, FirstInventory: o.FirstInventory,
 		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
-		// A machine may be slow to reap, with many of these agents at a time.
-		Terminate: 300 * time.Millisecond, Reap: 2 * time.Second,
-		Backoff: 20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
+		Terminate: 300 * time.Millisecond,
+		Backoff:   20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 		Failures: 3, Quarantine: time.Second, QuarantineLimit: time.Second,
 	}
 	return options

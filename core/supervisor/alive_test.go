@@ -1,0 +1,65 @@
+package supervisor
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Verifies that a process that hangs in the kernel is told from one that a busy node has
+// not ended yet, by any of its threads.
+func TestWhyAlive(t *testing.T) {
+	const pid = 4711
+	for name, c := range map[string]struct {
+		threads []string
+		wchan   string
+		want    string
+	}{
+		"in a driver":        {[]string{"(nvidia) Z 1", "(a) D (b)) D 1"}, "nv_wait", "it hangs in the kernel (nv_wait), most likely in the device's driver"},
+		"no symbol":          {[]string{"(nvidia) D 1"}, "0", "it hangs in the kernel, most likely"},
+		"has yet to run":     {[]string{"(x) S 1", "(D D) R 1"}, "", "the kernel does not get to it: the node is very busy"},
+		"has yet to be read": {[]string{"(x) Z 1"}, "", "it is being ended, which takes long: the node is very busy"},
+		"gone":               {nil, "", "nothing is known of it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			procfs := t.TempDir()
+			for i, stat := range c.threads {
+				dir := filepath.Join(procfs, strconv.Itoa(pid), "task", strconv.Itoa(pid+i))
+				if err := os.MkdirAll(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				for file, text := range map[string]string{"stat": strconv.Itoa(pid+i) + " " + stat + "\n", "wchan": c.wchan} {
+					if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := whyAlive(procfs, pid); !strings.Contains(got, c.want) {
+				t.Errorf("said %q, want %q", got, c.want)
+			}
+		})
+	}
+	if got := whyAlive("/proc", os.Getpid()); strings.Contains(got, "nothing is known") {
+		t.Errorf("of this very process: %q", got)
+	}
+}
+
+// Verifies that, with the default limits, a process that a busy node reaps a second and
+// a half after SIGKILL is gone, and no reason for an error.
+func TestLateReaped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timing := Timing{}.withDefaults()
+		p := &process{exited: make(chan struct{})}
+		go func() {
+			time.Sleep(timing.Terminate + 1500*time.Millisecond)
+			close(p.exited)
+		}()
+		if !p.stop(timing.Terminate, timing.Kill) {
+			t.Error("a process that is reaped late counts as one that hangs")
+		}
+	})
+}
