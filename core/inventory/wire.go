@@ -38,7 +38,7 @@ var errMalformed = errors.New("the inventory is no valid protobuf")
 // ParseWire reads an Inventory of the contract, and keeps the bytes. It reads no more
 // than one device beyond [MaxDevices], as the report is refused then.
 func ParseWire(data []byte) (*Wire, error) {
-	w := &Wire{}
+	w, whole, useful := &Wire{}, len(data), 0
 	for len(data) > 0 && len(w.devices) <= MaxDevices {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -58,17 +58,36 @@ func ParseWire(data []byte) (*Wire, error) {
 		case number == fieldDevices && kind == protowire.BytesType:
 			raw, _ := protowire.ConsumeBytes(value)
 			w.devices = append(w.devices, encoded{raw: raw[:len(raw):len(raw)]})
+			useful += len(raw)
 		case number == fieldProblems && kind == protowire.BytesType && len(w.problems) <= maxSentences:
-			text, _ := protowire.ConsumeString(value)
-			w.problems = append(w.problems, text)
+			text, _ := protowire.ConsumeBytes(value)
+			w.problems = append(w.problems, string(text[:min(len(text), maxSentence)]))
 		}
+	}
+	if whole > 2*useful+maxSentence {
+		w.compact(useful)
 	}
 	return w, nil
 }
 
-// maxSentences bounds the problems that are read of an inventory; MaxProblems of them
-// are kept, and the rest only counted.
-const maxSentences = 1 << 16
+// compact copies the devices, so that they do not hold on to the much greater message
+// that they came in.
+func (w *Wire) compact(size int) {
+	all := make([]byte, 0, size)
+	for i, d := range w.devices {
+		from := len(all)
+		all = append(all, d.raw...)
+		w.devices[i].raw = all[from:len(all):len(all)]
+	}
+}
+
+const (
+	// maxSentences bounds the problems that are read of an inventory; MaxProblems of them
+	// are kept, and the rest only counted.
+	maxSentences = 1 << 16
+	// maxSentence is how much is read of each, in bytes.
+	maxSentence = 16 << 10
+)
 
 // WireOf is an inventory that is decoded already, for tests.
 func WireOf(i *backendv1.Inventory) *Wire {
@@ -106,7 +125,7 @@ func (w *Wire) Largest() int {
 	return most
 }
 
-// Problems are the backend's own sentences, as they came.
+// Problems are the backend's own sentences, as they came but for their length.
 func (w *Wire) Problems() []string { return w.problems }
 
 // device decodes one.
@@ -116,6 +135,9 @@ func (w *Wire) device(i int) (*backendv1.Device, error) {
 	}
 	d := &backendv1.Device{}
 	if err := proto.Unmarshal(w.devices[i].raw, d); err != nil {
+		if field := GarbledField(w.devices[i].raw, d.ProtoReflect().Descriptor()); field != "" {
+			return nil, fmt.Errorf("the text of %s is not valid UTF-8", field)
+		}
 		return nil, fmt.Errorf("it cannot be decoded: %w", err)
 	}
 	return d, nil

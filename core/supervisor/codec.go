@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
@@ -42,6 +43,8 @@ func newBoundedCodec() boundedCodec { return boundedCodec{encoding.GetCodecV2(gr
 type watched struct {
 	// inventory is nil for a heartbeat.
 	inventory *inventory.Wire
+	// size is the message's, in bytes.
+	size int
 }
 
 // greatDevice is how many bytes a device may have for its parts not to be counted.
@@ -52,6 +55,7 @@ const watchInventory = 1
 
 // decode reads a message; the last event in it counts.
 func (w *watched) decode(data []byte) error {
+	w.size = len(data)
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -82,8 +86,28 @@ func (w *watched) decode(data []byte) error {
 	return nil
 }
 
+// brokenMessage begins what is said of a message that breaks the contract. gRPC keeps
+// only the words of a codec's error, so that this is how it is known again.
+const brokenMessage = "it sent a message that breaks the contract: "
+
 // Unmarshal reads a message of at most maxParts parts, or what is watched.
 func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
+	if err := c.unmarshal(data, into); err != nil {
+		return fmt.Errorf(brokenMessage+"%w", err)
+	}
+	return nil
+}
+
+// broken is what the codec said of a message in the words of a call's error; "" if that
+// is about something else.
+func broken(words string) string {
+	if _, after, ok := strings.Cut(words, brokenMessage); ok {
+		return brokenMessage + after
+	}
+	return ""
+}
+
+func (c boundedCodec) unmarshal(data mem.BufferSlice, into any) error {
 	if w, ok := into.(*watched); ok {
 		return w.decode(data.Materialize())
 	}
@@ -96,7 +120,13 @@ func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
 			return err
 		}
 	}
-	return c.CodecV2.Unmarshal(data, into)
+	err := c.CodecV2.Unmarshal(data, into)
+	if message, ok := into.(proto.Message); ok && err != nil {
+		if field := inventory.GarbledField(data.Materialize(), message.ProtoReflect().Descriptor()); field != "" {
+			return fmt.Errorf("the text of %s is not valid UTF-8: %w", field, err)
+		}
+	}
+	return err
 }
 
 // countParts takes the messages in a message from what is left.

@@ -46,6 +46,8 @@ type instance struct {
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; the unit's, not the instance's.
 	last *inventory.Wire
+	// hasty counts updates that had to wait.
+	hasty excess
 
 	mu       sync.Mutex
 	conn     *grpc.ClientConn
@@ -232,6 +234,9 @@ func (i *instance) broken(call string, err error) error {
 	answer := status.Convert(err)
 	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
 		return fail(violated, "%s: %s", call, printable(answer.Message(), 256))
+	}
+	if bad := broken(answer.Message()); bad != "" {
+		return fail(violated, "%s: %s", call, printable(bad, 256))
 	}
 	return fail(crashed, "%s failed: %s%s", call, printable(answer.Message(), 256), i.words())
 }

@@ -129,23 +129,72 @@ func TestStuckProcess(t *testing.T) {
 	}
 }
 
-// A backend that reports as fast as it can is slowed down.
+// Verifies that a backend that reports as fast as it can is slowed down, the more the
+// greater its messages are, and that each message that waited is counted.
 func TestMessageRate(t *testing.T) {
+	for name, c := range map[string]struct {
+		size, want int
+	}{
+		"small":    {0, messageBurst + 10*messageRate},
+		"an MiB":   {1 << 20, (messageBurst + 10*messageRate) * 2 / 3},
+		"greatest": {16 << 20, (messageBurst + 10*messageRate) / 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				messages, late := make(chan message), 0
+				in := &intake{
+					next: func() (watched, error) { return watched{size: c.size}, nil }, to: messages,
+					late: func() { late++ },
+				}
+				go in.run(ctx)
+				count := 0
+				for ctx.Err() == nil {
+					select {
+					case <-messages:
+						count++
+					case <-ctx.Done():
+					}
+				}
+				if count < c.want-2 || count > c.want+2 {
+					t.Errorf("%d messages in 10 s, want about %d", count, c.want)
+				}
+				if free := count - late; free > messageBurst {
+					t.Errorf("%d of %d messages did not wait", free, count)
+				}
+			})
+		})
+	}
+}
+
+// Verifies that what a process sends too much of is counted since it began, for as long
+// as it does not keep within its bounds for a while.
+func TestExcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		messages := make(chan message)
-		go receive(ctx, func() (watched, error) { return watched{}, nil }, messages)
-		count := 0
-		for ctx.Err() == nil {
-			select {
-			case <-messages:
-				count++
-			case <-ctx.Done():
-			}
+		var e excess
+		if n, _ := e.now(); n != 0 {
+			t.Errorf("%d counted of nothing", n)
 		}
-		if limit := messageBurst + 10*messageRate + 2; count > limit || count < limit/2 {
-			t.Errorf("%d messages in 10 s, want about %d", count, limit)
+		began := time.Now().UTC().Format(time.RFC3339)
+		for i := range 3 {
+			if first := e.add(5); first != (i == 0) {
+				t.Errorf("time %d is the first: %v", i, first)
+			}
+			time.Sleep(excessMemory)
+		}
+		if n, since := e.now(); n != 15 || since != began {
+			t.Errorf("%d since %s, want 15 since %s", n, since, began)
+		}
+		time.Sleep(time.Second)
+		if n, _ := e.now(); n != 0 {
+			t.Errorf("%d counted, although it is over", n)
+		}
+		if !e.add(1) {
+			t.Error("what comes after a while is not the first")
+		}
+		if n, _ := e.now(); n != 1 {
+			t.Errorf("%d counted, want 1", n)
 		}
 	})
 }

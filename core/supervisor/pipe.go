@@ -60,6 +60,9 @@ type handshakePipe struct {
 	quit chan struct{}
 	once sync.Once
 
+	// thrown counts what came after it, in bytes.
+	thrown excess
+
 	mu   sync.Mutex
 	line []byte
 	over bool // the line is complete, or never will be
@@ -103,6 +106,7 @@ func (h *handshakePipe) discard() {
 		if err != nil {
 			return
 		}
+		h.thrown.add(n)
 		limit.take(n)
 	}
 }
@@ -133,6 +137,8 @@ type logPipe struct {
 	quit        chan struct{}
 	done        chan struct{} // closed when the pipe has ended
 	once        sync.Once
+	// lost counts lines beyond the rate, cut bytes beyond a line's length.
+	lost, cut excess
 
 	mu        sync.Mutex
 	tokens    float64
@@ -179,7 +185,7 @@ func (l *logPipe) read() {
 		limit.take(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
 			line = bytes.Clone(line)
-			err = skipLine(reader, &limit)
+			err = l.skipLine(reader, &limit)
 		}
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
 			inPanic = l.accept(line, inPanic)
@@ -191,9 +197,10 @@ func (l *logPipe) read() {
 }
 
 // skipLine reads to the end of a line that is too long.
-func skipLine(reader *bufio.Reader, limit *throttle) error {
+func (l *logPipe) skipLine(reader *bufio.Reader, limit *throttle) error {
 	for {
 		rest, err := reader.ReadSlice('\n')
+		l.cut.add(len(rest))
 		limit.take(len(rest))
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
@@ -210,6 +217,7 @@ func (l *logPipe) accept(line []byte, inPanic bool) bool {
 	l.filled = now
 	if l.tokens < 1 {
 		l.dropped++
+		l.lost.add(1)
 		return inPanic
 	}
 	l.tokens--

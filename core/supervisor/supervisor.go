@@ -179,8 +179,12 @@ func (s *Supervisor) Status() []Status {
 	all := make([]Status, 0, len(units))
 	for _, u := range units {
 		u.mu.Lock()
-		all = append(all, u.public)
+		public, serving := u.public, u.serving
 		u.mu.Unlock()
+		if serving != nil {
+			public.Problems = slices.Concat(public.Problems, serving.excesses())
+		}
+		all = append(all, public)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return all

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -24,6 +25,7 @@ type message struct {
 type watcher struct {
 	*instance
 	messages <-chan message
+	intake   *intake
 	// silence fires when a message is overdue at due: the first inventory, and
 	// after it any message at all.
 	silence *time.Timer
@@ -45,9 +47,17 @@ func (i *instance) watch() error {
 		return i.broken("Watch", err)
 	}
 	messages := make(chan message)
-	go receive(ctx, func() (w watched, err error) { return w, stream.RecvMsg(&w) }, messages)
+	in := &intake{
+		next: func() (w watched, err error) { return w, stream.RecvMsg(&w) }, to: messages,
+		late: func() {
+			if i.hasty.add(1) {
+				i.log.Warn("the backend sends more updates than are taken, and is slowed down", "a_second", messageRate, "bytes_a_second", messageRate*messageBytes)
+			}
+		},
+	}
+	go in.run(ctx)
 	w := &watcher{
-		instance: i, messages: messages,
+		instance: i, messages: messages, intake: in,
 		silence: time.NewTimer(i.timing.FirstInventory), due: time.Now().Add(i.timing.FirstInventory),
 		limit: time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
 	}
@@ -69,30 +79,51 @@ const (
 	// and a backend that reports more often than that is slowed down: each report
 	// costs a round of everything that follows.
 	messageRate, messageBurst = 20, 50
+	// messageBytes count as one message more: what a report costs grows with it, and so
+	// does the memory that it takes on its way. A report of 50,000 devices is taken about
+	// five times a second.
+	messageBytes = 2 << 20
 )
 
-// receive hands on what the stream delivers, at a bounded rate.
-func receive(ctx context.Context, next func() (watched, error), to chan<- message) {
-	pause := time.NewTicker(time.Second / messageRate)
+// intake takes what a stream delivers, at a bounded rate. The next message is not read
+// before this one is handed on, so that there is one at a time.
+type intake struct {
+	next func() (watched, error)
+	to   chan<- message
+	// late is called for each message that has to wait.
+	late func()
+	// holding is true while one waits.
+	holding atomic.Bool
+}
+
+func (in *intake) run(ctx context.Context) {
+	pause := time.NewTimer(0)
 	defer pause.Stop()
 	tokens, filled := float64(messageBurst), time.Now()
 	for {
-		response, err := next()
+		response, err := in.next()
 		now := time.Now()
 		tokens = min(messageBurst, tokens+now.Sub(filled).Seconds()*messageRate)
-		if filled = now; tokens < 1 {
+		filled = now
+		if err == nil { // the stream's end costs nothing
+			tokens -= 1 + float64(response.size)/messageBytes
+		}
+		if tokens < 0 {
+			in.holding.Store(true)
+			in.late()
+			pause.Reset(time.Duration(-tokens / messageRate * float64(time.Second)))
 			select {
 			case <-pause.C:
 			case <-ctx.Done():
 				return
 			}
 		}
-		tokens--
 		select {
-		case to <- message{response, err}:
+		case in.to <- message{response, err}:
 		case <-ctx.Done():
 			return
 		}
+		in.holding.Store(false)
 		if err != nil {
 			return
 		}
@@ -167,6 +198,10 @@ func (w *watcher) overdue() error {
 	case m := <-w.messages:
 		return w.take(m)
 	default:
+	}
+	if w.intake.holding.Load() { // it is alive, and it is we who let it wait
+		w.extend(w.limit)
+		return nil
 	}
 	if late := time.Since(w.due); late > w.limit/2 {
 		w.log.Warn("we did not run for a while: the backend gets more time for its heartbeat", "late", late)

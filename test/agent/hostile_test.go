@@ -125,12 +125,12 @@ var outcomes = map[string]outcome{
 
 	"many-devices":     quarantined(nil, order{}, "it lists 65537 devices or more; at most 65536 are allowed"),
 	"big-messages":     quarantined(nil, order{}, "received message larger than max"),
-	"heavy-messages":   {says: []string{"zzzz"}},
-	"many-updates":     {},
-	"many-log-lines":   {},
-	"endless-log-line": {},
-	"endless-output":   {},
-	"long-line":        {},
+	"heavy-messages":   {says: []string{"zzzz"}}, // how fast they come depends on the machine
+	"many-updates":     {says: []string{"it sends more updates than are taken (20 a second, and 40 MiB a second): it is slowed down", "updates came late since 2", "let it report less often"}},
+	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "mend what it complains about"}},
+	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "let it log shorter lines"}},
+	"endless-output":   {says: []string{"it writes to its standard output, which nobody reads after the handshake", "kB were thrown away since 2", "let it log to its standard error"}},
+	"long-line":        {says: []string{"it writes to its standard output, which nobody reads after the handshake: 195 kB were thrown away since 2"}},
 	"many-samples":     {begin: measure, says: []string{"telemetry cannot be had, and is tried again: it sends samples far more often than every"}},
 	"many-metrics":     {begin: measure, says: []string{"the sample has 100000 metrics, and at most 65536 are allowed"}},
 
@@ -144,7 +144,8 @@ var outcomes = map[string]outcome{
 	"nan-metrics":         {begin: measure, says: []string{"NaN"}},
 	"negative-weights":    {says: []string{"is left out", "capacity memory is -1; an amount is never negative"}},
 	"control-characters":  {says: []string{"is left out", `red\x1b[31m`}},
-	"invalid-utf8":        {says: []string{"device 3 of the report is left out", "invalid UTF-8"}},
+	"invalid-utf8":        {says: []string{"device 3 of the report is left out: the text of id is not valid UTF-8"}},
+	"garbled-description": quarantined(again, order{}, "Describe: it sent a message that breaks the contract: the text of vendor is not valid UTF-8"),
 }
 
 // quarantined is the outcome of what happens again and again.

@@ -76,13 +76,17 @@ func (b *backend) enter(ctx context.Context, name string) {
 
 func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
 	b.enter(ctx, "Describe")
-	return &backendv1.DescribeResponse{
+	answer := &backendv1.DescribeResponse{
 		Name: "hostile", Vendor: "Hostile", Version: "1.0.0", Classes: []string{"gpu"},
 		Abilities: []backendv1.Ability{
 			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE,
 			backendv1.Ability_ABILITY_RESET, backendv1.Ability_ABILITY_SAMPLE,
 		},
-	}, nil
+	}
+	if b.deed.describe != nil && on() {
+		b.deed.describe(answer)
+	}
+	return answer, nil
 }
 
 func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {

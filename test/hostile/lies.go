@@ -17,6 +17,12 @@ func lies() []Misdeed {
 		return Misdeed{Name: name, Group: Lies, What: what, lie: lie}
 	}
 	return []Misdeed{
+		{
+			Name: "garbled-description", Group: Lies, What: "describes itself in what is no UTF-8", Call: "Describe",
+			describe: func(d *backendv1.DescribeResponse) {
+				d.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), []byte("M\xfcller")))
+			},
+		},
 		add("duplicate-ids", "lists an ID twice", func(i *inventory) {
 			i.Devices = append(i.Devices, device(i.GetDevices()[0].GetId()))
 		}),

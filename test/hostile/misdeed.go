@@ -48,6 +48,8 @@ type Misdeed struct {
 	start func()
 	// call runs at the beginning of a call, Watch and Sample among them.
 	call func(ctx context.Context, name string)
+	// describe changes what it says of itself.
+	describe func(*backendv1.DescribeResponse)
 	// running runs once, when the backend is sound and the misdeed begins.
 	running func()
 	// watch takes over from the loop that sends the inventory.
