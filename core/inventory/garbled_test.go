@@ -62,8 +62,7 @@ func TestWireIsCompact(t *testing.T) {
 	var with, without runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&with)
-	runtime.KeepAlive(data)
-	data = nil
+	runtime.KeepAlive(data) // and no longer
 	runtime.GC()
 	runtime.ReadMemStats(&without)
 	if freed := int64(with.HeapAlloc) - int64(without.HeapAlloc); freed < 24<<20 {

@@ -55,7 +55,7 @@ func TestLateReaped(t *testing.T) {
 		timing := Timing{}.withDefaults()
 		p := &process{exited: make(chan struct{})}
 		go func() {
-			time.Sleep(timing.Terminate + 1500*time.Millisecond)
+			<-time.After(timing.Terminate + 1500*time.Millisecond)
 			close(p.exited)
 		}()
 		if !p.stop(timing.Terminate, timing.Kill) {

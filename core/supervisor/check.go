@@ -88,6 +88,20 @@ func checkProgram(dir, command string) (*program, error) {
 // being executed cannot be written.
 func (p *program) unchanged() bool { return markOf(p.path) == p.mark }
 
+// replaced says, of a program that runs, that the next start takes another file; "" if
+// it does not. A mode that was changed, or a link that was added, makes no other file.
+func (p *program) replaced() string {
+	path, err := filepath.EvalSymlinks(p.name)
+	if err != nil {
+		return fmt.Sprintf("its program %s is gone, or cannot be reached: what runs goes on, but cannot be started again; install it again", p.name)
+	}
+	now := markOf(path)
+	if now.dev == p.mark.dev && now.ino == p.mark.ino && now.size == p.mark.size && now.mtime == p.mark.mtime {
+		return ""
+	}
+	return fmt.Sprintf("its program %s was replaced after it was started: what runs goes on, and its next start takes the new one; restart the agent for it to do so now", p.name)
+}
+
 // pinned makes sure that the program is the one with the checksum; "" is any. What
 // comes to the file while it is read, or after, is found by unchanged.
 func (p *program) pinned(checksum string) error {

@@ -46,13 +46,18 @@ func (e *excess) now() (count int64, since string) {
 	return e.count, e.since.UTC().Format(time.RFC3339)
 }
 
-// excesses are sentences about what the process does too much of now, and that it is
-// slowed down, or not listened to, for that.
-func (i *instance) excesses() []string {
+// remarks are sentences about a process that runs: what it does too much of now, and is
+// slowed down, or not listened to, for; and that its program is another one by now.
+func (i *instance) remarks() []string {
 	i.mu.Lock()
-	p := i.process
+	p, program := i.process, i.program
 	i.mu.Unlock()
 	var said []string
+	if program != nil {
+		if replaced := program.replaced(); replaced != "" {
+			said = append(said, replaced)
+		}
+	}
 	if n, since := i.hasty.now(); n > 0 {
 		said = append(said, fmt.Sprintf("it sends more updates than are taken (%d a second, and %d MiB a second): it is slowed down, "+
 			"and %d updates came late since %s; see which devices or problems change so often, or let it report less often",

@@ -54,6 +54,7 @@ type instance struct {
 	calls    int
 	idle     chan struct{} // closed when calls drops to 0; nil if nobody waits
 	sampling bool
+	program  *program // that it was started from
 }
 
 // Events of an instance, in this order; the unit's loop takes them.
@@ -116,6 +117,9 @@ func (i *instance) live() error {
 	if err := program.pinned(i.spec.Checksum); err != nil {
 		return fail(unavailable, "%w", err)
 	}
+	i.mu.Lock()
+	i.program = program
+	i.mu.Unlock()
 	i.unit.post(stageEvent{i, Starting})
 	if err := i.connect(program); err != nil {
 		return err

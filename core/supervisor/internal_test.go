@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -143,10 +144,10 @@ func TestMessageRate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				messages, late := make(chan message), 0
+				messages, late := make(chan message), atomic.Int64{}
 				in := &intake{
 					next: func() (watched, error) { return watched{size: c.size}, nil }, to: messages,
-					late: func() { late++ },
+					late: func() { late.Add(1) },
 				}
 				go in.run(ctx)
 				count := 0
@@ -160,7 +161,7 @@ func TestMessageRate(t *testing.T) {
 				if count < c.want-2 || count > c.want+2 {
 					t.Errorf("%d messages in 10 s, want about %d", count, c.want)
 				}
-				if free := count - late; free > messageBurst {
+				if free := count - int(late.Load()); free > messageBurst {
 					t.Errorf("%d of %d messages did not wait", free, count)
 				}
 			})
@@ -181,12 +182,12 @@ func TestExcess(t *testing.T) {
 			if first := e.add(5); first != (i == 0) {
 				t.Errorf("time %d is the first: %v", i, first)
 			}
-			time.Sleep(excessMemory)
+			<-time.After(excessMemory)
 		}
 		if n, since := e.now(); n != 15 || since != began {
 			t.Errorf("%d since %s, want 15 since %s", n, since, began)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		if n, _ := e.now(); n != 0 {
 			t.Errorf("%d counted, although it is over", n)
 		}

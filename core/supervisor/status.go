@@ -44,8 +44,8 @@ type Status struct {
 	LastError   string
 	LastErrorAt time.Time
 	// Problems are what is wrong now although the backend may run: settings that
-	// were refused, a replacement that does not come up, a broken schema, and what it
-	// does so much of that it is slowed down.
+	// were refused, a replacement that does not come up, a broken schema, what it does
+	// so much of that it is slowed down, a program that was replaced.
 	Problems []string
 	// RetryAt is when the next process is tried; zero if none is waited for.
 	RetryAt time.Time

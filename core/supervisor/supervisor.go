@@ -182,7 +182,7 @@ func (s *Supervisor) Status() []Status {
 		public, serving := u.public, u.serving
 		u.mu.Unlock()
 		if serving != nil {
-			public.Problems = slices.Concat(public.Problems, serving.excesses())
+			public.Problems = slices.Concat(public.Problems, serving.remarks())
 		}
 		all = append(all, public)
 	}
