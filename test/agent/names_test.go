@@ -65,6 +65,8 @@ func TestNamesFollowAttributes(t *testing.T) {
 	}
 	n.wantHeldBy(id, "pod")
 
+	// With more than one device there is a choice, which is told by registering anew.
+	n.eventually("kubelet may ask for a choice", func() bool { return n.kubelet.State().Resources[otherMode].PreferredAllocation })
 	registered := n.kubelet.State().Counts.Registered
 	n.kubelet.Free("pod")
 	n.wantCounts(otherMode, 4, 4)
