@@ -54,9 +54,11 @@ profiles:
       - {name: example.com/bad, backend: bad}
 `
 	// span is how long each side is measured at a time, and turns how often, where the
-	// misdeed can be switched off.
-	span  = 1500 * time.Millisecond
-	turns = 4
+	// misdeed can be switched off: some thousand calls. Of another one this is measured for
+	// once: a silence is noticed after 900 ms.
+	span  = 600 * time.Millisecond
+	turns = 3
+	once  = 1500 * time.Millisecond
 	// times is the limit, in times the floor.
 	times = 2
 	// idle is what a process may burn, as a part of a core, without a burner beside the floor.
@@ -186,6 +188,14 @@ func (c *scene) lasts() bool {
 	return false
 }
 
+// length is how long the misdeed is watched at a time.
+func (c *scene) length() time.Duration {
+	if c.lasts() {
+		return span
+	}
+	return once
+}
+
 // disturbed times calls while the backend is hostile, and says what of a CPU the core
 // and the backend took.
 func (c *scene) disturbed() (took []time.Duration, core, backend float64, err error) {
@@ -196,11 +206,7 @@ func (c *scene) disturbed() (took []time.Duration, core, backend float64, err er
 	}
 	begun := make(chan error, 1)
 	go func() { begun <- c.begin(pid) }()
-	length := 2 * span
-	if c.lasts() {
-		length = span
-	}
-	took, err = c.time(length)
+	took, err = c.time(c.length())
 	lasted := time.Since(began).Seconds()
 	core, backend = (used(c.Agent)-ours).Seconds()/lasted, max(0, (used(pid)-its).Seconds()/lasted)
 	return took, core, backend, errors.Join(err, c.off(), <-begun)
@@ -228,7 +234,7 @@ func (c *scene) begin(pid int) error {
 			return err
 		}
 		if c.misdeed.Call == "Prepare" {
-			short, cancel := context.WithTimeout(ctx, span)
+			short, cancel := context.WithTimeout(ctx, once)
 			defer cancel()
 			_, _ = c.Kubelet.StartContainer(short, "pod", "main") // it fails, of course
 		}
@@ -273,5 +279,5 @@ func (c *scene) beside(share float64) (took []time.Duration, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rig.End(burner)) }()
-	return c.time(2 * span)
+	return c.time(c.length())
 }
