@@ -171,6 +171,17 @@ func (s service) Healthy(resource string, ids *[]string) error {
 	return nil
 }
 
+// Resources are all that kubelet knows, at one moment.
+func (s service) Resources(_ wire.Nothing, all *map[string]wire.Resource) error {
+	k, err := s.running()
+	if err != nil {
+		return err
+	}
+	k.capacity() // forgets what has no plugin for too long, as kubelet's node status does
+	*all, err = resourcesOf(k.devices)
+	return err
+}
+
 // Devices are those that a container was given, sorted, by resource.
 func (s service) Devices(c wire.Container, devices *map[string][]wire.Device) error {
 	k, err := s.running()

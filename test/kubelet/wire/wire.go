@@ -15,6 +15,7 @@
 //	Kubelet.Pods            Nothing                  []*v1.Pod
 //	Kubelet.Counts          the resource's name      Counts
 //	Kubelet.Healthy         the resource's name      []string, device IDs
+//	Kubelet.Resources       Nothing                  map[string]Resource, by name
 //	Kubelet.Devices         Container                map[string][]Device, by resource
 //	Kubelet.PodHealth       the pod's UID            map[string]string, by device ID
 //
@@ -77,6 +78,9 @@ type Counts struct {
 	Known                 bool
 	Capacity, Allocatable int64
 }
+
+// Resource is what kubelet knows of a resource: the IDs of its devices, sorted.
+type Resource struct{ Healthy, Unhealthy []string }
 
 // Device is a device that a container holds, with the NUMA nodes that kubelet has
 // on record.
