@@ -24,7 +24,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 BUF      := $(GO) tool -modfile=proto/tools.mod buf
 LINT     := $(GO) tool -modfile=tools.mod golangci-lint
 NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
-# The release of kubelet that test-kubelet runs: of test/kubelet/manager/releases.sh.
+# The release of kubelet that test-kubelet and chaos-kubelet run: of test/kubelet/manager/releases.sh.
 KUBELET  ?= v1.37.1
 # What buf breaking compares with: the last commit on main before the working
 # tree's own change.
@@ -103,6 +103,12 @@ chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLA
 	$(GO) build -tags $(TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux
 	$(GO) build -o $(BIN)/chaos/chaos ./test/chaos
 	$(BIN)/chaos/chaos -bin $(BIN) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
+
+.PHONY: chaos-kubelet
+chaos-kubelet: ## The same with the real device manager of kubelet KUBELET; 500 steps
+	@mkdir -p $(BIN)
+	test/kubelet/manager/build.sh $(KUBELET) $(BIN)/kubelet-$(KUBELET)
+	$(MAKE) --no-print-directory chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME (default 20s) each

@@ -146,7 +146,9 @@ func (w *world) secondAgent(ctx context.Context, _ int) error {
 func (w *world) reboot(ctx context.Context, arg int) error {
 	w.watch.spareAll()
 	w.watch.mendingAll()
-	w.kubelet.Kill()
+	if err := w.kubelet.Kill(); err != nil {
+		return err
+	}
 	if err := w.endAll(ctx); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ func (w *world) restartKubelet(context.Context, int) error {
 		return errSkip
 	}
 	w.watch.spareAll()
+	w.endMortal()
 	return w.kubelet.Restart()
 }
 
@@ -25,13 +26,19 @@ func (w *world) stopKubelet(_ context.Context, arg int) error {
 		return errSkip
 	}
 	w.watch.spareAll()
+	w.endMortal()
 	w.m.kubelet = false
 	if arg%2 == 0 {
-		w.kubelet.Kill()
-	} else {
-		w.kubelet.Stop()
+		return w.kubelet.Kill()
 	}
-	return nil
+	return w.kubelet.Stop()
+}
+
+// endMortal ends the pods that would not outlive kubelet.
+func (w *world) endMortal() {
+	for _, pod := range w.kubelet.Mortal() {
+		w.endPod(pod)
+	}
 }
 
 func (w *world) startKubelet(context.Context, int) error {
@@ -61,6 +68,11 @@ func (w *world) deletePluginDir(ctx context.Context, _ int) error {
 		return errSkip
 	}
 	w.watch.spareAll()
+	if w.kubelet.Forgetful() { // or it would give a device to two pods
+		for len(w.pods) > 0 {
+			w.endPod(w.pods[0])
+		}
+	}
 	if err := w.removeAll(ctx, w.kubelet.PluginDir()); err != nil {
 		return err
 	}

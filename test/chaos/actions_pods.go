@@ -35,7 +35,7 @@ func (w *world) allocate(ctx context.Context, arg int) error {
 	ctx, cancel := context.WithTimeout(ctx, w.bound)
 	defer cancel()
 	pod := fmt.Sprintf("pod-%d", w.next())
-	a, err := w.kubelet.Allocate(ctx, pod, "main", resource, count)
+	a, err := w.kubelet.Allocate(ctx, pod, resource, count)
 	if err != nil {
 		if certain {
 			return &violation{serves, fmt.Sprintf("%d of %s: %v", count, resource, err)}
@@ -77,7 +77,7 @@ func (w *world) canPrepare(b *backend) bool {
 }
 
 func (w *world) startContainer(ctx context.Context, pod string, certain bool) error {
-	if _, err := w.kubelet.StartContainer(ctx, pod, "main"); err != nil && certain {
+	if err := w.kubelet.StartContainer(ctx, pod); err != nil && certain {
 		return &violation{serves, fmt.Sprintf("the container of %s does not start: %v", pod, err)}
 	}
 	return nil
@@ -88,6 +88,12 @@ func (w *world) free(_ context.Context, arg int) error {
 	if !ok {
 		return errSkip
 	}
+	w.endPod(pod)
+	return nil
+}
+
+// endPod ends a pod.
+func (w *world) endPod(pod string) {
 	holds := w.holds()
 	for _, b := range w.m.configured() {
 		for _, d := range b.devices {
@@ -104,7 +110,6 @@ func (w *world) free(_ context.Context, arg int) error {
 	}
 	w.pods = slices.DeleteFunc(w.pods, func(p string) bool { return p == pod })
 	w.kubelet.Free(pod)
-	return nil
 }
 
 func (w *world) restartContainer(ctx context.Context, arg int) error {

@@ -44,6 +44,7 @@ func chaos(why string) int {
 	replay := flag.String("replay", "", "`steps` to go through instead of drawn ones, as a run prints them")
 	programs := flag.String("bin", "bin", "`dir`ectory of the built backends, and in chaos/ of the agent")
 	agent := flag.String("agent", "", "`program` of the agent (default: that in -bin, which has shorter intervals than accelmux; with that, give a -bound of 10m)")
+	kubelet := flag.String("kubelet", "", "`program` of a real kubelet's device manager, as test/kubelet/manager/build.sh builds it (default: the stand-in)")
 	bound := flag.Duration("bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
 	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
 	verbose := flag.Bool("v", false, "print each step")
@@ -63,7 +64,7 @@ func chaos(why string) int {
 	if *agent == "" {
 		*agent = filepath.Join(*programs, "chaos", "accelmux")
 	}
-	r := &runner{programs: *programs, agent: *agent, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
+	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
 	steps := draw(*seed, *count*drawnForOne)
 	if *replay != "" {
 		var err error
@@ -96,7 +97,7 @@ func chaos(why string) int {
 // report shrinks what failed and prints how to see it again.
 func report(ctx context.Context, r *runner, steps []step, f *failure, runs int) {
 	r.verbose, r.keep = false, ""
-	fmt.Printf("failed: %v\nsteps: make chaos REPLAY='%s'\n", f, joinSteps(steps))
+	fmt.Printf("failed: %v\nsteps: make %s REPLAY='%s'\n", f, r.target(), joinSteps(steps))
 	if runs == 0 || f.name() == "" {
 		return
 	}
@@ -113,7 +114,15 @@ func report(ctx context.Context, r *runner, steps []step, f *failure, runs int) 
 	if len(short) == len(steps) {
 		fmt.Println("no shorter list was found: perhaps a matter of timing")
 	}
-	fmt.Printf("shrunk to %d steps: make chaos REPLAY='%s'\n", len(short), joinSteps(short))
+	fmt.Printf("shrunk to %d steps: make %s REPLAY='%s'\n", len(short), r.target(), joinSteps(short))
+}
+
+// target is that of the Makefile which runs such nodes.
+func (r *runner) target() string {
+	if r.kubelet == "" {
+		return "chaos"
+	}
+	return "chaos-kubelet"
 }
 
 func printResult(res result) {

@@ -72,7 +72,7 @@ func TestRunFails(t *testing.T) {
 	if err := w.replace("beta.yaml", "devices: {b-0-p0: {unplugged: true}}\n"); err != nil {
 		t.Fatal(err)
 	}
-	err = w.await(t.Context(), advertised, "kubelet does not hear of it", func() bool { return w.kubelet.Capacity(partName) == 3 })
+	err = w.await(t.Context(), advertised, "kubelet does not hear of it", func() bool { return len(w.kubelet.Seen().Resources[partName].Healthy) == 3 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,23 +146,24 @@ func (w *world) waiting(report status.Report) []string {
 }
 
 func (w *world) lookAtKubelet(o *observation) {
-	state := w.kubelet.State()
-	o.Duplicates = state.Counts.Duplicates
+	seen := w.kubelet.Seen()
+	if seen == nil {
+		seen = &kubeletSeen{} // it has nothing, then
+	}
+	o.Duplicates, o.Connections = seen.Duplicates, seen.Connections
 	o.Listed = map[string]map[string]health{}
-	for name, r := range state.Resources {
-		o.Connections += r.Connections
+	for name, r := range seen.Resources {
 		units := map[string]health{}
-		for _, d := range w.kubelet.Devices(name) {
-			switch {
-			case r.Connections == 0:
-				// Kubelet gives them to nobody, and forgets them after minutes: an agent that
-				// was started since has none of them to serve perhaps.
-				units[d.ID] = unhealthy | absent
-			case d.Healthy:
-				units[d.ID] = healthy
-			default:
-				units[d.ID] = unhealthy
-			}
+		for _, unit := range r.Orphaned {
+			// Kubelet gives them to nobody, and forgets them after minutes: an agent that was
+			// started since has none of them to serve perhaps.
+			units[unit] = unhealthy | absent
+		}
+		for _, unit := range r.Unhealthy {
+			units[unit] = unhealthy
+		}
+		for _, unit := range r.Healthy {
+			units[unit] = healthy
 		}
 		o.Listed[name] = units
 	}

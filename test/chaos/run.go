@@ -16,6 +16,7 @@ import (
 type runner struct {
 	programs string // directory of the backends
 	agent    string // program
+	kubelet  string // program of a real one; "" for the stand-in
 	bound    time.Duration
 	mounts   bool
 	out      io.Writer
@@ -144,7 +145,7 @@ func (w *world) story() string {
 		}
 	}
 	lines = lines[max(0, len(lines)-60):]
-	return w.misdeed() + "what kubelet saw last:\n" + strings.Join(recent, "\n") + "\nthe agents' log:\n" + strings.Join(lines, "\n")
+	return w.misdeed() + "what kubelet saw last:\n" + strings.Join(recent, "\n") + "\nkubelet's log:\n" + w.kubelet.Log() + "\nthe agents' log:\n" + strings.Join(lines, "\n")
 }
 
 // keepLog copies the agents' log.

@@ -2,11 +2,15 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/test/devicemanager"
 )
 
 // watch looks at everything that kubelet is told, as it is told: what must not be even
@@ -21,6 +25,10 @@ type watch struct {
 	incidents map[string]string
 	// recent are the last events, for a report.
 	recent []string
+	// epoch counts the changes of stuck and floor by rest; last is what a real kubelet
+	// knew when it was last asked.
+	epoch int
+	last  map[string]devicemanager.Resource
 }
 
 func newWatch() *watch {
@@ -32,9 +40,49 @@ func (w *watch) devices(resource string, list []*pluginapi.Device) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range list {
-		id, _ := deviceOf(d.GetID())
-		if fault, ok := w.stuck[id]; ok && d.GetHealth() == pluginapi.Healthy {
-			w.incident(faultSticks, fmt.Sprintf("%s of %s is healthy again, though its fault (%s) was not mended", d.GetID(), resource, fault))
+		if d.GetHealth() == pluginapi.Healthy {
+			w.healthy(resource, d.GetID())
+		}
+	}
+}
+
+// healthy takes note of a unit that kubelet takes for healthy; mu is held.
+func (w *watch) healthy(resource, unit string) {
+	id, _ := deviceOf(unit)
+	if fault, ok := w.stuck[id]; ok {
+		w.incident(faultSticks, fmt.Sprintf("%s of %s is healthy again, though its fault (%s) was not mended", unit, resource, fault))
+	}
+}
+
+// now is for sample: what is asked after it is no older than what must hold then.
+func (w *watch) now() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.epoch
+}
+
+// sample is for a kubelet that does not tell by itself: what it knew after the epoch.
+func (w *watch) sample(epoch int, all map[string]devicemanager.Resource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		r, before := all[name], w.last[name]
+		if !slices.Equal(r.Healthy, before.Healthy) || !slices.Equal(r.Unhealthy, before.Unhealthy) {
+			w.note(fmt.Sprintf("%s %s healthy %v, unhealthy %v", time.Now().Format("15:04:05.000"), name, r.Healthy, r.Unhealthy))
+		}
+	}
+	w.last = all
+	if epoch != w.epoch {
+		return // it may be of before what must hold now
+	}
+	for resource, floor := range w.floor {
+		if have := len(all[resource].Healthy); have < floor {
+			w.dipped(resource, have, floor, "asked")
+		}
+	}
+	for resource, r := range all {
+		for _, unit := range r.Healthy {
+			w.healthy(resource, unit)
 		}
 	}
 }
@@ -43,13 +91,23 @@ func (w *watch) devices(resource string, list []*pluginapi.Device) {
 func (w *watch) event(e kubelettest.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.recent = append(w.recent, fmt.Sprintf("%s %s %s healthy %d of %d %s %v %v", e.At.Format("15:04:05.000"), e.Type, e.Resource,
-		e.Allocatable, e.Capacity, e.Pod, e.Devices, e.Err)); len(w.recent) > 60 {
+	w.note(fmt.Sprintf("%s %s %s healthy %d of %d %s %v %v", e.At.Format("15:04:05.000"), e.Type, e.Resource,
+		e.Allocatable, e.Capacity, e.Pod, e.Devices, e.Err))
+	if floor, ok := w.floor[e.Resource]; ok && e.Allocatable < floor {
+		w.dipped(e.Resource, e.Allocatable, floor, string(e.Type))
+	}
+}
+
+// note keeps a line for a report; mu is held.
+func (w *watch) note(line string) {
+	if w.recent = append(w.recent, line); len(w.recent) > 60 {
 		w.recent = w.recent[1:]
 	}
-	if floor, ok := w.floor[e.Resource]; ok && e.Allocatable < floor {
-		w.incident(othersUntouched, fmt.Sprintf("%s dipped to %d healthy units of %d, though nothing happened to it (%s)", e.Resource, e.Allocatable, floor, e.Type))
-	}
+}
+
+// dipped notes that a resource has less than it must have; mu is held.
+func (w *watch) dipped(resource string, have, floor int, when string) {
+	w.incident(othersUntouched, fmt.Sprintf("%s dipped to %d healthy units of %d, though nothing happened to it (%s)", resource, have, floor, when))
 }
 
 // incident notes what must not be; mu is held.
@@ -104,4 +162,5 @@ func (w *watch) rest(floor map[string]int, stuck map[string]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.floor, w.stuck = floor, stuck
+	w.epoch++
 }

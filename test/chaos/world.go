@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
-	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -37,7 +36,7 @@ type world struct {
 	m       *model
 	server  *clustertest.Server
 	watch   *watch
-	kubelet *kubelettest.Kubelet
+	kubelet kubelet
 	agents  []*process // alive, the oldest first
 	log     *os.File   // of all agents
 
@@ -62,10 +61,9 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 			err = errors.Join(err, w.close())
 		}
 	}()
-	w.kubelet = kubelettest.New(w.path("kubelet"), kubelettest.Options{
-		OnEvent: w.watch.event, OnDevices: w.watch.devices,
-		Timing: kubelettest.Timing{Reconcile: 100 * time.Millisecond, RegisterBackoff: 50 * time.Millisecond},
-	})
+	if w.kubelet, err = newKubelet(r.kubelet, w.path("kubelet"), w.watch); err != nil {
+		return nil, err
+	}
 	if w.log, err = os.Create(w.path("agents.log")); err != nil {
 		return nil, err
 	}
@@ -287,7 +285,7 @@ func (w *world) close() error {
 		<-p.done
 	}
 	if w.kubelet != nil {
-		w.kubelet.Stop()
+		errs = append(errs, w.kubelet.Close())
 	}
 	for _, t := range tasks(w.dir) {
 		_ = syscall.Kill(t.PID, syscall.SIGKILL) // gone with its parent, as a rule
