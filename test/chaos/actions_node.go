@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/status"
 )
 
 func (w *world) restartKubelet(context.Context, int) error {
@@ -102,9 +104,22 @@ func (w *world) configure(ctx context.Context, change func()) error {
 	}
 	resource, _ := w.m.resourceOf(w.m.alpha)
 	w.watch.spare(resource, deltaName)
+	if _, err := w.onDuty(ctx); err != nil {
+		return err
+	}
+	_, report := w.active(ctx)
+	before := w.m.profile(w.dir, w.m.hasDelta())
 	change()
 	w.m.broken = false
-	return w.writeConfig()
+	if err := w.writeConfig(); err != nil || w.m.profile(w.dir, w.m.hasDelta()) == before {
+		return err
+	}
+	// Perhaps kubelet hears of nothing new, and the next change must not come before the
+	// agent has read this one.
+	return w.await(ctx, advertised, "the new configuration is not in force", func() bool {
+		_, now := w.active(ctx)
+		return now.Role == status.RoleActive && now.Config.AppliedAt.After(report.Config.AppliedAt)
+	})
 }
 
 func (w *world) changeReplicas(ctx context.Context, arg int) error {
