@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -176,6 +177,12 @@ type Agent struct {
 	// onDuty are the goroutines that only the active agent has, serving those that
 	// go on until its successor has taken over.
 	onDuty, serving sync.WaitGroup
+	// kubelet is what answers kubelet's calls, endKubelet its end. It may outlive the
+	// rest: see errDeserted.
+	kubelet    sync.WaitGroup
+	endKubelet context.CancelFunc
+	// before ends what an earlier agent of this process still answers; nil if there is none.
+	before func()
 }
 
 // Open checks the configuration, takes the state directory and opens what is
@@ -202,6 +209,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		tally:     status.NewTally(),
 
 		descriptions: descriptions{of: map[string]described{}},
+		endKubelet:   func() {},
 	}
 	// What is wrong is told at once, before anything is touched.
 	refused, err := a.loadFirst()

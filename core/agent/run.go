@@ -43,7 +43,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	end(nil)
+	if !errors.Is(err, errDeserted) {
+		a.endServing()
+	}
 	return errors.Join(err, a.close(successor))
+}
+
+// endServing ends what answers kubelet, and returns when it is over.
+func (a *Agent) endServing() {
+	a.endKubelet()
+	a.kubelet.Wait()
 }
 
 // part runs one part of the agent. If it fails, all end.
@@ -74,7 +83,9 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("watch for other device plugins", a.rivals.Run)
 	onDuty("follow releases", a.followReleases)
 	onDuty("watch the CDI directory", a.cdi.Run)
-	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
+	serving, endKubelet := context.WithCancel(context.WithoutCancel(parts))
+	a.endKubelet = endKubelet
+	a.part(serving, end, &a.kubelet, "serve kubelet", a.plugin.Run)
 	if a.selection != nil {
 		onDuty("watch the node's labels", a.selection.Run)
 	}
@@ -95,7 +106,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	}
 	a.supervisor.Apply(a.plans.specs())
 	a.onDuty.Go(func() { a.loop(duty) })
-	if a.place != nil {
+	if a.place != nil || a.before != nil {
 		a.onDuty.Go(func() { a.relieve(duty) })
 	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,10 @@ const (
 var (
 	// errSucceeded is the end of an agent that another one has taken over from.
 	errSucceeded = errors.New("another agent has taken over")
+	// errDeserted is the same, of one that is gone before it had what kubelet asks for:
+	// then kubelet's calls are still answered by what this agent had, which its own
+	// next turn ends.
+	errDeserted = fmt.Errorf("%w, and is gone", errSucceeded)
 	// errAgain is the end of a successor that must begin anew.
 	errAgain = errors.New("what this agent waited with is out of date")
 )
@@ -198,13 +203,17 @@ func (a *Agent) handOver(endDuty func(), successor *handover.Successor) error {
 	if err := errors.Join(a.closeState(nil), a.post.Yield(successor)); err != nil {
 		a.log.Warn("hand over to another agent", "error", err)
 	}
-	a.awaitRelief(successor)
-	return errSucceeded
+	if a.awaitRelief(successor) {
+		return errSucceeded
+	}
+	a.log.Warn("the agent that was about to take over is gone: this one takes over again, and answers kubelet meanwhile")
+	return errDeserted
 }
 
-// awaitRelief returns when nothing is lost if this agent ends: its successor is
-// through to kubelet, or gone, or kubelet does not listen to this one any more.
-func (a *Agent) awaitRelief(successor *handover.Successor) {
+// awaitRelief returns true when nothing is lost if this agent ends: its successor is
+// through to kubelet, or kubelet does not listen to this one any more; or false when the
+// successor is gone.
+func (a *Agent) awaitRelief(successor *handover.Successor) bool {
 	limit := time.NewTimer(2 * reliefLimit)
 	defer limit.Stop()
 	ticker := time.NewTicker(look)
@@ -213,23 +222,31 @@ func (a *Agent) awaitRelief(successor *handover.Successor) {
 	for slices.ContainsFunc(a.plugin.Status(), serving) {
 		select {
 		case <-successor.Over():
-			return
+			return a.post.Took(successor)
 		case <-limit.C:
 			a.log.Warn("the agent that took over does not say that it is through")
-			return
+			return true
 		case <-ticker.C:
 		}
 	}
+	return true
 }
 
-// relieve tells the one before that it may end, when kubelet has taken what this
+// relieve ends the agents before this one, when kubelet has taken what this
 // agent has.
 func (a *Agent) relieve(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, reliefLimit)
 	defer cancel()
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
-	for v := a.view.Load(); v == nil || len(a.unregistered(v)) > 0; v = a.view.Load() {
+	missing := func() bool {
+		v := a.view.Load()
+		if a.before != nil { // the backends have just been started
+			return len(a.notReady(a.plans.inForce(), v)) > 0
+		}
+		return v == nil || len(a.unregistered(v)) > 0
+	}
+	for missing() {
 		select {
 		case <-ticker.C:
 			continue
@@ -237,6 +254,12 @@ func (a *Agent) relieve(ctx context.Context) {
 			a.log.Warn("the agent before this one ends, though not all is through to kubelet")
 		}
 		break
+	}
+	if a.before != nil {
+		a.before()
+	}
+	if a.place == nil {
+		return
 	}
 	if err := a.place.Taken(); err != nil {
 		a.log.Debug("tell the agent before this one", "error", err) // it is gone already

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	t := &turns{opts: opts.withDefaults(), startedAt: time.Now()}
 	defer t.giveUp()
+	defer t.end()
 	stoodBy := false
 	for ctx.Err() == nil {
 		switch err := t.turn(ctx); {
@@ -73,11 +75,36 @@ func (t *turns) turn(ctx context.Context) error {
 	a, err := open(t.opts, func(dir string) (*handover.Post, *handover.Place, error) { return t.seat(ctx, dir) })
 	switch {
 	case err == nil:
-		return a.Run(ctx)
+		a.before = t.endBefore
+		err := a.Run(ctx)
+		t.end()
+		if errors.Is(err, errDeserted) {
+			t.linger(a)
+		}
+		return err
 	case errors.Is(err, ctx.Err()):
 		return nil // told to stop while it waited
 	}
 	return err
+}
+
+// end ends what an earlier turn still answers kubelet.
+func (t *turns) end() {
+	if t.endBefore != nil {
+		t.endBefore()
+		t.endBefore = nil
+	}
+}
+
+// linger lets what answers kubelet go on until the next turn has what it asks for, or
+// for reliefLimit.
+func (t *turns) linger(a *Agent) {
+	end := sync.OnceFunc(a.endServing)
+	limit := time.AfterFunc(reliefLimit, end)
+	t.endBefore = func() {
+		limit.Stop()
+		end()
+	}
 }
 
 // turns is what a process is while it has no agent.
@@ -92,6 +119,8 @@ type turns struct {
 	since time.Time
 	// waits is the place at which it stands by.
 	waits atomic.Pointer[handover.Place]
+	// endBefore ends what an earlier turn still answers kubelet; nil if there is none.
+	endBefore func()
 }
 
 // self is this process for the active agent.

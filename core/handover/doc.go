@@ -11,6 +11,9 @@
 //	   │ takes the lock, loads, serves   │ goes on serving what it served
 //	   │ "taken" ───────────────────────►│ ends
 //
+// A successor that is gone before it said "taken" leaves the directory to whoever takes
+// it; until somebody has, the one before goes on serving.
+//
 // An active agent that is about to end says "leaving" first, and waits a while
 // for one that is ready. If it dies, its connections break and the kernel frees
 // the lock: whoever waits takes it.

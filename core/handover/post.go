@@ -43,6 +43,7 @@ type Successor struct {
 	ready   bool
 	failing []string
 	peer    *Peer // nil until it has said who it is
+	took    bool
 }
 
 // Take makes this process, self, the active one of the directory, which must exist. The
@@ -115,6 +116,9 @@ func (p *Post) hear(s *Successor) {
 			p.greet(s, *m.Hello)
 		}
 		if m.Taken {
+			p.mu.Lock()
+			s.took = true
+			p.mu.Unlock()
 			s.done()
 		}
 		if m.Ready {
@@ -183,6 +187,13 @@ func (p *Post) Yield(s *Successor) error {
 
 // Over is closed when the successor has taken over, or hung up.
 func (s *Successor) Over() <-chan struct{} { return s.over }
+
+// Took reports whether the successor has said that it has taken over.
+func (p *Post) Took(s *Successor) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.took
+}
 
 // letGo removes the socket while it is surely ours, and then frees the directory.
 func (p *Post) letGo() error {

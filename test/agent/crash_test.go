@@ -107,7 +107,7 @@ func sample(points []point) []point {
 	rest := 0
 	for _, p := range points {
 		if p.n > 1 {
-			if rest++; rest%6 != 0 {
+			if rest++; rest%12 != 0 {
 				continue
 			}
 		}

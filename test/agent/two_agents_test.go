@@ -24,16 +24,35 @@ type agentProcess struct {
 
 func (n *node) startAgentProcess(runDir string, more ...string) *agentProcess {
 	n.Helper()
-	p := &agentProcess{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
+	p := n.newAgentProcess(runDir, more...)
+	p.start()
+	return p
+}
+
+// newAgentProcess is one that is not started yet.
+func (n *node) newAgentProcess(runDir string, more ...string) *agentProcess {
+	return &agentProcess{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
+}
+
+func (p *agentProcess) start() {
+	p.Helper()
 	if err := p.command.Start(); err != nil {
-		n.Fatal(err)
+		p.Fatal(err)
 	}
 	go func() {
 		defer close(p.ended)
 		_ = p.command.Wait() // its state tells
 	}()
-	n.Cleanup(func() { p.signal(syscall.SIGKILL) })
-	return p
+	p.Cleanup(func() { p.signal(syscall.SIGKILL) })
+}
+
+func (p *agentProcess) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // signal ends the process and waits for that.
