@@ -113,6 +113,10 @@ type BackendServiceClient interface {
 	// attribute, its edits. Between changes it sends heartbeats. The stream ends
 	// only when the core cancels it; a backend that can't see its hardware (a
 	// driver not loaded yet) sends an empty inventory and keeps trying.
+	//
+	// The core takes at most 20 messages and 40 MiB a second in the long run, and
+	// bursts of some more; what comes faster waits in the backend, and the operator
+	// is told. So gather what changes at the same time into one inventory.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
@@ -257,6 +261,10 @@ type BackendServiceServer interface {
 	// attribute, its edits. Between changes it sends heartbeats. The stream ends
 	// only when the core cancels it; a backend that can't see its hardware (a
 	// driver not loaded yet) sends an empty inventory and keeps trying.
+	//
+	// The core takes at most 20 messages and 40 MiB a second in the long run, and
+	// bursts of some more; what comes faster waits in the backend, and the operator
+	// is told. So gather what changes at the same time into one inventory.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
