@@ -57,7 +57,7 @@ func (w *world) stopAgent(ctx context.Context, _ int) error {
 	}
 	w.m.unsaved = false
 	// With another agent there is no gap, unless its backends do not work.
-	if len(w.agents) == 1 || w.rushed || w.anyDown() || w.m.diskFull {
+	if len(w.agents) == 1 || w.rushed || w.anyDown() || w.m.diskFull || !w.kubelet.Gapless() {
 		w.watch.spareAll()
 	}
 	if err := w.end(ctx, p, syscall.SIGTERM, false); err != nil || len(w.agents) > 0 {
@@ -90,6 +90,9 @@ func (w *world) takeOver(ctx context.Context, _ int) error {
 		if err := w.settle(ctx); err != nil {
 			return err
 		}
+	}
+	if !w.kubelet.Gapless() {
+		w.watch.spareAll()
 	}
 	if err := w.startAgent(w.runDir()); err != nil {
 		return err

@@ -36,6 +36,10 @@ type kubelet interface {
 	// Forgetful says that kubelet's books are in its directory of plugins.
 	Forgetful() bool
 
+	// Gapless says that one agent may end while another serves its resources already, and
+	// kubelet misses nothing.
+	Gapless() bool
+
 	// Seen is what it knows of plugins; nil without an answer.
 	Seen() *kubeletSeen
 	// Log are its last lines, for a report.
@@ -102,6 +106,7 @@ func (k standIn) StartContainer(ctx context.Context, pod string) error {
 
 func (k standIn) Mortal() []string { return nil }
 func (k standIn) Forgetful() bool  { return false }
+func (k standIn) Gapless() bool    { return true }
 func (k standIn) Log() string      { return "" }
 
 func (k standIn) Seen() *kubeletSeen {

@@ -93,6 +93,18 @@ func (k *realKubelet) RegistryDir() string { return filepath.Join(k.dir, "plugin
 func (k *realKubelet) Forgetful() bool     { return true }
 func (k *realKubelet) Log() string         { return k.log.last() }
 
+// Gapless is of 1.37 and later: up to 1.36 the end of any stream of a resource
+// disconnects its newest one.
+func (k *realKubelet) Gapless() bool {
+	var minor int
+	p := k.running()
+	if p == nil {
+		return true
+	}
+	_, err := fmt.Sscanf(p.About().Release, "v1.%d.", &minor)
+	return err == nil && minor >= 37
+}
+
 func (k *realKubelet) Start() error {
 	opts := devicemanager.Options{Dir: k.dir, NUMANodes: 1, Policy: "none", Scope: "container"}
 	k.mu.Lock()
