@@ -20,6 +20,11 @@ import (
 // maxResetDoublings bounds the back-off between resets that do not help.
 const maxResetDoublings = 6
 
+// maxResets is how many groups of a backend are reset at a time: more than a machine
+// has that a reset at once helps, and few enough calls for any backend. What a reset
+// reaches is found by a look at all devices, which this many bear in one round.
+const maxResets = 64
+
 // resets tries to recover faulted devices by resetting them, a whole reset group
 // at a time, when nobody holds a device of the group.
 type resets struct {
@@ -32,6 +37,8 @@ type resets struct {
 	absent map[inventory.Key]usage.Kin
 	// last is the view that was learned from.
 	last *view
+	// running counts by backend the groups that are being reset.
+	running map[string]int
 }
 
 // resetGroup names devices that are reset together: a reset group of the
@@ -92,7 +99,7 @@ func (a *attempt) due(n *need) time.Time {
 }
 
 func newResets(a *Agent) *resets {
-	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, absent: map[inventory.Key]usage.Kin{}}
+	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, absent: map[inventory.Key]usage.Kin{}, running: map[string]int{}}
 }
 
 // consider starts every reset that may help and is allowed now. It returns when
@@ -117,6 +124,9 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 		if due := current.due(need); now.Before(due) {
 			next = earliest(next, due)
 			continue
+		}
+		if r.running[group.backend] >= maxResets {
+			continue // the end of one of those that go on asks for another round
 		}
 		r.start(ctx, v, group, need.members, current)
 	}
@@ -178,6 +188,7 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 		return
 	}
 	current.running, current.waits = true, ""
+	r.running[group.backend]++
 	r.agent.poke()
 	r.agent.onDuty.Go(func() {
 		err := r.reset(ctx, group.backend, members)
@@ -267,6 +278,7 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 	defer r.mu.Unlock()
 	current := r.attempts[group]
 	current.running, current.worked = false, time.Time{}
+	r.running[group.backend]--
 	log := r.agent.log.With("backend", group.backend, "devices", len(members), "first", members[0].ID)
 	if err == nil {
 		current.worked = time.Now()

@@ -30,3 +30,28 @@ func TestFiftyThousandDevices(t *testing.T) {
 		t.Errorf("%d of kubelet's streams broke", broken)
 	}
 }
+
+// Verifies that of many devices that need a reset only so many are reset at a time, that
+// all are in the end, and that a reset of each does not keep the agent from its end.
+func TestResetsAtATimeAreBounded(t *testing.T) {
+	const devices, bound = 200, 64
+	n := startNode(t, devices, strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", devices), 1))
+	n.scenario(`devices: {"mock-*": {fault: {code: stuck, recovery: reset}, reset: {delay: 300ms}}}`)
+	n.wantCounts(gpu, devices, 0)
+	most := 0
+	n.eventually("all were reset", func() bool {
+		resetting := 0
+		for _, d := range n.agent.Devices() {
+			for _, f := range d.Faults {
+				if f.Code == "resetting" {
+					resetting++
+				}
+			}
+		}
+		most = max(most, resetting)
+		return strings.Count(n.log.String(), `msg="reset done"`) >= devices
+	})
+	if most == 0 || most > bound {
+		t.Errorf("%d devices were reset at a time, want 1 to %d", most, bound)
+	}
+}
