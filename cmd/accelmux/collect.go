@@ -4,7 +4,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"sync"
+	"runtime/metrics"
 	"time"
 )
 
@@ -13,25 +13,83 @@ const (
 	// start allocates less than that, and a collection stops all threads twice, which
 	// takes long on a node that starts everything at once.
 	startPercent = 400
-	// usualPercent is Go's own.
-	usualPercent = 100
 	// startTime is when a start is over for sure.
 	startTime = 10 * time.Second
+
+	// heapRoom is the heap at which a collection is due, if what is in use is small:
+	// Go's own percentage has it at twice that, which of a few MB is soon, and each
+	// collection delays the calls of kubelet that meet it.
+	heapRoom = 16 << 20
+	// leastPercent is Go's own, for a heap that is large; mostPercent leaves heapRoom
+	// room for stacks, of which a collection takes account, too. In between, percentStep
+	// keeps the value from being set, which stops all threads, for no more than noise.
+	leastPercent, mostPercent, percentStep = 100, 300, 50
+
+	// calmTime after a collection without another, a burst is over: what it needed goes
+	// back to the system, if that is more than spareHeap and a quarter of what is in use.
+	calmTime  = 10 * time.Second
+	spareHeap = 2 << 20
 )
 
+// collector decides when garbage is collected.
+type collector struct {
+	percent int
+	calm    *time.Timer
+}
+
 // collectLater puts the first garbage collection off until the start is over, or the heap
-// is as startPercent has it. From then on collections are as usual, and what the start
-// needed goes back to the system. Who sets Go's variables for it knows better.
+// is as startPercent has it. From then on collections leave a small heap room, and what a
+// start or a burst needed goes back to the system after it. Who sets Go's variables for it
+// knows better.
 func collectLater() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	debug.SetGCPercent(startPercent)
-	usual := sync.OnceFunc(func() { debug.SetGCPercent(usualPercent) })
-	// What nobody refers to is found by the first collection.
-	runtime.AddCleanup(new([64]byte), func(struct{}) { usual() }, struct{}{})
-	time.AfterFunc(startTime, func() {
-		usual()
+	c := &collector{percent: startPercent, calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
+	debug.SetGCPercent(c.percent)
+	c.await()
+}
+
+// await has collected called after the next collection: what nobody refers to is found by it.
+func (c *collector) await() {
+	runtime.AddCleanup(new([64]byte), (*collector).collected, c)
+}
+
+// collected follows a collection. Only one is going on.
+func (c *collector) collected() {
+	live, _ := heap()
+	if percent := percentFor(live); percent != c.percent {
+		c.percent = percent
+		debug.SetGCPercent(percent)
+	}
+	c.calm.Stop()
+	c.calm = time.AfterFunc(calmTime, giveBack)
+	c.await()
+}
+
+// giveBack returns memory to the system, if that is worth a collection.
+func giveBack() {
+	if live, spare := heap(); spare > spareHeap+live/4 {
 		debug.FreeOSMemory()
-	})
+	}
+}
+
+// percentFor is how much a heap may grow of which so many bytes are in use.
+func percentFor(live uint64) int {
+	if live == 0 || live >= heapRoom {
+		return leastPercent
+	}
+	percent := min(100*(heapRoom-live)/live, mostPercent) / percentStep * percentStep
+	return max(int(percent), leastPercent) //nolint:gosec // it is mostPercent at most
+}
+
+// heap is, in bytes, what the latest collection found in use, and what the heap has
+// besides: what was allocated since, and what is free and not given back to the system.
+func heap() (live, spare uint64) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(samples)
+	live = samples[0].Value.Uint64()
+	return live, max(samples[1].Value.Uint64(), live) - live + samples[2].Value.Uint64()
 }

@@ -9,13 +9,13 @@ import (
 
 // percent is when the next garbage collection is due.
 func percent() int {
-	now := debug.SetGCPercent(usualPercent)
+	now := debug.SetGCPercent(leastPercent)
 	debug.SetGCPercent(now)
 	return now
 }
 
-// Collections are put off at the start, and are as usual after the first one; an
-// operator's own value counts as it is.
+// Collections are put off at the start, and leave a small heap room after the first one;
+// an operator's own value counts as it is.
 func TestCollectLater(t *testing.T) {
 	defer debug.SetGCPercent(percent())
 	t.Setenv("GOMEMLIMIT", "")
@@ -30,14 +30,33 @@ func TestCollectLater(t *testing.T) {
 	if now := percent(); now != startPercent {
 		t.Errorf("at the start it is %d, want %d", now, startPercent)
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(10 * time.Second); percent() != usualPercent; {
-		runtime.GC()
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("after collections it is %d, want %d", percent(), usualPercent)
+	await := func(when string, reached func() bool) {
+		t.Helper()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for end := time.After(10 * time.Second); !reached(); {
+			runtime.GC()
+			select {
+			case <-tick.C:
+			case <-end:
+				t.Fatalf("%s it is %d", when, percent())
+			}
+		}
+	}
+	await("after a collection", func() bool { return percent() < startPercent && percent() > leastPercent })
+	large := make([]byte, 2*heapRoom)
+	await("with a large heap", func() bool { return percent() == leastPercent })
+	runtime.KeepAlive(large)
+	await("with a small heap again", func() bool { return percent() > leastPercent })
+}
+
+func TestPercentFor(t *testing.T) {
+	for live, want := range map[uint64]int{
+		0: leastPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: leastPercent,
+		heapRoom - 1: leastPercent, heapRoom: leastPercent, 1 << 40: leastPercent,
+	} {
+		if percent := percentFor(live); percent != want {
+			t.Errorf("with %d bytes in use: %d, want %d", live, percent, want)
 		}
 	}
 }

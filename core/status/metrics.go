@@ -1,6 +1,7 @@
 package status
 
 import (
+	"regexp"
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +15,9 @@ type metrics struct{ source Source }
 // newRegistry has all metrics: of the report, of the tally, of the process, and more.
 func newRegistry(source Source, tally *Tally, more ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics{source}, collectors.NewGoCollector(),
+	// When the next collection is due says little of what is in use.
+	live := collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)})
+	registry.MustRegister(metrics{source}, collectors.NewGoCollector(live),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(tally.collectors()...)
 	registry.MustRegister(more...)

@@ -8,8 +8,8 @@
 // serves, and serves until SIGTERM.
 //
 // It is a program of its own because the agent is one, too: a server that is the same
-// program as its client has its code at the same addresses, which the processor's branch
-// prediction rewards with up to a quarter of the time of a call.
+// program as its client was measured to be 1.2 to 1.35 times as fast as one that is not,
+// for a reason that is not known.
 package main
 
 import (

@@ -18,8 +18,8 @@ var Leaks = rig.Section{
 	About: "One agent with four mock backends and four resources: what it has after 10 of everything (the floor), and after\n" +
 		"1,000 backend processes that were replaced (half of them killed, each with a change of its configuration, which ends\n" +
 		"the pause that a killed one gets), then 1,000 restarts of kubelet, then 1,000 configurations with other numbers of\n" +
-		"devices. Each number is the least of 20 samples, memory their median, after 40 scrapes of the metrics, which have the\n" +
-		"garbage collected. The heap is what the last collection left, as the next one's goal has it.",
+		"devices. Each number is the least of 20 samples, 12 s after a collection, by when the\n" +
+		"agent has given back what it does not need. The heap is the least that a collection found in use, of five or more.",
 	Measure: measureLeaks,
 }
 
@@ -29,12 +29,17 @@ const (
 	few = 10
 	// samples are taken of each state.
 	samples, sampleEvery = 20, 100 * time.Millisecond
+	// collections of garbage are waited for before, with scrapes that make some.
+	collections = 5
+	// calm is how long the agent is left alone before: memory that it does not need it
+	// gives back ten seconds after a collection.
+	calm = 12 * time.Second
 	// slackGoroutines are those of a scrape and of calls that kubelet's stand-in has going
 	// on by chance; slackFiles its connections; slackThreads those that Go makes when some
 	// are in a call of the kernel for long, and never ends: one for each backend process
 	// that there is at a time, old and new, and the least of these that a start can make.
 	slackGoroutines, slackFiles, slackThreads = 6, 4, 12
-	// slackMemory is how far medians of an agent that does nothing are apart, as a part.
+	// slackMemory is how far memory of an agent that does nothing may be apart, as a part.
 	slackMemory = 0.15
 )
 

@@ -27,26 +27,32 @@ var kinds = []struct {
 	name, unit string
 	slack      float64
 	part       float64 // instead of slack
-	// typical takes the median of the samples, not the least.
-	typical bool
 }{
-	{"goroutines", "", slackGoroutines, 0, false},
-	{"file descriptors", "", slackFiles, 0, false},
-	{"threads", "", slackThreads, 0, false},
-	{"child processes", "", 0, 0, false},
-	{"files and sockets", "", 0, 0, false},
-	{"anonymous memory", "MB", 0, slackMemory, true},
-	{"heap", "MB", 0, slackMemory, true},
+	{"goroutines", "", slackGoroutines, 0},
+	{"file descriptors", "", slackFiles, 0},
+	{"threads", "", slackThreads, 0},
+	{"child processes", "", 0, 0},
+	{"files and sockets", "", 0, 0},
+	{"anonymous memory", "MB", 0, slackMemory},
+	{"heap", "MB", 0, slackMemory},
 }
 
 // sample is what there is now.
 func (l *life) sample() (measured, error) {
-	for range 40 {
-		if _, err := l.scrape(); err != nil {
+	all := map[string][]float64{}
+	// What a collection finds in use may have been let go while it went on: the least of
+	// some collections counts.
+	for found := []float64{}; len(found) <= collections; {
+		metrics, err := l.scrape()
+		if err != nil {
 			return nil, err
 		}
+		if count := metrics["go_gc_duration_seconds_count"]; len(found) == 0 || count > found[len(found)-1] {
+			found = append(found, count)
+			all["heap"] = append(all["heap"], metrics["go_gc_heap_live_bytes"]/(1<<20))
+		}
 	}
-	all := map[string][]float64{}
+	<-time.After(calm)
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for range samples {
@@ -63,9 +69,7 @@ func (l *life) sample() (measured, error) {
 	for _, what := range kinds {
 		values := all[what.name]
 		slices.Sort(values)
-		if result[what.name] = values[0]; what.typical {
-			result[what.name] = values[len(values)/2]
-		}
+		result[what.name] = values[0]
 	}
 	return result, nil
 }
@@ -103,8 +107,8 @@ func (l *life) once() (measured, error) {
 	return measured{
 		"goroutines": metrics["go_goroutines"], "file descriptors": float64(len(open)), "threads": status["Threads"],
 		"child processes": float64(children), "files and sockets": float64(files),
-		// Twice what is live is the next collection's goal.
-		"anonymous memory": status["RssAnon"] / 1024, "heap": metrics["go_memstats_next_gc_bytes"] / 2 / (1 << 20),
+		// What the latest collection found in use.
+		"anonymous memory": status["RssAnon"] / 1024, "heap": metrics["go_gc_heap_live_bytes"] / (1 << 20),
 	}, nil
 }
 
