@@ -24,6 +24,10 @@ import (
 // devices in GetPreferredAllocation, which can be as long as the list.
 const maxRequest = 16 << 20
 
+// window is how many bytes of requests may be on their way. With windows of its own choice
+// gRPC measures the way to kubelet: a ping, and its answer, for each call.
+const window = 1 << 20
+
 // instance is one server on one socket. Its options never change.
 type instance struct {
 	pluginapi.UnimplementedDevicePluginServer
@@ -62,7 +66,7 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
 	}
 	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls),
-		grpc.ForceServerCodecV2(newListCodec()))
+		grpc.ForceServerCodecV2(newListCodec()), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window))
 	pluginapi.RegisterDevicePluginServer(in.server, in)
 	if kind == config.RegisterWatcher {
 		registerapi.RegisterRegistrationServer(in.server, &watcherService{instance: in})

@@ -82,8 +82,8 @@ type Timing struct {
 	// Patience is how long kubelet may be absent before that is trouble. Default
 	// 30s: a kubelet that starts takes less.
 	Patience time.Duration
-	// Poll is how often the directories are looked at without an event.
-	// Default 1s.
+	// Poll is how often the directories are looked at without an event; a tenth as often
+	// while kubelet is there and events can be had. Default 1s.
 	Poll time.Duration
 	// MinInterval is the least time between two lists on a stream; a list that
 	// takes a healthy device away waits a fifth of it at most. Default 50ms.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,10 +15,16 @@ import (
 // stillAbsent is how often the log says that kubelet is still not there.
 const stillAbsent = 10 * time.Minute
 
+// calmFactor is how much longer the poll interval is while kubelet is there and its
+// directories are watched: then an event tells of all but a file system that is mounted
+// over them.
+const calmFactor = 10
+
 // kubeletWatch watches kubelet's two directories: for a kubelet.sock that comes,
 // goes or is another one, and for sockets of ours that vanish. Events make it
 // fast; a look every poll interval makes it right, also when a directory is
-// removed and made again, or when events cannot be had at all.
+// removed and made again, or when events cannot be had at all. While neither is so, a
+// look every calmFactor intervals does: each wakes the process for every resource.
 type kubeletWatch struct {
 	dirs   []string
 	socket string
@@ -70,32 +77,51 @@ func (w *kubeletWatch) run(ctx context.Context) {
 	} else {
 		defer func() { _ = watcher.Close() }()
 	}
-	ticker := time.NewTicker(w.poll)
-	defer ticker.Stop()
+	timer := time.NewTimer(w.poll)
+	defer timer.Stop()
 	watched := make([]fileID, len(w.dirs))
 	var absent absence
 	for {
-		for i, dir := range w.dirs {
-			// A directory that was made again is another one: the old watch is
-			// dead without a word.
-			if id := identify(dir); id.inode != watched[i].inode || id.device != watched[i].device {
-				watched[i] = fileID{}
-				if id != (fileID{}) && watcher.Events != nil && watcher.Add(dir) == nil {
-					watched[i] = id
-				}
-			}
-		}
+		pause := w.poll
+		calm := w.follow(watcher, watched)
 		w.look()
 		kubelet, _, _ := w.current()
 		absent.note(w.log, w.socket, kubelet == fileID{})
-		if !w.wait(ctx, watcher, ticker) {
+		if calm && kubelet != (fileID{}) {
+			pause *= calmFactor
+		}
+		timer.Reset(pause)
+		if !w.wait(ctx, watcher, timer) {
 			return
 		}
 	}
 }
 
+// follow watches the directories that are there; watched are those that are watched, and
+// it reports whether these are all.
+func (w *kubeletWatch) follow(watcher *fsnotify.Watcher, watched []fileID) (all bool) {
+	if watcher.Events == nil {
+		return false
+	}
+	// A directory that was made again is another one, and may yet have the number of the
+	// old one: that one's watch is dead, and gone from the list.
+	alive := watcher.WatchList()
+	all = true
+	for i, dir := range w.dirs {
+		id := identify(dir)
+		if id.inode != watched[i].inode || id.device != watched[i].device || !slices.Contains(alive, dir) {
+			watched[i] = fileID{}
+			if id != (fileID{}) && watcher.Add(dir) == nil {
+				watched[i] = id
+			}
+		}
+		all = all && watched[i] != fileID{}
+	}
+	return all
+}
+
 // wait returns when there is something to look at, or false at the end.
-func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, ticker *time.Ticker) bool {
+func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, timer *time.Timer) bool {
 	for {
 		select {
 		case event, ok := <-watcher.Events:
@@ -110,7 +136,7 @@ func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, tick
 			// An overflow: look at once.
 			w.log.Debug("file events were lost", "error", err)
 			return true
-		case <-ticker.C:
+		case <-timer.C:
 			return true
 		case <-ctx.Done():
 			return false

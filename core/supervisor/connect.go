@@ -25,6 +25,10 @@ import (
 	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
+// window is how many bytes of a stream may be on their way to the core, or wait there: a
+// large inventory needs some of these, and everything else a small part of one.
+const window = 1 << 20
+
 // connect starts the program and connects to it.
 //
 // Of go-plugin this uses the handshake, the mutual TLS and the connection. Its
@@ -127,6 +131,9 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize),
 				grpc.ForceCodecV2(newBoundedCodec())),
 			grpc.WithStreamInterceptor(i.intercept),
+			// With windows of its own choice gRPC measures the way to the backend: a ping,
+			// and its answer, for each heartbeat.
+			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: i.timing.Start}),
 			grpc.WithDisableServiceConfig(),
 		},
