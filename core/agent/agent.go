@@ -172,8 +172,7 @@ type Agent struct {
 	// waits says what a successor waits for, for status.
 	waits      atomic.Pointer[string]
 	releaseRun func() error
-	// releaseCDI frees the CDI directory; nil if it is not locked.
-	releaseCDI func() error
+	cdiLock    cdiLock
 	// onDuty are the goroutines that only the active agent has, serving those that
 	// go on until its successor has taken over.
 	onDuty, serving sync.WaitGroup
@@ -209,6 +208,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		tally:     status.NewTally(),
 
 		descriptions: descriptions{of: map[string]described{}},
+		cdiLock:      cdiLock{dir: opts.CDIDir, stateDir: opts.StateDir, log: opts.Log},
 		endKubelet:   func() {},
 	}
 	// What is wrong is told at once, before anything is touched.
@@ -352,7 +352,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
-	if err := a.lockCDI(); err != nil {
+	if err := a.cdiLock.take(); err != nil {
 		return err
 	}
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
@@ -381,8 +381,5 @@ func (a *Agent) giveUp() error {
 	if a.releaseRun != nil {
 		err = errors.Join(err, a.releaseRun())
 	}
-	if a.releaseCDI != nil {
-		err = errors.Join(err, a.releaseCDI())
-	}
-	return err
+	return errors.Join(err, a.cdiLock.release())
 }

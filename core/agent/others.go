@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/handover"
@@ -74,23 +73,4 @@ func takeAlone(dir string) (*handover.Post, *handover.Place, error) {
 		err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
 	}
 	return post, nil, err
-}
-
-// lockCDI takes the CDI directory: two agents that know nothing of each other would
-// remove each other's definitions, also of devices that containers have. What cannot be
-// locked is not: an agent must run, whatever the file system.
-func (a *Agent) lockCDI() error {
-	_ = os.MkdirAll(a.opts.CDIDir, 0o755) // to open it tells
-	release, err := patiently(func() (func() error, error) { return handover.LockDir(a.opts.CDIDir) })
-	switch {
-	case errors.Is(err, handover.ErrHeld):
-		return fmt.Errorf("another agent, with another state directory than %s, keeps its CDI specs in %s; two would remove each other's: "+
-			"remove one of the two (two charts, or a service beside a DaemonSet), or have them take turns with --take-over and one --state-dir",
-			a.opts.StateDir, a.opts.CDIDir)
-	case err != nil:
-		a.log.Warn("the CDI directory is not locked: another agent that uses it would not be noticed", "error", err)
-		return nil
-	}
-	a.releaseCDI = release
-	return nil
 }

@@ -70,6 +70,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	lost := gone(current, snapshot, held, a.view.Load())
 	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}, heldNames(current, snapshot, held)), held, lost)
 	a.chooseInjection(table)
+	next = earliest(next, a.cdiLock.keep()) // before anything is written
 	names := a.cdi.Publish(injected(table), a.book.Held)
 	before := a.view.Load()
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).indexed(before)

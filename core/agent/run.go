@@ -157,11 +157,11 @@ func (a *Agent) close(successor *handover.Successor) error {
 // closeState closes what openState opened. CDI definitions of devices that are
 // not held are removed; nil keeps all.
 func (a *Agent) closeState(held func(inventory.Key) bool) error {
-	err := errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
-	if a.releaseCDI != nil {
-		err, a.releaseCDI = errors.Join(err, a.releaseCDI()), nil
+	if a.cdiLock.contested.Load() != nil {
+		held = nil // what is there may be another agent's
 	}
-	return err
+	err := errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
+	return errors.Join(err, a.cdiLock.release())
 }
 
 // follow takes on each new configuration, or notes why not, and follows the

@@ -39,11 +39,17 @@ func Lock(path string) (release func() error, err error) {
 	return file.Close, nil
 }
 
+// DirLock is a directory that this process has, by the directory itself.
+type DirLock struct {
+	path string
+	file *os.File
+}
+
 // LockDir takes a directory that has no room for a lock file, such as one that others
 // read or that is read-only, like [Lock]. The error is an [ErrHeld] if another process
 // has it; who that is, is not known.
-func LockDir(dir string) (release func() error, err error) {
-	file, err := os.Open(dir)
+func LockDir(path string) (*DirLock, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -51,10 +57,24 @@ func LockDir(dir string) (release func() error, err error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = ErrHeld
 		}
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
-	return file.Close, nil
+	return &DirLock{path: path, file: file}, nil
 }
+
+// Holds reports whether the directory is still the one at its path. One that was removed
+// and made again is another one, which anybody may take.
+func (l *DirLock) Holds() bool {
+	taken, err := l.file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(l.path)
+	return err == nil && os.SameFile(taken, there)
+}
+
+// Release gives the directory back.
+func (l *DirLock) Release() error { return l.file.Close() }
 
 // self is this process in words. In a container the host name is the pod's.
 func self() string {

@@ -125,6 +125,7 @@ func TestSecondAgentByMistake(t *testing.T) {
 	n.configure(oneBackend)
 	first := n.startAgentProcess("first")
 	first.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 	n.mark(gpu)
 	second := n.startAgentProcess("second")
 	select {
@@ -150,6 +151,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	first := n.startAgentProcess("first")
 	first.wantRole(status.RoleActive)
 	n.allocate("pod", gpu, 1)
+	n.wantCounts(gpu, 4, 4)
 	before := n.definitions("mock", "gpu")
 	n.mark(gpu)
 	for _, more := range [][]string{{}, {"--take-over"}} {
@@ -168,6 +170,17 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	}
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
+	// A directory that was removed and made again is the first's as well.
+	if err := os.Rename(n.path("cdi"), n.path("cdi-gone")); err != nil { // at once, unlike a removal
+		t.Fatal(err)
+	}
+	n.eventually("the definitions are there again", func() bool { return len(n.definitions("mock", "gpu")) == 4 })
+	second := n.startAgentProcess("second", "--state-dir", n.path("another-state"))
+	select {
+	case <-second.ended:
+	case <-time.After(patience):
+		t.Fatal("the second agent runs in a directory that was made again")
+	}
 	// When the first is gone, another one may be what it was.
 	first.signal(syscall.SIGKILL)
 	n.startAgentProcess("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
@@ -194,6 +207,7 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			n.configure(oneBackend)
 			older := n.startAgentProcess("older", "--take-over")
 			older.wantRole(status.RoleActive)
+			n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 			n.mark(gpu)
 			newer := n.startAgentProcess("newer", "--take-over")
 			newer.wantRole(status.RoleActive)
