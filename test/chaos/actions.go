@@ -73,6 +73,9 @@ func actions() []action {
 		{"misbehave", 4, false, "backend epsilon begins one of the misdeeds of test/hostile", (*world).misbehave},
 		{"behave", 5, false, "backend epsilon ends its misdeed, and its processes are killed or not", (*world).behave},
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
+		{"mute-kubelet", 3, true, "in the place of a kubelet that stopped is one that accepts connections and never answers", (*world).muteKubelet},
+		{"pin", 2, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
+		{"swap-pinned", 3, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
 	}
 }
 

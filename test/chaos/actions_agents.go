@@ -178,7 +178,7 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 		w.m.foreign = ""
 	}
 	w.m.kubelet = true
-	if err := errors.Join(w.boot(), w.kubelet.Start()); err != nil {
+	if err := errors.Join(w.boot(), w.unmute(), w.kubelet.Start()); err != nil {
 		return err
 	}
 	return w.startAgent(w.runDir())

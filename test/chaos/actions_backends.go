@@ -192,6 +192,34 @@ func (w *world) swapProgram(ctx context.Context, arg int) error {
 	return w.kill(ctx, b, pid)
 }
 
+// swapPinned puts a program in the place of backend delta's that works as well, but is
+// not the one that the configuration pins: when it dies, it must not be started again.
+func (w *world) swapPinned(ctx context.Context, _ int) error {
+	b := w.m.delta
+	if !w.m.hasDelta() || !w.m.pinned || b.down() {
+		return errSkip
+	}
+	if w.rushed {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	pid := w.pid(ctx, b)
+	if pid == 0 {
+		return errSkip
+	}
+	text, err := os.ReadFile(w.source(b))
+	if err != nil {
+		return err
+	}
+	b.missing, b.wrong = true, true
+	err = w.place(b, func(path string) error { return os.WriteFile(path, append(text, 0), 0o755) })
+	if err != nil {
+		return err
+	}
+	return w.kill(ctx, b, pid)
+}
+
 // starveBackend lets a backend have no more memory, and then has it need some: its
 // process dies of that, and the next one has enough.
 func (w *world) starveBackend(ctx context.Context, arg int) error {
@@ -212,7 +240,7 @@ func (w *world) healBackend(_ context.Context, _ int) error {
 			continue
 		}
 		healed = true
-		b.crash, b.litter = false, false
+		b.crash, b.litter, b.wrong = false, false, false
 		if b.missing {
 			b.missing = false
 			if err := w.link(b); err != nil {

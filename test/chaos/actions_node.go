@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -48,7 +49,7 @@ func (w *world) startKubelet(context.Context, int) error {
 		return errSkip
 	}
 	w.m.kubelet = true
-	return w.kubelet.Start()
+	return errors.Join(w.unmute(), w.kubelet.Start())
 }
 
 func (w *world) deleteKubeletSocket(ctx context.Context, _ int) error {
@@ -108,10 +109,10 @@ func (w *world) configure(ctx context.Context, change func()) error {
 		return err
 	}
 	_, report := w.active(ctx)
-	before := w.m.profile(w.dir, w.m.hasDelta())
+	before := w.m.configuration(w.dir)
 	change()
 	w.m.broken = false
-	if err := w.writeConfig(); err != nil || w.m.profile(w.dir, w.m.hasDelta()) == before {
+	if err := w.writeConfig(); err != nil || w.m.configuration(w.dir) == before {
 		return err
 	}
 	// Perhaps kubelet hears of nothing new, and the next change must not come before the
@@ -141,6 +142,15 @@ func (w *world) rename(ctx context.Context, _ int) error {
 			w.m.name = gpuName
 		}
 	})
+}
+
+// pin pins the program of backend delta in the configuration by its checksum, or lets it
+// be any.
+func (w *world) pin(ctx context.Context, _ int) error {
+	if w.m.delta.down() || !w.m.extra {
+		return errSkip // the change waits for it, or is none
+	}
+	return w.configure(ctx, func() { w.m.pinned = !w.m.pinned })
 }
 
 func (w *world) toggleExtra(ctx context.Context, _ int) error {
@@ -177,7 +187,33 @@ func (w *world) deleteCDI(ctx context.Context, _ int) error {
 		}
 	}
 	w.m.foreign = ""
-	return w.removeAll(ctx, w.path("disk", "cdi"))
+	if err := w.removeAll(ctx, w.path("disk", "cdi")); err != nil || !w.m.kubelet {
+		return err
+	}
+	// Nothing may come in between, or the names are rightly not there: not of the
+	// containers, nor of the devices.
+	missing := ""
+	err := w.await(ctx, namesResolve, "the CDI specs of a backend are not written again", func() bool {
+		missing = w.unwritten()
+		return missing == ""
+	})
+	if err != nil {
+		return fmt.Errorf("%w (%s)", err, missing)
+	}
+	return nil
+}
+
+// unwritten is a backend that has a sound device and no CDI spec, or "".
+func (w *world) unwritten() string {
+	holds := w.holds()
+	for _, b := range w.m.configured() {
+		sound := slices.ContainsFunc(b.devices, func(d *device) bool { return w.m.deviceHealth(b, d, holds) == healthy })
+		files, err := filepath.Glob(w.path("disk", "cdi", "accelmux-"+b.name+"-*.json"))
+		if b != w.m.gamma && sound && (err != nil || len(files) == 0) {
+			return b.name
+		}
+	}
+	return ""
 }
 
 func (w *world) foreignCDI(ctx context.Context, arg int) error {

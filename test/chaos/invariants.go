@@ -53,7 +53,7 @@ func invariants() []invariant {
 		{namesResolve, "Every CDI name that a container was given can be resolved by the CDI library, and means what it meant.", false, true, allResolve},
 		{othersUntouched, "The capacity of a resource that a step is not about does not dip, not for a moment.", true, false, incident(othersUntouched)},
 		{oneAgent, "One agent serves the node, all others stand by; each ends well when it is told to.", false, false, oneIsActive},
-		{backendsRun, "Every backend of the configuration that can run is running again within the bound.", false, false, allRun},
+		{backendsRun, "Every backend of the configuration that can run is running again within the bound, and none with a program that is not the pinned one.", false, false, allRun},
 		{registeredOnce, "No socket is registered that kubelet is connected to already.", true, false, noDuplicates},
 		{leakedProcess, "Each agent on duty has one process a backend, an agent that stands by none, and nobody else is left.", false, true, noProcesses},
 		{leakedSocket, "There are no sockets in kubelet's directories but those that it is connected to.", false, true, noSockets},

@@ -48,6 +48,8 @@ type backend struct {
 	scripted bool
 	// crash and missing keep it down; while it is wild, it does what it likes.
 	crash, missing, wild bool
+	// wrong says that its program is another one than the configuration pins.
+	wrong bool
 	// litter says that its last inventory may have had devices that are none.
 	litter bool
 	// action is an action of its scenario that happens once, as YAML; "" for none.
@@ -66,6 +68,8 @@ type model struct {
 	name     string // of alpha's resource
 	broken   bool   // the file on disk is no good; the rest is what was good last
 	extra    bool   // backend delta is configured, where the profile is not the lean one
+	pinned   bool   // its program is pinned, by the checksum
+	checksum string // of the mock backend, as the configuration has it
 
 	// The API server.
 	away     bool // it does not answer

@@ -48,7 +48,8 @@ type observation struct {
 	Agents []agentSeen
 	// Backends is how many are configured, Down how many of those cannot run.
 	Backends, Down int
-	// Waiting are those that can run and do not, in the active agent's words.
+	// Waiting are those that can run and do not, in the active agent's words, or run and
+	// must not.
 	Waiting []string
 	Tasks   []task
 	// Strays are files that nobody should have left.
@@ -124,7 +125,8 @@ func (w *world) look(ctx context.Context, deep bool) *observation {
 	return o
 }
 
-// waiting are the backends that can run and do not, or not under their configuration.
+// waiting are the backends that can run and do not, or not under their configuration,
+// or run a program that they must not.
 func (w *world) waiting(report status.Report) []string {
 	var waiting []string
 	for _, b := range w.m.configured() {
@@ -140,6 +142,9 @@ func (w *world) waiting(report status.Report) []string {
 		}
 		if !b.down() && (have.State != string(supervisor.Running) || dead) {
 			waiting = append(waiting, fmt.Sprintf("%s is %s (%s)", b.name, have.State, have.LastError))
+		}
+		if b.wrong && have.State == string(supervisor.Running) && !dead {
+			waiting = append(waiting, b.name+" runs a program that is not the pinned one")
 		}
 	}
 	return waiting

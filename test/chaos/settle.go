@@ -66,8 +66,10 @@ func (w *world) settle(ctx context.Context) error {
 func (w *world) rest(o *observation) {
 	w.rushed = false
 	w.m.rest(o.Holds)
+	// A backend more is a handful of files.
+	whole := o.KubeletUp && !w.anyDown()
 	for _, a := range o.Agents {
-		if w.baselines[a.PID] == 0 && a.Role == status.RoleActive {
+		if whole && w.baselines[a.PID] == 0 && a.Role == status.RoleActive {
 			w.baselines[a.PID] = a.Descriptors
 		}
 	}

@@ -41,10 +41,10 @@ func (m *model) profile(dir string, extra bool) string {
 `, m.units, dir)
 	if extra {
 		fmt.Fprintf(&b, `      - name: delta
-        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
+%s        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
         heartbeat: 500ms
         recovery: {delay: 0s}
-`, dir)
+`, m.pin(), dir)
 	}
 	fmt.Fprintf(&b, `    resources:
       - {name: %s, backend: alpha, replicas: %d}
@@ -56,6 +56,14 @@ func (m *model) profile(dir string, extra bool) string {
 		fmt.Fprintf(&b, "      - {name: %s, backend: delta}\n", deltaName)
 	}
 	return b.String()
+}
+
+// pin is the line of delta's checksum.
+func (m *model) pin() string {
+	if !m.pinned {
+		return ""
+	}
+	return "        checksum: " + m.checksum + "\n"
 }
 
 // kubeconfig says where the API server is.

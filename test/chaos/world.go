@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -46,7 +47,8 @@ type world struct {
 	pods      []string         // the oldest first
 	serial    int              // for names that are used once
 	double    double
-	rushed    bool // something happened since the node was last at rest
+	mute      *mute // in kubelet's place; nil for none
+	rushed    bool  // something happened since the node was last at rest
 }
 
 // newWorld makes a node at rest.
@@ -100,9 +102,11 @@ func (w *world) lay(programs string) error {
 		return err
 	}
 	w.mock = filepath.Join(programs, mockName)
-	if _, err := os.Stat(w.mock); err != nil {
+	text, err := os.ReadFile(w.mock)
+	if err != nil {
 		return fmt.Errorf("the mock backend is not built: %w", err)
 	}
+	w.m.checksum = fmt.Sprintf("sha256:%x", sha256.Sum256(text))
 	if w.self, err = os.Executable(); err != nil {
 		return err
 	}
@@ -284,6 +288,7 @@ func (w *world) close() error {
 		errs = append(errs, p.signal(syscall.SIGKILL))
 		<-p.done
 	}
+	errs = append(errs, w.unmute())
 	if w.kubelet != nil {
 		errs = append(errs, w.kubelet.Close())
 	}
