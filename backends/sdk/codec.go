@@ -7,6 +7,8 @@ import (
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // steadyCodec is gRPC's codec for protobuf, but encodes what is the same the same way:
@@ -20,6 +22,12 @@ func (c steadyCodec) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.(proto.Message)
 	if !ok {
 		return c.CodecV2.Marshal(v)
+	}
+	if event, ok := v.(*backendv1.WatchResponse); ok && event.GetEvent() == nil {
+		// An inventory that is encoded already. It never changes, so it is not copied.
+		if data := event.ProtoReflect().GetUnknown(); len(data) > 0 {
+			return mem.BufferSlice{mem.SliceBuffer(data)}, nil
+		}
 	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {

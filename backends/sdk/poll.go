@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -34,10 +32,13 @@ func Poll(ctx context.Context, out *Reporter, every time.Duration, list Lister) 
 		if err == nil {
 			out.Publish(devices)
 		} else {
+			known := true
 			if len(devices) == 0 {
-				devices = doubtful(out)
+				devices, known = doubtful(out)
 			}
-			out.Publish(devices, lines(err.Error())...)
+			if known {
+				out.Publish(devices, lines(err.Error())...)
+			}
 		}
 		if err := pause(ctx, out, every); err != nil {
 			return err
@@ -45,18 +46,21 @@ func Poll(ctx context.Context, out *Reporter, every time.Duration, list Lister) 
 	}
 }
 
-// doubtful are the devices of the last inventory, none of them surely healthy.
-func doubtful(out *Reporter) []*Device {
-	newest, _, _ := out.state()
-	var devices []*Device
+// doubtful are the devices of the last inventory, none of them surely healthy. They
+// are not known if that could not be encoded: it stays, and with it its error.
+func doubtful(out *Reporter) (devices []*Device, known bool) {
+	last, _, _ := out.state()
+	newest, err := last.decode()
+	if err != nil {
+		return nil, false
+	}
 	for _, d := range newest.GetDevices() {
-		d = proto.CloneOf(d)
 		if d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_UNHEALTHY {
 			d.Health = Unknown("the devices could not be listed")
 		}
 		devices = append(devices, d)
 	}
-	return devices
+	return devices, true
 }
 
 // pause waits for d, less if settings changed, and beats all the while.

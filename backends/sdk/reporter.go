@@ -4,9 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -17,11 +14,13 @@ import (
 type Reporter struct {
 	reconfigured chan struct{}
 
+	publishing sync.Mutex // Publish calls never overlap; taken before mu
+
 	mu        sync.Mutex
-	newest    *backendv1.Inventory // never changed once it is here
-	accepted  uint64               // revision of the settings that were accepted last
-	applied   uint64               // that of those which the loop goes by
-	stale     bool                 // one inventory may have been on its way since
+	newest    *inventory // replaced with publishing held, too
+	accepted  uint64     // revision of the settings that were accepted last
+	applied   uint64     // that of those which the loop goes by
+	stale     bool       // one inventory may have been on its way since
 	beats     uint64
 	heartbeat time.Duration
 	changed   chan struct{} // closed and replaced when a stream has something to do
@@ -36,26 +35,26 @@ func newReporter() *Reporter {
 }
 
 // Publish hands over the whole inventory: all devices in a stable order, and up
-// to 64 sentences about hardware that could not be listed. It copies them, so
-// the caller may go on changing its own. Generations are counted here; an
+// to 64 sentences about hardware that could not be listed. It encodes them before
+// it returns, so the caller may go on changing its own. Generations are counted here; an
 // inventory that equals the one before gets none and is not sent. Publish also
 // counts as a [Reporter.Beat].
 func (r *Reporter) Publish(devices []*Device, problems ...string) {
-	inv := &backendv1.Inventory{Devices: make([]*Device, 0, len(devices))}
-	for _, d := range devices {
-		inv.Devices = append(inv.Devices, proto.CloneOf(d))
-	}
-	for _, p := range problems[:min(len(problems), maxProblems)] {
-		inv.Problems = append(inv.Problems, clip(p, maxMessage))
-	}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	old := r.newest
+	// Beats and streams do not wait for it.
+	d, err := encode(old, devices, problems)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	inv.Generation = r.newest.GetGeneration()
-	inv.SettingsRevision = r.apply()
-	if r.newest == nil || !proto.Equal(inv, r.newest) {
-		inv.Generation++
-		r.newest = inv
+	switch revision, generation := r.apply(), old.number()+1; {
+	case err != nil:
+		if old == nil || old.err == nil || old.err.Error() != err.Error() || old.revision != revision {
+			r.newest = &inventory{generation: generation, revision: revision, err: err}
+		}
+	case old == nil || old.err != nil || !d.same() || old.revision != revision:
+		r.newest = d.finish(generation, revision, len(devices))
 	}
 	r.beats++
 	r.signal()
@@ -126,7 +125,7 @@ func (r *Reporter) setHeartbeat(d time.Duration) {
 
 // state is what a stream needs to know, and a channel that is closed as soon as
 // it is out of date.
-func (r *Reporter) state() (newest *backendv1.Inventory, beats uint64, changed <-chan struct{}) {
+func (r *Reporter) state() (newest *inventory, beats uint64, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.newest, r.beats, r.changed

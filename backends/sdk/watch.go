@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -40,13 +39,15 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		newest, beats, changed := s.reporter.state()
 		var event *backendv1.WatchResponse
 		switch {
-		case newest.GetGeneration() > sent:
-			if size := proto.Size(newest); size > backendplugin.MaxMessageSize-1024 {
-				return status.Errorf(codes.ResourceExhausted,
-					"the inventory of %d devices is %d bytes long; at most %d can be sent", len(newest.GetDevices()), size, backendplugin.MaxMessageSize)
+		case newest.number() > sent:
+			if newest.err != nil {
+				return status.Error(codes.Internal, clip(newest.err.Error(), maxMessage))
 			}
-			sent = newest.GetGeneration()
-			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: newest}}
+			if size := len(newest.message); size > backendplugin.MaxMessageSize-1024 {
+				return status.Errorf(codes.ResourceExhausted,
+					"the inventory of %d devices is %d bytes long; at most %d can be sent", newest.devices, size, backendplugin.MaxMessageSize)
+			}
+			sent, event = newest.number(), newest.event()
 		case beats > heard && time.Since(last) >= heartbeat/4:
 			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
 		}

@@ -255,7 +255,11 @@ func TestPoll(t *testing.T) {
 		look := func(what string, generation uint64, state backendv1.HealthState, problems int) {
 			t.Helper()
 			synctest.Wait()
-			inv, _, _ := out.state()
+			newest, _, _ := out.state()
+			inv, err := newest.decode()
+			if err != nil {
+				t.Fatal(err)
+			}
 			if inv.GetGeneration() != generation || len(inv.GetProblems()) != problems {
 				t.Errorf("%s: %v, want generation %d with %d problems", what, inv, generation, problems)
 			}

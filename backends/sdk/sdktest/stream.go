@@ -3,8 +3,10 @@ package sdktest
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -26,8 +28,17 @@ func NewStream(ctx context.Context, events chan<- *backendv1.WatchResponse) *Str
 // Context implements grpc.ServerStream.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Send gives an event to the other end; it fails when the stream's context ends.
-func (s *Stream) Send(e *backendv1.WatchResponse) error {
+// Send gives an event to the other end, encoded and decoded as over a socket; it fails
+// when the stream's context ends.
+func (s *Stream) Send(sent *backendv1.WatchResponse) error {
+	data, err := proto.Marshal(sent)
+	if err != nil {
+		return fmt.Errorf("encode an event: %w", err)
+	}
+	e := &backendv1.WatchResponse{}
+	if err := proto.Unmarshal(data, e); err != nil {
+		return fmt.Errorf("decode an event: %w", err)
+	}
 	select {
 	case s.events <- e:
 		return nil

@@ -1,0 +1,205 @@
+package sdk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// newest is the inventory that a reporter has for the core.
+func newest(t *testing.T, out *Reporter) *inventory {
+	t.Helper()
+	inv, _, _ := out.state()
+	if inv == nil || inv.err != nil {
+		t.Fatalf("%+v, want an inventory", inv)
+	}
+	return inv
+}
+
+// Whatever came before, the message is byte for byte what protobuf makes of the
+// inventory, and it counts as another one exactly if something in it is.
+func TestInventoryIsAsEncoded(t *testing.T) {
+	four := func(change func([]*Device) []*Device) func() []*Device {
+		return func() []*Device { return change(manyDevices(4)) }
+	}
+	same := func(d []*Device) []*Device { return d }
+	steps := []struct {
+		what     string
+		devices  func() []*Device
+		problems []string
+		revision uint64
+		changed  bool
+	}{
+		{"nothing yet", four(func([]*Device) []*Device { return nil }), nil, 0, true},
+		{"nothing again", four(func([]*Device) []*Device { return nil }), nil, 0, false},
+		{"devices", four(same), nil, 0, true},
+		{"the same", four(same), nil, 0, false},
+		{"a fault in the middle", four(func(d []*Device) []*Device { d[1].Health = Fault("hot", RecoverySelf, "too hot"); return d }), nil, 0, true},
+		{"healthy again", four(same), nil, 0, true},
+		{"a problem", four(same), []string{"a card did not answer"}, 0, true},
+		{"the same problem", four(same), []string{"a card did not answer"}, 0, false},
+		{"another one", four(same), []string{"a card did not answer", strings.Repeat("m", 5000)}, 0, true},
+		{"no problem", four(same), nil, 0, true},
+		{"another order", four(func(d []*Device) []*Device { d[0], d[3] = d[3], d[0]; return d }), nil, 0, true},
+		{"one less", four(func(d []*Device) []*Device { return d[:3] }), nil, 0, true},
+		{"one less at the end", four(func(d []*Device) []*Device { return d[:2] }), nil, 0, true},
+		{"new settings", four(func(d []*Device) []*Device { return d[:2] }), nil, 300, true},
+		{"settings as before", four(func(d []*Device) []*Device { return d[:2] }), nil, 300, false},
+		{"much more", func() []*Device { return manyDevices(300) }, nil, 300, true},
+		{"no device", four(func([]*Device) []*Device { return nil }), nil, 300, true},
+		{"an empty one", func() []*Device { return []*Device{nil} }, nil, 300, true},
+	}
+	out, generation := newReporter(), uint64(0)
+	for _, s := range steps {
+		if s.revision != out.accepted {
+			out.accept(s.revision)
+			<-out.Reconfigured()
+		}
+		if s.changed {
+			generation++
+		}
+		var before []byte
+		old, _, _ := out.state()
+		if old != nil {
+			before = bytes.Clone(old.message)
+		}
+		out.Publish(s.devices(), s.problems...)
+		inv := newest(t, out)
+		want := &backendv1.Inventory{Generation: generation, Devices: s.devices(), SettingsRevision: s.revision}
+		for _, p := range s.problems {
+			want.Problems = append(want.Problems, clip(p, maxMessage))
+		}
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(
+			&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: want}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(inv.message, data) || inv.devices != len(want.GetDevices()) {
+			got, err := inv.decode()
+			t.Errorf("%s: %d devices, %v, %v, want %v", s.what, inv.devices, got, err, want)
+		}
+		if old != nil && !bytes.Equal(old.message, before) {
+			t.Errorf("%s: the inventory before changed, which may be on its way", s.what)
+		}
+	}
+}
+
+// The codec sends an inventory as it is kept, and any other encodes the same.
+func TestInventoryIsNotCopied(t *testing.T) {
+	out := newReporter()
+	out.Publish(manyDevices(3), "a problem")
+	inv := newest(t, out)
+	ours, err := newSteadyCodec().Marshal(inv.event())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ours) != 1 || &ours[0].ReadOnlyData()[0] != &inv.message[0] {
+		t.Error("the message was encoded anew")
+	}
+	if theirs, err := proto.Marshal(inv.event()); err != nil || !bytes.Equal(theirs, inv.message) {
+		t.Errorf("protobuf encodes %q, %v, want %q", theirs, err, inv.message)
+	}
+}
+
+// An inventory that is the same leaves nothing behind for each device but the order
+// of its maps.
+func TestPublishKeepsNothingOfTheSame(t *testing.T) {
+	out, devices := newReporter(), []*Device{}
+	for i := range 1000 {
+		devices = append(devices, &Device{Id: fmt.Sprint(i), Class: "gpu", Health: Healthy(), Edits: Nodes("/dev/null")})
+	}
+	out.Publish(devices)
+	if n := testing.AllocsPerRun(10, func() { out.Publish(devices) }); n > 20 {
+		t.Errorf("%g allocations for 1000 devices that are the same", n)
+	}
+}
+
+// Text that is no UTF-8 cannot be sent. The stream says of which device, also while the
+// devices cannot be listed, and goes on once it is gone.
+func TestPublishNoUTF8(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list, listed := make(chan []*Device), make(chan struct{})
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			return Poll(ctx, out, time.Second, func(ctx context.Context) ([]*Device, error) {
+				select {
+				case d := <-list:
+					defer func() { go func() { listed <- struct{}{} }() }()
+					if d == nil {
+						return nil, errors.New("no driver")
+					}
+					return d, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			})
+		}})
+		bad := manyDevices(3)
+		bad[1].PciBusId = "\xff"
+		for _, devices := range [][]*Device{bad, nil} {
+			_, cancel, ended := watch(t, s, time.Minute)
+			if devices != nil {
+				list <- devices
+				<-listed
+			}
+			if err := <-ended; status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "device-1") {
+				t.Errorf("%v, want an error about device-1", err)
+			}
+			cancel()
+			list <- nil
+			<-listed
+			synctest.Wait()
+		}
+		list <- manyDevices(2)
+		<-listed
+		synctest.Wait()
+		st, cancel, ended := watch(t, s, time.Minute)
+		if inv := (<-st.events).GetInventory(); len(inv.GetDevices()) != 2 || inv.GetGeneration() != 2 {
+			t.Errorf("%v, want generation 2 with 2 devices", inv)
+		}
+		cancel()
+		<-ended
+		closeServer(t, s)
+	})
+}
+
+// What is published while a stream sends, and changed by its owner right after.
+func TestPublishWhileSending(t *testing.T) {
+	out, done := newReporter(), make(chan struct{})
+	go func() {
+		defer close(done)
+		devices := manyDevices(20)
+		for i := range 200 {
+			devices[i%20].Health.Message = fmt.Sprint(i)
+			out.Publish(devices)
+		}
+	}()
+	codec, last := newSteadyCodec(), uint64(0)
+	for last < 200 {
+		inv, _, changed := out.state()
+		if inv.number() == last {
+			<-changed
+			continue
+		}
+		last = inv.number()
+		data, err := codec.Marshal(inv.event())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &backendv1.WatchResponse{}
+		if err := proto.Unmarshal(data.Materialize(), got); err != nil || got.GetInventory().GetGeneration() != last {
+			t.Fatalf("generation %d of %d, %v", got.GetInventory().GetGeneration(), last, err)
+		}
+	}
+	<-done
+}
