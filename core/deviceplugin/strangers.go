@@ -108,8 +108,9 @@ func listener(ctx context.Context, path string) (pid int, err error) {
 	}
 	// Of a socket that was connected to, these are who called listen (unix(7)).
 	var peer *unix.Ucred
-	err = errors.Join(raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }), err)
-	if err != nil {
+	var asked error
+	err = raw.Control(func(fd uintptr) { peer, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err = errors.Join(err, asked); err != nil {
 		return 0, err
 	}
 	return int(peer.Pid), nil

@@ -125,7 +125,7 @@ var outcomes = map[string]outcome{
 
 	"many-devices":     quarantined(nil, order{}, "it lists 65537 devices or more; at most 65536 are allowed"),
 	"big-messages":     quarantined(nil, order{}, "received message larger than max"),
-	"heavy-messages":   {says: []string{"zzzz"}}, // how fast they come depends on the machine
+	"heavy-messages":   {says: []string{"zzzz"}}, // of its text; how fast they come depends on the machine
 	"many-updates":     {says: []string{"it sends more updates than are taken (20 a second, and 40 MiB a second): it is slowed down", "updates came late since 2", "let it report less often"}},
 	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "mend what it complains about"}},
 	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "let it log shorter lines"}},

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -56,6 +57,10 @@ func chaos(why string) int {
 		printTables()
 		return 0
 	}
+	if flag.NArg() > 0 || *count < 1 {
+		fmt.Fprintf(os.Stderr, "give flags only, and at least 1 step, not %d steps and %q; -help says which flags there are\n", *count, flag.Args())
+		return 2
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if *seed == 0 {
@@ -83,6 +88,9 @@ func chaos(why string) int {
 	res, err := r.run(ctx, steps)
 	if err == nil {
 		printResult(res)
+		if res.done < r.most {
+			fmt.Printf("only %d of %d steps were taken in %v\n", res.done, r.most, *limit)
+		}
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, err)
@@ -122,7 +130,7 @@ func (r *runner) target() string {
 	if r.kubelet == "" {
 		return "chaos"
 	}
-	return "chaos-kubelet"
+	return "chaos-kubelet KUBELET=" + strings.TrimPrefix(filepath.Base(r.kubelet), "kubelet-")
 }
 
 func printResult(res result) {

@@ -68,10 +68,12 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	if err != nil {
 		return res, fmt.Errorf("make a node: %w", err)
 	}
+	last := 0 // the last step that was tried
 	for i, s := range steps {
 		if r.most > 0 && res.done == r.most || r.limit > 0 && time.Since(began) > r.limit {
 			break
 		}
+		last = i
 		from := time.Now()
 		err := w.perform(ctx, s)
 		skipped := errors.Is(err, errSkip)
@@ -98,7 +100,7 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	res.took = time.Since(began)
 	err = w.settle(ctx)
 	if err != nil {
-		err = &failure{at: len(steps) - 1, err: err, log: w.story()}
+		err = &failure{at: last, err: err, log: w.story()}
 	}
 	if r.keep != "" {
 		err = errors.Join(err, w.keepLog(r.keep))
