@@ -107,6 +107,11 @@ func TestDevicesOfScenario(t *testing.T) {
 		"links to the unplugged go": {
 			`{"count": 3, "links": {"topology": "ring"}}`, "devices: {mock-1: {unplugged: true}}", 0, peers, "mock-2 mock-0",
 		},
+		"links of the plugged": {
+			`{"count": 2, "links": {"topology": "ring"}}`,
+			"plug: [{count: 3, links: {topology: ring}}]\ndevices: {mock-plugged-1: {unplugged: true}}", 0, peers,
+			"mock-1 mock-0 mock-plugged-2 mock-plugged-0",
+		},
 		"partitions go with their parent": {
 			`{"count": 2, "partitions": {"count": 1, "listParent": true}}`, "devices: {mock-1: {unplugged: true}}", 0, ids, []string{"mock-0", "mock-0-p0"},
 		},
@@ -226,6 +231,25 @@ func TestNext(t *testing.T) {
 		if got := q.at(start.Add(at)).next; got != want {
 			t.Errorf("after %s: next in %s, want %s", at, got, want)
 		}
+	}
+}
+
+// A device that is plugged stays with the scenario that plugs it.
+func TestPluggedIsNotKept(t *testing.T) {
+	cfg, err := parseSettings([]byte(`{"count": 2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := parseScenario([]byte("plug: [{}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := view{playing: playing{moment: s.moment}, cfg: cfg}, view{cfg: cfg}
+	if with.find("mock-plugged-0") == nil || len(with.specs()) != 3 {
+		t.Error("it is not plugged")
+	}
+	if without.find("mock-plugged-0") != nil || len(without.specs()) != 2 {
+		t.Error("it is still there")
 	}
 }
 

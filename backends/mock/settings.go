@@ -114,6 +114,7 @@ const (
 // config is what settings come to; it never changes.
 type config struct {
 	specs        []*spec
+	byID         map[string]*spec // the same
 	scenarioFile string
 	changeLog    string
 	poll         time.Duration
@@ -149,6 +150,10 @@ func parseSettings(data []byte) (*config, error) {
 	cfg.specs = expand(groups, path, defaultID, s.Seed, &errs)
 	if err := errs.Err(); err != nil {
 		return nil, err
+	}
+	cfg.byID = make(map[string]*spec, len(cfg.specs))
+	for _, s := range cfg.specs {
+		cfg.byID[s.device.GetId()] = s
 	}
 	return cfg, checkSize(cfg.specs)
 }

@@ -21,7 +21,9 @@ type view struct {
 	problem  string
 	version  int
 
-	byID map[string]*spec // filled on first use
+	// What specs found out on its first use; without plugged devices, the settings' own.
+	all  []*spec
+	byID map[string]*spec
 }
 
 // rendered tells views apart that lead to different inventories.
@@ -40,22 +42,22 @@ func (v *view) rendered() rendered {
 // specs are the devices of the settings and those that are plugged; a plugged
 // one under an ID that is there already is left out.
 func (v *view) specs() []*spec {
-	if v.byID == nil {
-		v.byID = make(map[string]*spec, len(v.cfg.specs))
-		for _, s := range v.cfg.specs {
-			v.byID[s.device.GetId()] = s
-		}
+	if v.byID != nil {
+		return v.all
 	}
-	all := v.cfg.specs
+	v.all, v.byID = v.cfg.specs, v.cfg.byID
+	if len(v.plugged) == 0 {
+		return v.all
+	}
+	v.all, v.byID = slices.Clone(v.all), maps.Clone(v.byID)
 	for _, s := range v.plugged {
 		id := s.device.GetId()
-		if have, ok := v.byID[id]; ok && have != s {
-			continue
+		if v.byID[id] == nil {
+			v.byID[id] = s
+			v.all = append(v.all, s)
 		}
-		v.byID[id] = s
-		all = append(all[:len(all):len(all)], s)
 	}
-	return all
+	return v.all
 }
 
 // find is the device with this ID, or nil.
@@ -75,11 +77,11 @@ func (v *view) entry(s *spec) entry {
 
 // devices are the inventory.
 func (v *view) devices() []*sdk.Device {
-	var out []*sdk.Device
-	here := map[string]bool{}
+	out, gone := make([]*sdk.Device, 0, len(v.specs())), map[string]bool{}
 	for _, s := range v.specs() {
 		e := v.entry(s)
 		if e.Unplugged {
+			gone[s.device.GetId()] = true
 			continue
 		}
 		d := s.device
@@ -90,14 +92,16 @@ func (v *view) devices() []*sdk.Device {
 				d.Attributes[name] = a.wire
 			}
 		}
-		here[d.GetId()] = true
 		out = append(out, d)
 	}
-	for i, d := range out {
-		if slices.ContainsFunc(d.GetLinks(), func(l *sdk.Link) bool { return !here[l.GetPeerId()] }) {
-			d = proto.CloneOf(d)
-			d.Links = slices.DeleteFunc(d.Links, func(l *sdk.Link) bool { return !here[l.GetPeerId()] })
-			out[i] = d
+	if len(gone) > 0 { // before that, links lead only to what is listed
+		to := func(l *sdk.Link) bool { return gone[l.GetPeerId()] }
+		for i, d := range out {
+			if slices.ContainsFunc(d.GetLinks(), to) {
+				d = proto.CloneOf(d)
+				d.Links = slices.DeleteFunc(d.Links, to)
+				out[i] = d
+			}
 		}
 	}
 	if v.garbage {
@@ -158,8 +162,11 @@ func (v *view) problems() []string {
 
 // names reports whether a key of the scenario means any device.
 func (v *view) names(key string) bool {
+	if v.find(key) != nil {
+		return true
+	}
 	for _, s := range v.specs() {
-		if ok, _ := path.Match(key, s.device.GetId()); ok || key == s.device.GetId() || key == s.facts.Parent {
+		if ok, _ := path.Match(key, s.device.GetId()); ok || key == s.facts.Parent {
 			return true
 		}
 	}
