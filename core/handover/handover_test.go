@@ -257,17 +257,18 @@ func TestQueueEnds(t *testing.T) {
 // of itself is bounded. One that was refused is known for a while.
 func TestPeers(t *testing.T) {
 	dir := shortDir(t)
-	post, err := Take(dir, Peer{Role: RoleActive, PID: 1, Host: "one"})
+	long := strings.Repeat("x", 1000)
+	post, err := Take(dir, Peer{Role: RoleActive, PID: 1, Host: "one", Version: long})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = post.Close() }()
-	place, err := Queue(t.Context(), dir, Peer{Role: RoleStandby, PID: 2, Host: strings.Repeat("x", 1000)})
+	place, err := Queue(t.Context(), dir, Peer{Role: RoleStandby, PID: 2, Host: long})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = place.Close() }()
-	if err := Tell(t.Context(), dir, Peer{Role: RoleRefused, PID: 3}); err != nil {
+	if err := Tell(t.Context(), dir, Peer{Role: RoleRefused, PID: 3, Host: long}); err != nil {
 		t.Fatal(err)
 	}
 	for len(post.Others()) < 2 {
@@ -277,12 +278,15 @@ func TestPeers(t *testing.T) {
 		t.Error("nobody waits")
 	}
 	closed(t, "the active one's words", place.Leaving())
-	if active := place.Active(); active.PID != 1 || active.Host != "one" || active.Role != RoleActive {
+	if active := place.Active(); active.PID != 1 || active.Host != "one" || active.Role != RoleActive || len(active.Version) != 253 {
 		t.Errorf("the active one is %+v", active)
 	}
 	others := post.Others()
-	if others[0].PID != 2 || len(others[0].Host) != 253 || others[1].PID != 3 || others[1].Role != RoleRefused {
-		t.Errorf("the others are %+v", others)
+	if others[0].PID != 2 || others[0].Role != RoleStandby || len(others[0].Host) != 253 {
+		t.Errorf("the one that waits is %+v", others[0])
+	}
+	if others[1].PID != 3 || others[1].Role != RoleRefused || len(others[1].Host) != 253 {
+		t.Errorf("the one that was refused is %+v", others[1])
 	}
 	post.mu.Lock()
 	post.refusedAt = time.Now().Add(-refusedFor)
