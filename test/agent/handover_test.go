@@ -201,9 +201,9 @@ func TestBrokenSuccessorStaysOut(t *testing.T) {
 	}
 	newer := n.startTurn("newer", func(o *agent.Options) { o.BackendDir = empty })
 	n.eventually("the older agent says why it stays", func() bool { return n.logged("this one stays") })
-	n.eventually("the newer agent says that backend mock holds it up", func() bool {
+	n.eventually("the newer agent says that backend mock holds it up, and that another one is active", func() bool {
 		report, err := newer.client.Report(t.Context())
-		return err == nil && report.Role == status.RoleSuccessor && strings.Contains(strings.Join(report.NotReady, "; "), "mock")
+		return err == nil && len(report.Others) == 1 && report.Others[0].Role == status.RoleActive && report.Role == status.RoleSuccessor && strings.Contains(strings.Join(report.NotReady, "; "), "mock")
 	})
 	older.wantRole(status.RoleActive)
 	newer.end()

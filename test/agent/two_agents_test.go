@@ -96,6 +96,16 @@ func (p *agentProcess) wantOther(other *agentProcess, role status.Role, advice s
 	})
 }
 
+// specFile is the mock's CDI spec as it is on disk now.
+func (n *node) specFile() os.FileInfo {
+	n.Helper()
+	info, err := os.Stat(n.path("cdi", "accelmux-mock-gpu.json"))
+	if err != nil {
+		n.Fatal(err)
+	}
+	return info
+}
+
 // Of two agents that take turns each says that there is the other: which it is, since
 // when, in which role, and what to do if that is a mistake. When one is gone, the other
 // says nothing of it.
@@ -209,6 +219,7 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			older.wantRole(status.RoleActive)
 			n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 			n.mark(gpu)
+			spec := n.specFile()
 			newer := n.startAgentProcess("newer", "--take-over")
 			newer.wantRole(status.RoleActive)
 			older.wantRole(status.RoleStandby)
@@ -227,6 +238,9 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 				sockets, err := filepath.Glob(n.path("kubelet", "device-plugins", "accelmux-*"))
 				return err == nil && len(sockets) == 1
 			})
+			if after := n.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
+				t.Error("the CDI spec was removed or written anew, though no definition has changed")
+			}
 			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d,", stays.command.Process.Pid)) {
 				t.Errorf("the state directory is held by %q, %v", text, err)
 			}
