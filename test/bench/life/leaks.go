@@ -67,7 +67,7 @@ func measureLeaks(s *rig.Setup) (_ []rig.Figure, err error) {
 	}
 	defer func() { err = errors.Join(err, n.close()) }()
 	l := &life{node: n}
-	if l.metrics, err = freeAddress(); err != nil {
+	if l.metrics, err = rig.FreePort(); err != nil {
 		return nil, err
 	}
 	if l.agent, err = n.start(first, "--metrics-address", l.metrics); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -169,15 +168,6 @@ func childrenOf(pid int) (int, error) {
 		count += len(strings.Fields(string(text)))
 	}
 	return count, nil
-}
-
-// freeAddress is one that nobody listens on.
-func freeAddress() (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // waitUnits waits until kubelet has so many units of every resource.

@@ -2,11 +2,8 @@ package scale
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
 const (
@@ -72,7 +71,7 @@ func startNode(bin string, s shape) (_ *node, err error) {
 	if err := errors.Join(os.WriteFile(n.path("node.yaml"), []byte(text), 0o600), n.scenario("")); err != nil {
 		return nil, err
 	}
-	if n.metrics, err = freeAddress(); err != nil {
+	if n.metrics, err = rig.FreePort(); err != nil {
 		return nil, err
 	}
 	//nolint:noctx // it is ended by stop, with a signal
@@ -189,50 +188,16 @@ func (n *node) stop() error {
 	return errors.Join(append(errs, os.RemoveAll(n.dir))...)
 }
 
-// freeAddress is one that nobody listens at now.
-func freeAddress() (string, error) {
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return listener.Addr().String(), listener.Close()
-}
-
-// allocations is what the core has allocated so far, as its own metrics say.
-type allocations struct{ bytes, count float64 }
-
-func (n *node) allocated() (a allocations, err error) {
-	response, err := http.Get("http://" + n.metrics + "/metrics") //nolint:noctx // the address is our own
-	if err != nil {
-		return a, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		switch name {
-		case "go_memstats_alloc_bytes_total":
-			a.bytes, err = strconv.ParseFloat(value, 64)
-		case "go_memstats_mallocs_total":
-			a.count, err = strconv.ParseFloat(value, 64)
-		}
-		if err != nil {
-			return a, err
-		}
-	}
-	return a, lines.Err()
-}
-
 // scrape is what the question itself allocates: with many devices, that is the most.
-func (n *node) scrape() (allocations, error) {
+func (n *node) scrape() (rig.Garbage, error) {
 	const times = 3
 	// The first has telemetry begin.
-	if _, err := n.allocated(); err != nil {
-		return allocations{}, err
+	if _, err := rig.Collect(n.metrics); err != nil {
+		return rig.Garbage{}, err
 	}
-	var first, last allocations
+	var first, last rig.Garbage
 	for i := range times + 1 {
-		a, err := n.allocated()
+		a, err := rig.Collect(n.metrics)
 		if err != nil {
 			return a, err
 		}
@@ -240,20 +205,5 @@ func (n *node) scrape() (allocations, error) {
 			first = a
 		}
 	}
-	return allocations{(last.bytes - first.bytes) / times, (last.count - first.count) / times}, nil
-}
-
-// anonymous is RssAnon of proc_pid_status(5), in MB.
-func anonymous(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "RssAnon:" {
-			kilobytes, err := strconv.ParseFloat(f[1], 64)
-			return kilobytes * 1024 / 1e6, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no RssAnon", pid)
+	return last.Minus(first).Times(1.0 / times), nil
 }

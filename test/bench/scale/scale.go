@@ -87,7 +87,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
 	<-time.After(2 * time.Second)
-	fresh, err := anonymous(n.agent.Process.Pid)
+	fresh, err := rig.Anonymous(n.agent.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 		return nil, err
 	}
 	events := setup.Samples(s.events)
-	before, err := n.allocated()
+	before, err := rig.Collect(n.metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := anonymous(n.agent.Process.Pid)
+	after, err := rig.Anonymous(n.agent.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
@@ -132,13 +132,13 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 			What: "fault to kubelet, p99: " + s.name, Value: rig.Milliseconds(rig.Quantile(took, 0.99)), Unit: "ms", Limit: s.limit, Times: s.times,
 			Samples: events, Floor: rig.Milliseconds(rig.Quantile(floors, 0.99)), FloorIs: sent,
 		},
-		{What: "bytes allocated for a flap: " + s.name, Value: flap.bytes / 1000, Unit: "kB", Samples: 2 * events, Note: "a fault or a recovery"},
-		{What: "allocations for a flap: " + s.name, Value: flap.count, Unit: "1", Samples: 2 * events},
-		{What: "bytes allocated for a change: " + s.name, Value: change.bytes / 1000, Unit: "kB", Samples: came, Note: "a device comes or goes"},
-		{What: "allocations for a change: " + s.name, Value: change.count, Unit: "1", Samples: came},
+		{What: "bytes allocated for a flap: " + s.name, Value: flap.Bytes / 1000, Unit: "kB", Samples: 2 * events, Note: "a fault or a recovery"},
+		{What: "allocations for a flap: " + s.name, Value: flap.Allocations, Unit: "1", Samples: 2 * events},
+		{What: "bytes allocated for a change: " + s.name, Value: change.Bytes / 1000, Unit: "kB", Samples: came, Note: "a device comes or goes"},
+		{What: "allocations for a change: " + s.name, Value: change.Allocations, Unit: "1", Samples: came},
 		{
-			What: "allocations a second and device at rest: " + s.name, Value: rest.count / pause.Seconds() / float64(s.devices), Unit: "1/s",
-			Note: fmt.Sprintf("%.0f a second in all", rest.count/pause.Seconds()),
+			What: "allocations a second and device at rest: " + s.name, Value: rest.Allocations / pause.Seconds() / float64(s.devices), Unit: "1/s",
+			Note: fmt.Sprintf("%.0f a second in all", rest.Allocations/pause.Seconds()),
 		},
 		{What: "anonymous memory of the core, fresh: " + s.name, Value: fresh, Unit: "MB", Limit: s.memory},
 		{What: "anonymous memory of the core, after all that: " + s.name, Value: after, Unit: "MB", Note: "metrics were asked for, with telemetry"},
@@ -200,10 +200,10 @@ func (n *node) floor(device int) (time.Duration, error) {
 }
 
 // change takes a device away and brings it back.
-func (n *node) change(times int, scrape allocations) (allocations, error) {
-	before, err := n.allocated()
+func (n *node) change(times int, scrape rig.Garbage) (rig.Garbage, error) {
+	before, err := rig.Collect(n.metrics)
 	if err != nil {
-		return allocations{}, err
+		return rig.Garbage{}, err
 	}
 	for range times / 2 {
 		for _, gone := range []int{1, 0} {
@@ -213,11 +213,11 @@ func (n *node) change(times int, scrape allocations) (allocations, error) {
 				text = "devices: {mock-3: {unplugged: true}}"
 			}
 			if err := n.scenario(text); err != nil {
-				return allocations{}, err
+				return rig.Garbage{}, err
 			}
 			units := n.units() - gone*n.replicas
 			if _, err := n.await(resource, units, units); err != nil {
-				return allocations{}, err
+				return rig.Garbage{}, err
 			}
 		}
 	}
@@ -225,24 +225,24 @@ func (n *node) change(times int, scrape allocations) (allocations, error) {
 }
 
 // rest leaves the node alone.
-func (n *node) rest(pause time.Duration, scrape allocations) (allocations, error) {
+func (n *node) rest(pause time.Duration, scrape rig.Garbage) (rig.Garbage, error) {
 	<-time.After(2 * time.Second)
-	before, err := n.allocated()
+	before, err := rig.Collect(n.metrics)
 	if err != nil {
-		return allocations{}, err
+		return rig.Garbage{}, err
 	}
 	<-time.After(pause)
 	return n.since(before, scrape, 1)
 }
 
 // since is what was allocated for each of so many events, without the question itself.
-func (n *node) since(before, scrape allocations, events int) (allocations, error) {
-	after, err := n.allocated()
+func (n *node) since(before, scrape rig.Garbage, events int) (rig.Garbage, error) {
+	after, err := rig.Collect(n.metrics)
 	if err != nil {
-		return allocations{}, err
+		return rig.Garbage{}, err
 	}
-	return allocations{
-		bytes: max(0, after.bytes-before.bytes-scrape.bytes) / float64(events),
-		count: max(0, after.count-before.count-scrape.count) / float64(events),
+	return rig.Garbage{
+		Bytes:       max(0, after.Bytes-before.Bytes-scrape.Bytes) / float64(events),
+		Allocations: max(0, after.Allocations-before.Allocations-scrape.Allocations) / float64(events),
 	}, nil
 }
