@@ -362,7 +362,7 @@ func (a *Agent) openState() error {
 	// note.
 	a.book.Suspect(a.cdi.Devices()...)
 	a.rivals = rival.New(rival.Options{
-		Sockets: a.plugin.Strangers, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Foreigners: a.book.Foreigners,
+		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,
 		Found: a.contested, Log: a.log, Timing: a.opts.Timing.Rival,
 	})
 	a.active.Store(true)

@@ -98,7 +98,7 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			continue
 		}
 		for _, entry := range entries {
-			if !s.isForeign(entry) {
+			if !s.isOthers(entry) {
 				continue
 			}
 			path := filepath.Join(dir, entry.Name())
@@ -114,8 +114,8 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// isForeign tells whether this is the socket of another process of ours.
-func (s *sockets) isForeign(entry fs.DirEntry) bool {
+// isOthers tells whether this is the socket of another process of ours.
+func (s *sockets) isOthers(entry fs.DirEntry) bool {
 	name := strings.TrimPrefix(entry.Name(), hidden)
 	return entry.Type()&fs.ModeSocket != 0 && strings.HasPrefix(name, socketPrefix) && strings.HasSuffix(name, socketSuffix) &&
 		!strings.Contains(name, "-"+s.process+"-")

@@ -40,3 +40,35 @@ type Status struct {
 	// that do not fit.
 	Notes []string
 }
+
+// Served are the resources that kubelet takes now, with how many units each has.
+func (p *Plugin) Served() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]int{}
+	for name, a := range p.adverts {
+		a.mu.Lock()
+		if a.state == StateServing {
+			all[name] = len(a.now.list.units)
+		}
+		a.mu.Unlock()
+	}
+	return all
+}
+
+// Listed are the IDs that kubelet has been told of, or is about to be, of a resource, and
+// whether the unit is healthy.
+func (p *Plugin) Listed(resource string) map[string]bool {
+	p.mu.Lock()
+	a := p.adverts[resource]
+	p.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	units := a.view().list.units
+	ids := make(map[string]bool, len(units))
+	for _, u := range units {
+		ids[u.ID] = u.healthy
+	}
+	return ids
+}

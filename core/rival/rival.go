@@ -17,17 +17,17 @@ import (
 
 // Options of [New]. All functions are required.
 type Options struct {
-	// Sockets are those of other agents, as [deviceplugin.Plugin.Strangers] has them.
-	Sockets func(context.Context) []deviceplugin.Stranger
+	// Sockets are those of other agents, as [deviceplugin.Plugin.OtherSockets] has them.
+	Sockets func(context.Context) []deviceplugin.OtherSocket
 	// Served are the resources that kubelet takes, as [deviceplugin.Plugin.Served] has
 	// them, and Listed what it was told of one, as [deviceplugin.Plugin.Listed] has it.
 	Served func() map[string]int
 	Listed func(resource string) map[string]bool
 	// Allocatable is what kubelet has, as [usage.Book.Allocatable] has it.
 	Allocatable func(ctx context.Context, of func(resource string) bool) (map[string]map[string]bool, error)
-	// Foreigners are units that kubelet gave away without asking, as
-	// [usage.Book.Foreigners] has them.
-	Foreigners func() []usage.Foreign
+	// Unasked are units that kubelet gave away without asking, as
+	// [usage.Book.Unasked] has them.
+	Unasked func() []usage.Unasked
 	// Found is told of each that was not there at the last look. It must not block.
 	Found func(Rival)
 	Log   *slog.Logger
@@ -167,45 +167,39 @@ func (w *Watch) suspicious(sign Sign) bool {
 // settle takes the signs of one look. Those that need confirming count at the second look
 // in a row.
 func (w *Watch) settle(sign Sign, signs map[key]Rival, confirm bool) {
-	var news []Rival
-	w.mu.Lock()
-	for k, r := range signs {
-		if known, ok := w.found[k]; ok {
-			r.Since = known.Since
-			w.found[k] = r
-			continue
-		}
-		first, seen := w.suspects[k]
-		if confirm && !seen {
-			continue
-		}
-		if r.Since.IsZero() {
-			r.Since = first
-		}
-		w.found[k] = r
-		news = append(news, r)
-	}
-	maps.DeleteFunc(w.found, func(k key, _ Rival) bool {
-		_, still := signs[k]
-		return k.sign == sign && !still
-	})
-	w.mu.Unlock()
-	for k := range signs {
-		if w.suspects[k].IsZero() {
-			w.suspects[k] = time.Now()
-		}
-	}
-	maps.DeleteFunc(w.suspects, func(k key, _ time.Time) bool {
-		_, still := signs[k]
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		_, certain := w.found[k]
-		return k.sign == sign && (!still || certain)
-	})
-	for _, r := range news {
+	for _, r := range w.merge(sign, signs, confirm) {
 		w.opts.Log.Error("another device plugin is on this node", "resource", r.Resource, "sign", string(r.Sign), "problem", r.Message)
 		w.opts.Found(r)
 	}
+}
+
+// merge makes the signs of one kind those that are known, and returns those that were not.
+// What is certain, or gone, is a suspect no more.
+func (w *Watch) merge(sign Sign, signs map[key]Rival, confirm bool) (news []Rival) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, r := range signs {
+		known, certain := w.found[k]
+		first, seen := w.suspects[k]
+		switch {
+		case certain:
+			r.Since = known.Since
+		case confirm && !seen:
+			w.suspects[k] = time.Now()
+			continue
+		default:
+			if r.Since.IsZero() {
+				r.Since = first
+			}
+			delete(w.suspects, k)
+			news = append(news, r)
+		}
+		w.found[k] = r
+	}
+	gone := func(k key) bool { return k.sign == sign && !has(signs, k) }
+	maps.DeleteFunc(w.found, func(k key, _ Rival) bool { return gone(k) })
+	maps.DeleteFunc(w.suspects, func(k key, _ time.Time) bool { return gone(k) })
+	return news
 }
 
 // sockets are the signs of other agents.
@@ -233,7 +227,7 @@ const remove = ": is the vendor's own device plugin, or another accelmux, still 
 // known stays one until it is gone.
 func (w *Watch) containers() map[key]Rival {
 	signs := map[key]Rival{}
-	for _, f := range w.opts.Foreigners() {
+	for _, f := range w.opts.Unasked() {
 		k := key{SignContainer, f.Resource, f.Unit + " " + f.Namespace + "/" + f.Pod}
 		w.mu.Lock()
 		_, known := w.found[k]
@@ -294,7 +288,7 @@ func (w *Watch) listed(served map[string]int) map[string]map[string]bool {
 	return all
 }
 
-func has[T any](all map[string]T, name string) bool {
+func has[K comparable, T any](all map[K]T, name K) bool {
 	_, ok := all[name]
 	return ok
 }

@@ -21,20 +21,20 @@ const gpu = "example.com/gpu"
 
 // node is what the watch sees. The test has it but while it waits.
 type node struct {
-	mu         sync.Mutex
-	sockets    []deviceplugin.Stranger
-	listed     map[string]map[string]bool
-	kubelets   map[string]map[string]bool
-	foreigners []usage.Foreign
-	silent     bool
-	compared   int
-	during     func() // called while kubelet is asked
-	told       []string
+	mu       sync.Mutex
+	sockets  []deviceplugin.OtherSocket
+	listed   map[string]map[string]bool
+	kubelets map[string]map[string]bool
+	unasked  []usage.Unasked
+	silent   bool
+	compared int
+	during   func() // called while kubelet is asked
+	told     []string
 }
 
 func (n *node) watch() *Watch {
 	return New(Options{
-		Sockets: func(context.Context) []deviceplugin.Stranger { n.mu.Lock(); defer n.mu.Unlock(); return n.sockets },
+		Sockets: func(context.Context) []deviceplugin.OtherSocket { n.mu.Lock(); defer n.mu.Unlock(); return n.sockets },
 		Served: func() map[string]int {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -61,8 +61,8 @@ func (n *node) watch() *Watch {
 			}
 			return n.kubelets, nil
 		},
-		Foreigners: func() []usage.Foreign { n.mu.Lock(); defer n.mu.Unlock(); return n.foreigners },
-		Found:      func(r Rival) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, r.Message) },
+		Unasked: func() []usage.Unasked { n.mu.Lock(); defer n.mu.Unlock(); return n.unasked },
+		Found:   func(r Rival) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, r.Message) },
 	})
 }
 
@@ -108,7 +108,7 @@ func want(t *testing.T, w *Watch, when, text string) {
 // agent's, told of once, since it was seen first, and until it is gone.
 func TestSocket(t *testing.T) {
 	run(t, func(n *node, w *Watch) {
-		n.sockets = []deviceplugin.Stranger{{Path: "/p/accelmux-x", PID: 7, Resource: gpu}}
+		n.sockets = []deviceplugin.OtherSocket{{Path: "/p/accelmux-x", PID: 7, Resource: gpu}}
 		n.after(10 * time.Second)
 		want(t, w, "at the first look", "")
 		n.after(10 * time.Second)
@@ -122,11 +122,11 @@ func TestSocket(t *testing.T) {
 		n.sockets = nil
 		n.after(10 * time.Second)
 		want(t, w, "later", "")
-		n.sockets = []deviceplugin.Stranger{{Path: "/p/accelmux-y", PID: 8, Resource: gpu}}
+		n.sockets = []deviceplugin.OtherSocket{{Path: "/p/accelmux-y", PID: 8, Resource: gpu}}
 		n.after(10 * time.Second)
 		n.sockets = nil
 		n.after(10 * time.Second)
-		n.sockets = []deviceplugin.Stranger{{Path: "/p/accelmux-y", PID: 8, Resource: gpu}}
+		n.sockets = []deviceplugin.OtherSocket{{Path: "/p/accelmux-y", PID: 8, Resource: gpu}}
 		n.after(10 * time.Second)
 		want(t, w, "seen twice, not in a row", "")
 		if len(n.told) != 2 {
@@ -190,11 +190,11 @@ func TestManyUnits(t *testing.T) {
 // while, and stays one until the container is gone, also over kubelet's restart.
 func TestContainer(t *testing.T) {
 	run(t, func(n *node, w *Watch) {
-		early := usage.Foreign{Holder: usage.Holder{Namespace: "ns", Pod: "early", Container: "main", Resource: gpu, Unit: "a"}, Since: time.Now().Add(29 * time.Second)}
+		early := usage.Unasked{Holder: usage.Holder{Namespace: "ns", Pod: "early", Container: "main", Resource: gpu, Unit: "a"}, Since: time.Now().Add(29 * time.Second)}
 		late := early
 		late.Pod, late.Unit, late.Since = "late", "c", time.Now().Add(31*time.Second)
 		n.after(40 * time.Second)
-		n.foreigners = []usage.Foreign{early, late}
+		n.unasked = []usage.Unasked{early, late}
 		n.after(10 * time.Second)
 		want(t, w, "at once", "c to container main of pod ns/late without asking")
 		listed := n.listed
@@ -203,7 +203,7 @@ func TestContainer(t *testing.T) {
 		n.listed = listed
 		n.after(time.Minute)
 		want(t, w, "after kubelet's restart", "late")
-		n.foreigners = nil
+		n.unasked = nil
 		n.after(10 * time.Second)
 		want(t, w, "when it is gone", "")
 	})

@@ -134,10 +134,10 @@ type Book struct {
 	// that nobody knows yet.
 	unresolved map[string]bool
 	// listed are the units of kubelet's last list, left those whose hold a list has
-	// ended, and foreign what kubelet gave out without asking.
+	// ended, and unasked what kubelet gave out without asking.
 	listed  map[unit][]holder
 	left    map[unit]bool
-	foreign map[unit]Foreign
+	unasked map[unit]Unasked
 	// suspects may be held though nothing says so; gone once known.
 	suspects map[inventory.Key]bool
 	known    bool
@@ -192,7 +192,7 @@ func Open(opts Options) (*Book, error) {
 		lister:   &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
 		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
-		left: map[unit]bool{}, foreign: map[unit]Foreign{},
+		left: map[unit]bool{}, unasked: map[unit]Unasked{},
 	}
 	b.load()
 	return b, nil
@@ -212,7 +212,7 @@ func (b *Book) Allocated(resource string, claims []Claim) {
 		u := unit{resource: resource, id: claim.Unit}
 		b.put(u, &holds[i])
 		delete(b.left, u)
-		delete(b.foreign, u)
+		delete(b.unasked, u)
 	}
 	b.mu.Unlock()
 	signal(b.dirty)

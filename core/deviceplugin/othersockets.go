@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stranger is a socket in one of kubelet's directories that another process serves, as
+// OtherSocket is a socket in one of kubelet's directories that another process serves, as
 // accelmux does.
-type Stranger struct {
+type OtherSocket struct {
 	Path string
 	// PID is who listens, 0 if that is a process that cannot be seen from here: one of
 	// another PID namespace.
@@ -24,28 +24,28 @@ type Stranger struct {
 	Resource string
 }
 
-// Strangers looks for sockets of other agents that are alive, sorted by path. During a
+// OtherSockets looks for sockets of other agents that are alive, sorted by path. During a
 // hand-over there are some for a moment. Of other plugins nothing can be said: no call of
 // the API tells what they serve, and to ask one for its list might take away news that
 // are kubelet's.
-func (p *Plugin) Strangers(ctx context.Context) []Stranger {
-	var found []Stranger
+func (p *Plugin) OtherSockets(ctx context.Context) []OtherSocket {
+	var found []OtherSocket
 	for _, dir := range p.sockets.dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // whoever needs the directory tells
 		}
 		for _, entry := range entries {
-			if !p.sockets.isForeign(entry) {
+			if !p.sockets.isOthers(entry) {
 				continue
 			}
 			path := filepath.Join(dir, entry.Name())
 			if pid, err := listener(ctx, path); err == nil {
-				found = append(found, Stranger{Path: path, PID: pid, Resource: p.named(path)})
+				found = append(found, OtherSocket{Path: path, PID: pid, Resource: p.named(path)})
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(found, func(a, b OtherSocket) int { return strings.Compare(a.Path, b.Path) })
 	return found
 }
 
@@ -59,38 +59,6 @@ func (p *Plugin) named(path string) string {
 		}
 	}
 	return ""
-}
-
-// Served are the resources that kubelet takes now, with how many units each has.
-func (p *Plugin) Served() map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]int{}
-	for name, a := range p.adverts {
-		a.mu.Lock()
-		if a.state == StateServing {
-			all[name] = len(a.now.list.units)
-		}
-		a.mu.Unlock()
-	}
-	return all
-}
-
-// Listed are the IDs that kubelet has been told of, or is about to be, of a resource, and
-// whether the unit is healthy.
-func (p *Plugin) Listed(resource string) map[string]bool {
-	p.mu.Lock()
-	a := p.adverts[resource]
-	p.mu.Unlock()
-	if a == nil {
-		return nil
-	}
-	units := a.view().list.units
-	ids := make(map[string]bool, len(units))
-	for _, u := range units {
-		ids[u.ID] = u.healthy
-	}
-	return ids
 }
 
 // listener is the process that listens on a unix socket; 0 if it cannot be seen.

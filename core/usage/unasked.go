@@ -14,31 +14,31 @@ import (
 // maxLeft bounds what is remembered of units whose hold a list has ended.
 const maxLeft = 1 << 16
 
-// Foreign is a unit of a resource of ours that kubelet gave to a container without asking
+// Unasked is a unit of a resource of ours that kubelet gave to a container without asking
 // this process: another device plugin answered. It is so until the container is gone.
-type Foreign struct {
+type Unasked struct {
 	Holder
 	// Since is when kubelet listed it first.
 	Since time.Time
 }
 
-// Foreigners are all of those, sorted. There are none before Known, and nobody is taken
+// Unasked are all of those, sorted. There are none before Known, and nobody is taken
 // for one who had the unit before that: another process of ours may have been asked.
-func (b *Book) Foreigners() []Foreign {
+func (b *Book) Unasked() []Unasked {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var all []Foreign
-	for u, f := range b.foreign {
+	var all []Unasked
+	for u, f := range b.unasked {
 		f.Resource, f.Unit = u.resource, u.id
 		all = append(all, f)
 	}
-	slices.SortFunc(all, func(a, b Foreign) int {
+	slices.SortFunc(all, func(a, b Unasked) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
 	})
 	return all
 }
 
-// compare looks for foreign units in a list, before its holds are taken in. The caller
+// compare looks for such units in a list, before its holds are taken in. The caller
 // holds b.mu. A unit that kubelet listed before, or that had a hold which a list has ended,
 // is none: kubelet may just not have told of its pod for a while.
 func (b *Book) compare(l listing, listed map[unit][]holder, found map[unit]*hold) {
@@ -49,12 +49,12 @@ func (b *Book) compare(l listing, listed map[unit][]holder, found map[unit]*hold
 		ours := resolved || b.opts.Owns != nil && b.opts.Owns(u.resource)
 		if b.known && ours && b.holds[u] == nil && before[u] == nil && !b.left[u] {
 			h := holders[0]
-			b.foreign[u] = Foreign{Holder: Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}, Since: l.began}
+			b.unasked[u] = Unasked{Holder: Holder{Namespace: h.Namespace, Pod: h.Pod, Container: h.Container}, Since: l.began}
 		}
 	}
-	for u := range b.foreign {
+	for u := range b.unasked {
 		if listed[u] == nil {
-			delete(b.foreign, u)
+			delete(b.unasked, u)
 		}
 	}
 }

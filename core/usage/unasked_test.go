@@ -11,7 +11,7 @@ import (
 // container is gone. One that was listed before we knew it, one that was allocated, one
 // that a list ended and another brought back, and one of a resource that is not ours were
 // not.
-func TestForeigners(t *testing.T) {
+func TestUnasked(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
 	opts.Owns = func(resource string) bool { return resource == gpu }
@@ -19,7 +19,7 @@ func TestForeigners(t *testing.T) {
 	want := func(when string, units ...string) {
 		t.Helper()
 		poll(t, b)
-		all := b.Foreigners()
+		all := b.Unasked()
 		if len(all) != len(units) {
 			t.Fatalf("%s: %+v, want %v", when, all, units)
 		}

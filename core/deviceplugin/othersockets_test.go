@@ -11,7 +11,7 @@ import (
 
 // A socket of another process of ours is found if somebody listens, with who that is and
 // what it is for; others' and dead ones are not.
-func TestStrangers(t *testing.T) {
+func TestOtherSockets(t *testing.T) {
 	dir, err := os.MkdirTemp("", "x")
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +47,9 @@ func TestStrangers(t *testing.T) {
 	short := other.next(dir, "example.com/gpu-x")
 	serve(short, false)
 	p := &Plugin{sockets: own, adverts: map[string]*advert{"example.com/gpu": nil, "example.com/nic": nil}}
-	got := p.Strangers(t.Context())
-	want := []Stranger{{same, os.Getpid(), "example.com/gpu"}, {more, os.Getpid(), ""}, {short, os.Getpid(), ""}}
-	slices.SortFunc(want, func(a, b Stranger) int { return strings.Compare(a.Path, b.Path) })
+	got := p.OtherSockets(t.Context())
+	want := []OtherSocket{{same, os.Getpid(), "example.com/gpu"}, {more, os.Getpid(), ""}, {short, os.Getpid(), ""}}
+	slices.SortFunc(want, func(a, b OtherSocket) int { return strings.Compare(a.Path, b.Path) })
 	if !slices.Equal(got, want) {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
