@@ -18,7 +18,7 @@ const (
 	// startLimit bounds how long kubelet takes to be up: busy machines are slow.
 	startLimit = time.Minute
 	// stopLimit is how long it may take to end after SIGTERM.
-	stopLimit = 15 * time.Second
+	stopLimit = 30 * time.Second
 )
 
 // process is one running kubelet.
