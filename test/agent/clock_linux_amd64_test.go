@@ -139,10 +139,10 @@ func TestClockStepped(t *testing.T) {
 			n.wantCounts(gpu, 4, 4)
 			n.wantCounts(fpga, 2, 2)
 			held := n.allocate("before", gpu, 1)
-			pids := []int{p.pid}
+			pids := []int{p.pid()}
 			for _, name := range []string{"mock", "other"} {
-				n.eventually("backend "+name+" runs", func() bool { return p.backendPID(name) != 0 })
-				pids = append(pids, p.backendPID(name))
+				n.eventually("backend "+name+" runs", func() bool { return p.backend(name).PID != 0 })
+				pids = append(pids, p.backend(name).PID)
 			}
 			for _, pid := range pids {
 				newClock(t, pid).set(t, step)

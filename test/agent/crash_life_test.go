@@ -10,12 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/statefile"
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // has reports whether kubelet has these counts from a live connection.
@@ -194,12 +192,8 @@ func sealed(path string) error {
 func (c *crash) again() {
 	c.Helper()
 	c.scenario("{}")
-	command, ended := c.node.command("run"), make(chan struct{})
-	c.start(command, ended)
-	defer func() {
-		_ = command.Process.Kill()
-		<-ended
-	}()
+	next := c.newProgram("run", c.node.command("run"))
+	c.launch(next)
 	text, err := os.ReadFile(c.path("node.yaml"))
 	if err != nil {
 		c.Fatal(err)
@@ -211,15 +205,14 @@ func (c *crash) again() {
 	c.mu.Lock()
 	sick := c.sick
 	c.mu.Unlock()
-	client := status.NewClient(c.path("run"))
 	c.eventually("all is registered after the next start", func() bool {
-		report, err := client.Report(c.Context())
+		report, err := next.client.Report(c.Context())
 		gpus := c.kubelet.State().Resources[gpu]
 		return err == nil && len(report.NotReady) == 0 && c.has("example.com/other", 2, 2)() &&
 			(c.has(gpu, count, count-1)() || !sick && c.has(gpu, count, count)()) && gpus.Connections == 1
 	})
 	c.wantNames("after the next start")
-	report, err := client.Report(c.Context())
+	report, err := next.client.Report(c.Context())
 	if err != nil {
 		c.Error(err)
 	}
@@ -229,19 +222,12 @@ func (c *crash) again() {
 		}
 	}
 	c.wantWhole(false)
-	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-		c.Error(err)
-	}
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		c.Fatal("the next agent does not end")
+	next.signal(syscall.SIGTERM)
+	if next.err != nil {
+		c.Errorf("the next agent ended with %v", next.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
-		c.Errorf("the next agent ended with %v", c.err)
-	}
 	if c.healed != "" {
 		c.Error(c.healed)
 	}

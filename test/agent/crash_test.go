@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -94,8 +92,8 @@ func dryRun(t *testing.T) []point {
 	if !c.over() {
 		t.Fatalf("the life was not lived to its end\n%s", c.log.String())
 	}
-	if err := c.wait(); err != nil {
-		t.Errorf("told to end, the agent ended with %v", err)
+	if c.err != nil {
+		t.Errorf("told to end, the agent ended with %v", c.err)
 	}
 	return c.passed()
 }
@@ -118,11 +116,8 @@ func sample(points []point) []point {
 
 // crash is a node whose agent is killed at a point.
 type crash struct {
-	*node
-	at      point
-	command *exec.Cmd
-	ended   chan struct{}
-	err     error // of the command, once it ended
+	*program
+	at point
 	// names are the CDI names that the pod has, with what they meant then.
 	names map[string]string
 
@@ -141,8 +136,9 @@ const broken = "mock-3"
 
 func newCrash(t *testing.T, at point) *crash {
 	t.Helper()
-	c := &crash{at: at, counts: map[string]int{}, ended: make(chan struct{})}
-	c.node = newNode(t)
+	c := &crash{at: at, counts: map[string]int{}}
+	n := newNode(t)
+	c.program = n.newProgram("run", n.command("run"))
 	c.kubelet = kubelettest.New(c.path("kubelet"), kubelettest.Options{
 		OnEvent: c.observe, OnDevices: c.told, Timing: kubelettest.Timing{Reconcile: 100 * time.Millisecond},
 	})
@@ -153,14 +149,12 @@ func newCrash(t *testing.T, at point) *crash {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.command = c.node.command("run")
 	if err := listener.Wrap(c.command); err != nil {
 		t.Fatal(err)
 	}
-	c.start(c.command, c.ended)
+	c.launch(c.program)
 	t.Cleanup(func() {
-		_ = c.command.Process.Kill()
-		<-c.ended
+		c.signal(syscall.SIGKILL)
 		if err := listener.Close(); err != nil {
 			t.Error(err)
 		}
@@ -168,48 +162,12 @@ func newCrash(t *testing.T, at point) *crash {
 	return c
 }
 
-// command is `accelmux run` as a process of its own.
-func (n *node) command(runDir string, more ...string) *exec.Cmd {
-	command := exec.Command(filepath.Join(programs, "accelmux"), append([]string{
-		"run", "--config", n.path("node.yaml"), "--node-name", "node-1", "--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"),
-		"--state-dir", n.path("state"), "--run-dir", n.path(runDir), "--backend-dir", programs, "--procfs", n.path("proc"), "--log-level", "debug",
-	}, more...)...)
-	command.Stdout, command.Stderr = &n.log, &n.log
-	return command
-}
-
-// start starts the command; ended is closed at its end.
-func (c *crash) start(command *exec.Cmd, ended chan struct{}) {
+// launch starts an agent.
+func (c *crash) launch(p *program) {
 	c.Helper()
 	c.mu.Lock() // the first calls wait until the process is known
 	defer c.mu.Unlock()
-	if err := command.Start(); err != nil {
-		c.Fatal(err)
-	}
-	go func() {
-		defer close(ended)
-		err := command.Wait()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.err = err
-	}()
-}
-
-func (c *crash) over() bool {
-	select {
-	case <-c.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait is how the process ended.
-func (c *crash) wait() error {
-	<-c.ended
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	p.start()
 }
 
 func (c *crash) passed() []point {
@@ -222,7 +180,7 @@ func (c *crash) passed() []point {
 func (c *crash) called(call *trap.Call) trap.Answer {
 	process := call.Process()
 	c.mu.Lock()
-	agent := c.command.Process.Pid
+	agent := c.pid()
 	ours := process == agent && call.Number != unix.SYS_EXECVE
 	if call.Number == unix.SYS_EXECVE && process != agent {
 		ours = parentOf(process) == agent // it is about to become a backend

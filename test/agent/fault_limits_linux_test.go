@@ -4,69 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/accelmux/accelmux/core/status"
 )
-
-// program is the agent as it is on a node, a process of its own.
-type program struct {
-	*node
-	pid int
-}
-
-// runProgram starts `accelmux run` on the node; it ends with the test.
-func (n *node) runProgram() *program {
-	n.Helper()
-	command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
-		"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"), "--run-dir", n.path("run"),
-		"--backend-dir", programs, "--node-name", "node-1", "--profile", "default", "--procfs", n.path("proc"))
-	command.Stderr = &n.log
-	if err := command.Start(); err != nil {
-		n.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	n.stop = func() {
-		_ = command.Process.Signal(unix.SIGTERM)
-		select {
-		case err := <-ended:
-			if err != nil {
-				n.Errorf("the agent ended with: %v", err)
-			}
-		case <-time.After(patience):
-			_ = command.Process.Kill()
-			n.Errorf("the agent did not end within %v: %v", patience, <-ended)
-		}
-	}
-	return &program{node: n, pid: command.Process.Pid}
-}
-
-// report is the program's; empty while it does not answer.
-func (p *program) report() status.Report {
-	report, err := status.NewClient(p.path("run")).Report(p.Context())
-	if err != nil {
-		return status.Report{}
-	}
-	return report
-}
-
-func (p *program) backendPID(name string) int {
-	for _, b := range p.report().Backends {
-		if b.Name == name {
-			return b.PID
-		}
-	}
-	return 0
-}
 
 // With no more files to open, the agent goes on serving what it serves: kubelet hears of
 // a fault, and a container gets its devices. What it can't do meanwhile, as to start a
@@ -81,7 +26,7 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.wantCounts(gpu, 4, 4)
 	n.wantCounts(fpga, 2, 2)
 	victim := 0
-	n.eventually("the backend's process is known", func() bool { victim = p.backendPID("other"); return victim != 0 })
+	n.eventually("the backend's process is known", func() bool { victim = p.backend("other").PID; return victim != 0 })
 
 	more := p.noMoreFiles()
 	n.scenario("devices: {mock-0: {fault: {code: x, recovery: self}}}")
@@ -103,8 +48,8 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.scenario("")
 	n.wantCounts(gpu, 4, 4)
 	n.wantCounts(fpga, 2, 2)
-	n.eventually("the backend runs again", func() bool { pid := p.backendPID("other"); return pid != 0 && pid != victim })
-	n.eventually("no problem is left", func() bool { r := p.report(); return r.PID == p.pid && len(r.Problems) == 0 })
+	n.eventually("the backend runs again", func() bool { pid := p.backend("other").PID; return pid != 0 && pid != victim })
+	n.eventually("no problem is left", func() bool { r := p.report(); return r.PID == p.pid() && len(r.Problems) == 0 })
 	n.allocate("after", gpu, 1)
 }
 
@@ -112,22 +57,22 @@ func TestDescriptorsExhausted(t *testing.T) {
 func (p *program) noMoreFiles() (more func()) {
 	p.Helper()
 	var before unix.Rlimit
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+	if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, nil, &before); err != nil {
 		p.Fatal(err)
 	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid))
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
 	if err != nil {
 		p.Fatal(err)
 	}
 	// The limit is on the number of the next one, which is the least that is free.
 	least := before
 	least.Cur = uint64(len(open))
-	if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &least, nil); err != nil {
+	if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &least, nil); err != nil {
 		p.Fatal(err)
 	}
 	return func() {
 		p.Helper()
-		if err := unix.Prlimit(p.pid, unix.RLIMIT_NOFILE, &before, nil); err != nil {
+		if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &before, nil); err != nil {
 			p.Fatal(err)
 		}
 	}

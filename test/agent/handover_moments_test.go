@@ -137,11 +137,11 @@ func TestSignalsInAHandOver(t *testing.T) {
 			n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: r.observe})
 			n.startKubelet()
 			n.configure(oneBackend)
-			older := n.newAgentProcess("older", "--take-over")
+			older := n.newProgram("older", n.command("older", "--take-over"))
 			older.command.Stderr = both{&n.log, r}
 			older.start()
 			older.wantRole(status.RoleActive)
-			newer := n.newAgentProcess("newer", "--take-over")
+			newer := n.newProgram("newer", n.command("newer", "--take-over"))
 			victim, stays := newer, older
 			if c.older {
 				victim, stays = older, newer

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/telemetry"
 )
@@ -72,11 +71,7 @@ func playAgent(text string) int {
 
 // process is an agent that runs in a process of its own, so that what it needs can be
 // told from what the test needs.
-type process struct {
-	*node
-	client *status.Client
-	pid    int
-}
+type process struct{ *program }
 
 // startProcess starts one on the node; it ends with the test.
 func (n *node) startProcess(o order) *process {
@@ -95,75 +90,23 @@ func (n *node) startProcess(o order) *process {
 	command.Stderr, command.Stdout = &n.log, &n.log
 	// Its output is done when it is, whoever has its pipes.
 	command.WaitDelay = time.Second
-	if err := command.Start(); err != nil {
-		n.Fatal(err)
-	}
-	p := &process{node: n, client: status.NewClient(n.path("run")), pid: command.Process.Pid}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	n.stop = func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		select {
-		case err := <-ended:
-			if err != nil {
-				n.Errorf("the agent's process: %v", err)
-			}
-		case <-time.After(patience):
-			_ = command.Process.Kill()
-			n.Errorf("the agent's process did not end within %v: %v", patience, <-ended)
-		}
-	}
+	p := &process{n.newProgram("run", command)}
+	p.serve()
 	return p
-}
-
-// report is the agent's, empty while it does not answer.
-func (p *process) report() status.Report {
-	report, err := p.client.Report(p.Context())
-	if err != nil {
-		return status.Report{}
-	}
-	return report
-}
-
-// backend is what the agent says of it.
-func (p *process) backend(name string) status.Backend {
-	for _, b := range p.report().Backends {
-		if b.Name == name {
-			return b
-		}
-	}
-	return status.Backend{}
-}
-
-// problems are those of status, a line each.
-func (p *process) problems() []string {
-	var lines []string
-	for _, problem := range p.report().Problems {
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s", problem.Backend, problem.Resource, problem.Device, problem.Message))
-	}
-	return lines
-}
-
-// eventually waits until the condition holds; what says what did not happen.
-func (p *process) eventually(what string, condition func() bool) {
-	p.Helper()
-	if !within(patience, condition) {
-		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience, strings.Join(p.problems(), "\n"), p.report().Backends)
-	}
 }
 
 // peak is the most memory that the process had at a time, in MB: VmHWM of
 // proc_pid_status(5).
 func (p *process) peak() int {
 	p.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid()))
 	if err != nil {
 		p.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	fields := strings.Fields(rest)
 	if len(fields) == 0 {
-		p.Fatalf("process %d has no VmHWM:\n%s", p.pid, text)
+		p.Fatalf("process %d has no VmHWM:\n%s", p.pid(), text)
 	}
 	kilobytes, err := strconv.Atoi(fields[0])
 	if err != nil {
@@ -173,4 +116,4 @@ func (p *process) peak() int {
 }
 
 // processes are the agent's children.
-func (p *process) processes(t *testing.T) int { return len(children(t, p.pid)) }
+func (p *process) processes(t *testing.T) int { return len(children(t, p.pid())) }

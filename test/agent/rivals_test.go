@@ -33,9 +33,9 @@ func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
 	n := startNode(t, 4, oneBackend, quickRivals)
 	n.mark(gpu)
 	n.allocate("ours", gpu, 1)
-	other := n.startAgentProcess("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
+	other := n.startProgram("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
 	other.wantRole(status.RoleActive)
-	pid := other.command.Process.Pid
+	pid := other.pid()
 	unrelated := func() (note string) {
 		for _, o := range n.agent.Report().Others {
 			if o.PID == pid && o.Role == status.RoleUnrelated && !o.Since.IsZero() {

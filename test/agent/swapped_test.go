@@ -49,7 +49,7 @@ func startSwap(t *testing.T, config string) *swap {
 		t.Fatal(err)
 	}
 	s := &swap{dir: n.path("programs"), mock: mock}
-	s.process = &process{node: n}
+	s.process = &process{&program{node: n}}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

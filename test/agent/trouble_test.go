@@ -2,7 +2,6 @@ package agent
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -193,36 +192,23 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 			n := newNode(t)
 			n.startKubelet()
 			n.configure(oneBackend)
-			command := exec.Command(filepath.Join(programs, "accelmux"), "run", "--config", n.path("node.yaml"),
-				"--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"), "--state-dir", n.path("state"), "--run-dir", n.path("run"),
-				"--backend-dir", programs, "--node-name", "node-1", "--profile", "default")
-			command.Stderr = &n.log
-			if err := command.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- command.Wait() }()
-			t.Cleanup(func() { _ = command.Process.Kill() })
+			p := n.startProgram("run")
 			n.wantCounts(gpu, 4, 4)
 			if held {
 				if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
 					t.Fatal(err)
 				}
 			}
-			backends := children(t, command.Process.Pid)
+			backends := children(t, p.pid())
 			if len(backends) == 0 {
 				t.Fatal("the agent has no backend process")
 			}
-			if err := command.Process.Signal(unix.SIGTERM); err != nil {
-				t.Fatal(err)
+			began := time.Now()
+			if p.signal(unix.SIGTERM); p.err != nil {
+				t.Errorf("exit: %v", p.err)
 			}
-			select {
-			case err := <-ended:
-				if err != nil {
-					t.Errorf("exit: %v", err)
-				}
-			case <-time.After(5 * time.Second):
-				t.Fatal("not ended within 5 s")
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("ended after %v", took)
 			}
 			for _, pid := range backends {
 				if _, err := os.Stat(filepath.Join("/proc", pid)); err == nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,69 +13,17 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// agentProcess is the unmodified `accelmux run` with a run directory of its own.
-type agentProcess struct {
-	*node
-	command *exec.Cmd
-	runDir  string
-	ended   chan struct{}
-}
-
-func (n *node) startAgentProcess(runDir string, more ...string) *agentProcess {
-	n.Helper()
-	p := n.newAgentProcess(runDir, more...)
-	p.start()
-	return p
-}
-
-// newAgentProcess is one that is not started yet.
-func (n *node) newAgentProcess(runDir string, more ...string) *agentProcess {
-	return &agentProcess{node: n, command: n.command(runDir, more...), runDir: n.path(runDir), ended: make(chan struct{})}
-}
-
-func (p *agentProcess) start() {
-	p.Helper()
-	if err := p.command.Start(); err != nil {
-		p.Fatal(err)
-	}
-	go func() {
-		defer close(p.ended)
-		_ = p.command.Wait() // its state tells
-	}()
-	p.Cleanup(func() { p.signal(syscall.SIGKILL) })
-}
-
-func (p *agentProcess) over() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// signal ends the process and waits for that.
-func (p *agentProcess) signal(s syscall.Signal) {
-	p.Helper()
-	_ = p.command.Process.Signal(s)
-	select {
-	case <-p.ended:
-	case <-time.After(patience):
-		p.Errorf("agent %s did not end", p.runDir)
-	}
-}
-
-func (p *agentProcess) wantRole(role status.Role) {
+func (p *program) wantRole(role status.Role) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
-		report, err := status.NewClient(p.runDir).Report(p.Context())
+		report, err := p.client.Report(p.Context())
 		return err == nil && report.Role == role && (len(report.NotReady) == 0 || role != status.RoleActive)
 	})
 }
 
 // wantOther waits until `accelmux status` of this agent, for programs and for people,
 // says that there is the other, in that role, and what to do.
-func (p *agentProcess) wantOther(other *agentProcess, role status.Role, advice string) {
+func (p *program) wantOther(other *program, role status.Role, advice string) {
 	p.Helper()
 	var text, table string
 	p.eventually(fmt.Sprintf("status of %s tells of %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
@@ -87,7 +34,7 @@ func (p *agentProcess) wantOther(other *agentProcess, role status.Role, advice s
 			return false
 		}
 		for _, o := range report.Others {
-			if o.PID == other.command.Process.Pid && o.Role == role && o.Version != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
+			if o.PID == other.pid() && o.Role == role && o.Version != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
 				return strings.Contains(table, fmt.Sprintf("there is another agent: %s", role)) &&
 					strings.Contains(table, fmt.Sprintf("pid %d", o.PID)) && strings.Contains(table, advice)
 			}
@@ -113,9 +60,9 @@ func TestStatusSaysThatThereAreTwo(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	older := n.startAgentProcess("older", "--take-over")
+	older := n.startProgram("older", "--take-over")
 	older.wantRole(status.RoleActive)
-	newer := n.startAgentProcess("newer", "--take-over")
+	newer := n.startProgram("newer", "--take-over")
 	newer.wantRole(status.RoleActive)
 	older.wantRole(status.RoleStandby)
 	newer.wantOther(older, status.RoleStandby, "installed twice")
@@ -133,11 +80,11 @@ func TestSecondAgentByMistake(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	first := n.startAgentProcess("first")
+	first := n.startProgram("first")
 	first.wantRole(status.RoleActive)
 	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 	n.mark(gpu)
-	second := n.startAgentProcess("second")
+	second := n.startProgram("second")
 	select {
 	case <-second.ended:
 	case <-time.After(patience):
@@ -158,14 +105,14 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	first := n.startAgentProcess("first")
+	first := n.startProgram("first")
 	first.wantRole(status.RoleActive)
 	n.allocate("pod", gpu, 1)
 	n.wantCounts(gpu, 4, 4)
 	before := n.definitions("mock", "gpu")
 	n.mark(gpu)
 	for _, more := range [][]string{{}, {"--take-over"}} {
-		second := n.startAgentProcess("second", append(more, "--state-dir", n.path("another-state"))...)
+		second := n.startProgram("second", append(more, "--state-dir", n.path("another-state"))...)
 		select {
 		case <-second.ended:
 		case <-time.After(patience):
@@ -185,7 +132,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.eventually("the definitions are there again", func() bool { return len(n.definitions("mock", "gpu")) == 4 })
-	second := n.startAgentProcess("second", "--state-dir", n.path("another-state"))
+	second := n.startProgram("second", "--state-dir", n.path("another-state"))
 	select {
 	case <-second.ended:
 	case <-time.After(patience):
@@ -193,7 +140,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	}
 	// When the first is gone, another one may be what it was.
 	first.signal(syscall.SIGKILL)
-	n.startAgentProcess("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
+	n.startProgram("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
 }
 
 // Whichever of two leaves first, and however: capacity stays, and if the one that stands
@@ -215,12 +162,12 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			n := newNode(t)
 			n.startKubelet()
 			n.configure(oneBackend)
-			older := n.startAgentProcess("older", "--take-over")
+			older := n.startProgram("older", "--take-over")
 			older.wantRole(status.RoleActive)
 			n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 			n.mark(gpu)
 			spec := n.specFile()
-			newer := n.startAgentProcess("newer", "--take-over")
+			newer := n.startProgram("newer", "--take-over")
 			newer.wantRole(status.RoleActive)
 			older.wantRole(status.RoleStandby)
 			n.wantNoDip(gpu, 4)
@@ -241,7 +188,7 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			if after := n.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
 				t.Error("the CDI spec was removed or written anew, though no definition has changed")
 			}
-			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d,", stays.command.Process.Pid)) {
+			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d,", stays.pid())) {
 				t.Errorf("the state directory is held by %q, %v", text, err)
 			}
 		})
