@@ -89,10 +89,11 @@ func joinAmendments(units []resource.Unit, amendments map[inventory.Key]inventor
 		return err
 	}
 	for key, edits := range amendments {
-		for name := range edits.EnvSeparators {
-			edits.Env[name] = joined[name]
+		env := edits.Env.Map()
+		for name := range edits.EnvSeparators.All() {
+			env[name] = joined[name]
 		}
-		edits.EnvSeparators = nil
+		edits.Env, edits.EnvSeparators = inventory.Named(env), nil
 		amendments[key] = edits
 	}
 	return nil
@@ -101,13 +102,11 @@ func joinAmendments(units []resource.Unit, amendments map[inventory.Key]inventor
 // overlay are the variables of a device's edits with those of an amendment in
 // their place.
 func overlay(base, amendment inventory.Edits) inventory.Edits {
-	out := inventory.Edits{Env: map[string]string{}, EnvSeparators: map[string]string{}}
-	maps.Copy(out.Env, base.Env)
-	maps.Copy(out.EnvSeparators, base.EnvSeparators)
-	for name, value := range amendment.Env {
-		out.Env[name] = value
-		delete(out.EnvSeparators, name)
+	env, separators := maps.Collect(base.Env.All()), maps.Collect(base.EnvSeparators.All())
+	for name, value := range amendment.Env.All() {
+		env[name] = value
+		delete(separators, name)
 	}
-	maps.Copy(out.EnvSeparators, amendment.EnvSeparators)
-	return out
+	maps.Insert(separators, amendment.EnvSeparators.All())
+	return inventory.Edits{Env: inventory.Named(env), EnvSeparators: inventory.Named(separators)}
 }

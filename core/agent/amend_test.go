@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -17,14 +16,11 @@ func given(id string, env map[string]string, joined ...string) resource.Unit {
 }
 
 func editsOf(env map[string]string, joined ...string) inventory.Edits {
-	e := inventory.Edits{Env: env}
+	separators := map[string]string{}
 	for _, name := range joined {
-		if e.EnvSeparators == nil {
-			e.EnvSeparators = map[string]string{}
-		}
-		e.EnvSeparators[name] = ","
+		separators[name] = ","
 	}
-	return e
+	return inventory.Edits{Env: inventory.Named(env), EnvSeparators: inventory.Named(separators)}
 }
 
 // Verifies what becomes of variables that Prepare's answer joins: every amendment
@@ -69,7 +65,7 @@ func TestJoinAmendments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before []vars
 			for _, u := range tc.units {
-				before = append(before, maps.Clone(u.Device.Edits.Env))
+				before = append(before, u.Device.Edits.Env.Map())
 			}
 			amendments := map[inventory.Key]inventory.Edits{}
 			for id, e := range tc.answers {
@@ -87,7 +83,7 @@ func TestJoinAmendments(t *testing.T) {
 			}
 			got := map[string]vars{}
 			for key, e := range amendments {
-				got[key.ID] = e.Env
+				got[key.ID] = e.Env.Map()
 				if len(e.EnvSeparators) > 0 {
 					t.Errorf("%s still has separators %v", key, e.EnvSeparators)
 				}
@@ -96,7 +92,7 @@ func TestJoinAmendments(t *testing.T) {
 				t.Errorf("amendments (-want +got):\n%s", diff)
 			}
 			for i, u := range tc.units {
-				if diff := cmp.Diff(before[i], u.Device.Edits.Env); diff != "" {
+				if diff := cmp.Diff(before[i], u.Device.Edits.Env.Map()); diff != "" {
 					t.Errorf("the device's own edits changed:\n%s", diff)
 				}
 			}

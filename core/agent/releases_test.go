@@ -25,9 +25,9 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: map[string]string{"A": "1"}}}
+	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}}
 	store.Publish([]*inventory.Device{device}, nobody)
-	if err := store.Amend(keyA, inventory.Edits{Env: map[string]string{"B": "2"}}); err != nil {
+	if err := store.Amend(keyA, inventory.Edits{Env: inventory.Named(map[string]string{"B": "2"})}); err != nil {
 		t.Fatal(err)
 	}
 	a := &Agent{

@@ -209,7 +209,7 @@ func (a *Agent) Devices() []status.Device {
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Replicas: v.replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
-			Attributes: attributes(d), Capacities: d.Capacities,
+			Attributes: attributes(d), Capacities: d.Capacities.Map(),
 			CDI: name, Holders: a.holders(d.Key),
 		})
 	})
@@ -238,17 +238,8 @@ func faults(verdict health.Verdict) []status.Fault {
 
 func attributes(d *inventory.Device) map[string]any {
 	values := make(map[string]any, len(d.Attributes))
-	for name, attribute := range d.Attributes {
-		switch {
-		case attribute.String != nil:
-			values[name] = *attribute.String
-		case attribute.Int != nil:
-			values[name] = *attribute.Int
-		case attribute.Bool != nil:
-			values[name] = *attribute.Bool
-		case attribute.Version != nil:
-			values[name] = *attribute.Version
-		}
+	for name, attribute := range d.Attributes.All() {
+		values[name] = attribute.Value
 	}
 	return values
 }

@@ -86,7 +86,7 @@ func attributeNames(r config.Resource, backends []*inventory.Backend) map[string
 			if r.Class != "" && r.Class != d.Class {
 				continue
 			}
-			for name := range d.Attributes {
+			for name := range d.Attributes.All() {
 				names[name] = true
 			}
 		}

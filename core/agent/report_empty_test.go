@@ -42,11 +42,11 @@ func TestClassProblems(t *testing.T) {
 // like a typo, and not if the attribute may be there on other nodes.
 func TestPlaceholderProblems(t *testing.T) {
 	device := func(class string, attributes ...string) *inventory.Device {
-		d := &inventory.Device{Class: class, Attributes: map[string]inventory.Attribute{}}
+		named := map[string]inventory.Attribute{}
 		for _, name := range attributes {
-			d.Attributes[name] = inventory.Attribute{}
+			named[name] = inventory.Attribute{}
 		}
-		return d
+		return &inventory.Device{Class: class, Attributes: inventory.Named(named)}
 	}
 	backends := []*inventory.Backend{
 		{Name: "fpga", Devices: []*inventory.Device{device("af", "model", "functionName"), device("region", "regionName")}},

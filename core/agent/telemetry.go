@@ -75,9 +75,10 @@ func (a *Agent) Telemetry(ctx context.Context) status.Telemetry {
 	place := map[inventory.Key]int{}
 	v.each(func(d *inventory.Device, _ health.Verdict) {
 		place[d.Key] = len(answer.Devices)
+		memory, _ := d.Capacities.Get("memory")
 		answer.Devices = append(answer.Devices, status.Measured{
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Parent: d.Parent,
-			Memory: d.Capacities["memory"], Holders: a.holders(d.Key),
+			Memory: memory, Holders: a.holders(d.Key),
 		})
 	})
 	for _, r := range readings {

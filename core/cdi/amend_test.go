@@ -11,7 +11,7 @@ import (
 )
 
 func more(value string) inventory.Edits {
-	return inventory.Edits{Env: map[string]string{"MORE": value}}
+	return inventory.Edits{Env: inventory.Named(map[string]string{"MORE": value})}
 }
 
 // An amendment is on disk when Amend returns, stays over Publish, a change of
@@ -76,13 +76,13 @@ func TestAmendmentOverrides(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	d := device("a", "1")
-	d.Edits.Env["KEEP"] = "1"
+	d.Edits.Env = append(inventory.Named(map[string]string{"KEEP": "1"}), d.Edits.Env...)
 	d.Edits.DeviceNodes = []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/null", Permissions: "r"}}
 	d.Edits.Mounts = []inventory.Mount{{HostPath: "/etc", ContainerPath: "/m"}}
 	d.Edits.AdditionalGIDs = []uint32{2}
 	name := qualified(t, s.Publish([]*inventory.Device{d}, nobody), "a")
 	err := s.Amend(key("a"), inventory.Edits{
-		Env:            map[string]string{"VALUE": "2"},
+		Env:            inventory.Named(map[string]string{"VALUE": "2"}),
 		DeviceNodes:    []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/zero", Permissions: "rw"}},
 		Mounts:         []inventory.Mount{{HostPath: "/tmp", ContainerPath: "/m"}},
 		AdditionalGIDs: []uint32{1, 2},

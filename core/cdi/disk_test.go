@@ -149,7 +149,7 @@ func TestStoppedHalfway(t *testing.T) {
 			plain := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
 			disk.op = op
 			s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-			if err := s.Amend(key("a"), inventory.Edits{Env: map[string]string{"MORE": "1"}}); !errors.Is(err, errDisk) {
+			if err := s.Amend(key("a"), inventory.Edits{Env: inventory.Named(map[string]string{"MORE": "1"})}); !errors.Is(err, errDisk) {
 				t.Errorf("amend: error %v", err)
 			}
 			writeFile(t, dir, ".accelmux-mock-gpu.json.123.tmp", "half")

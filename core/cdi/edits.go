@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,9 +25,9 @@ var propagations = []string{"private", "rprivate", "shared", "rshared", "slave",
 // one device after another, over what kubelet says, and would keep the last value.
 func toCDI(e inventory.Edits) *specs.ContainerEdits {
 	out := &specs.ContainerEdits{}
-	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
-		if _, joined := e.EnvSeparators[name]; !joined {
-			out.Env = append(out.Env, name+"="+e.Env[name])
+	for name, value := range e.Env.All() {
+		if _, joined := e.EnvSeparators.Get(name); !joined {
+			out.Env = append(out.Env, name+"="+value)
 		}
 	}
 	for _, d := range e.DeviceNodes {

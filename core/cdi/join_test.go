@@ -13,9 +13,9 @@ func TestJoinedEnvIsNotDefined(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	d, alone := device("a", "1"), device("b", "2")
-	d.Edits.Env["JOINED"] = "1"
-	d.Edits.EnvSeparators = map[string]string{"JOINED": ","}
-	alone.Edits.EnvSeparators = map[string]string{"VALUE": ","}
+	d.Edits.Env = append(inventory.Named(map[string]string{"JOINED": "1"}), d.Edits.Env...)
+	d.Edits.EnvSeparators = inventory.Named(map[string]string{"JOINED": ","})
+	alone.Edits.EnvSeparators = inventory.Named(map[string]string{"VALUE": ","})
 	names := s.Publish([]*inventory.Device{d, alone}, nobody)
 	if got := env(t, dir, qualified(t, names, "a")); got != "VALUE=1" {
 		t.Errorf("env %q", got)

@@ -26,7 +26,7 @@ func key(id string) inventory.Key { return inventory.Key{Backend: backend, ID: i
 
 // device is one whose edits are told apart by the value of an env variable.
 func device(id, value string) *inventory.Device {
-	return &inventory.Device{Key: key(id), Class: "gpu", Edits: inventory.Edits{Env: map[string]string{"VALUE": value}}}
+	return &inventory.Device{Key: key(id), Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"VALUE": value})}}
 }
 
 func open(t testing.TB, dir string) *cdi.Store {

@@ -22,7 +22,7 @@ func TestPublishedDeviceCanBeInjected(t *testing.T) {
 	s := open(t, dir)
 	d := device("dev-1", "1")
 	d.Edits = inventory.Edits{
-		Env:            map[string]string{"B": "2", "A": "1", "TEXT": "tab\tline\nquote\" ünïcode <&> 🙂"},
+		Env:            inventory.Named(map[string]string{"B": "2", "A": "1", "TEXT": "tab\tline\nquote\" ünïcode <&> 🙂"}),
 		DeviceNodes:    []inventory.DeviceNode{{Path: "/dev/accel0", HostPath: "/dev/null", Permissions: "rw"}, {Path: "/dev/zero", HostPath: "/dev/zero", Permissions: "r"}},
 		Mounts:         []inventory.Mount{{HostPath: "/etc", ContainerPath: "/data", Options: []string{"nosuid", "ro"}}, {HostPath: "/tmp", ContainerPath: "/a", Writable: true, Options: []string{"bind", "rslave"}}},
 		Hooks:          []inventory.OCIHook{{Name: "createContainer", Path: "/bin/true", Args: []string{"true", "x"}, Env: []string{"E=1"}}},
@@ -80,11 +80,11 @@ func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 		edits inventory.Edits
 		want  string
 	}{
-		"env only":        {"dev", inventory.Edits{Env: map[string]string{"A": "1"}}, "0.3.0"},
+		"env only":        {"dev", inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}, "0.3.0"},
 		"same host path":  {"dev", inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/null", HostPath: "/dev/null", Permissions: "rw"}}}, "0.3.0"},
 		"mount":           {"dev", inventory.Edits{Mounts: []inventory.Mount{{HostPath: "/a", ContainerPath: "/a"}}}, "0.3.0"},
 		"other host path": {"dev", inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/x", HostPath: "/dev/null", Permissions: "rw"}}}, "0.5.0"},
-		"digit first":     {"0000:65:00.0", inventory.Edits{Env: map[string]string{"A": "1"}}, "0.5.0"},
+		"digit first":     {"0000:65:00.0", inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}, "0.5.0"},
 		"groups":          {"dev", inventory.Edits{AdditionalGIDs: []uint32{44}}, "0.7.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 				t.Errorf("version %s, want %s", got, tc.want)
 			}
 			// Neither does an amendment ask for more than its edits.
-			if err := s.Amend(key(tc.id), inventory.Edits{Env: map[string]string{"MORE": "1"}}); err != nil {
+			if err := s.Amend(key(tc.id), inventory.Edits{Env: inventory.Named(map[string]string{"MORE": "1"})}); err != nil {
 				t.Fatal(err)
 			}
 			if got := readSpec(t, filepath.Join(dir, gpuFile)).Version; got != tc.want {
@@ -234,7 +234,7 @@ func TestNamesAreInjective(t *testing.T) {
 		seen[name] = id
 	}
 	for _, d := range append(odd, device(crafted, "6")) {
-		if got, want := env(t, dir, qualified(t, names, d.ID)), "VALUE="+d.Edits.Env["VALUE"]; got != want {
+		if got, want := env(t, dir, qualified(t, names, d.ID)), "VALUE="+d.Edits.Env[0].Value; got != want {
 			t.Errorf("%s gives %q, want %q", d.ID, got, want)
 		}
 	}
@@ -298,16 +298,16 @@ func TestBadDeviceCostsOnlyItself(t *testing.T) {
 		"permissions": {bad(func(d *inventory.Device) {
 			d.Edits.DeviceNodes = []inventory.DeviceNode{{Path: "/x", HostPath: "/x", Permissions: "rx"}}
 		}), "permissions"},
-		"empty env name": {bad(func(d *inventory.Device) { d.Edits.Env = map[string]string{"": "x"} }), "environment"},
-		"delete in env":  {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "a\x7fb" }), "U+007F"},
-		"NUL in env":     {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "a\x00b" }), "U+0000"},
+		"empty env name": {bad(func(d *inventory.Device) { d.Edits.Env = inventory.Named(map[string]string{"": "x"}) }), "environment"},
+		"delete in env":  {bad(func(d *inventory.Device) { d.Edits.Env = inventory.Named(map[string]string{"X": "a\x7fb"}) }), "U+007F"},
+		"NUL in env":     {bad(func(d *inventory.Device) { d.Edits.Env = inventory.Named(map[string]string{"X": "a\x00b"}) }), "U+0000"},
 		"C1 in a path": {bad(func(d *inventory.Device) {
 			d.Edits.Mounts = []inventory.Mount{{HostPath: "/\u0090", ContainerPath: "/x"}}
 		}), "U+0090"},
 		"BOM in an arg": {bad(func(d *inventory.Device) {
 			d.Edits.Hooks = []inventory.OCIHook{{Name: "poststop", Path: "/x", Args: []string{"\ufeff"}}}
 		}), "U+FEFF"},
-		"invalid UTF-8":   {bad(func(d *inventory.Device) { d.Edits.Env["X"] = "\xff" }), "UTF-8"},
+		"invalid UTF-8":   {bad(func(d *inventory.Device) { d.Edits.Env = inventory.Named(map[string]string{"X": "\xff"}) }), "UTF-8"},
 		"class with dash": {bad(func(d *inventory.Device) { d.Class = "gpu-" }), "class"},
 		"backend digit":   {bad(func(d *inventory.Device) { d.Backend = "3d" }), "backend"},
 	} {

@@ -78,8 +78,8 @@ func TestAllocateInjections(t *testing.T) {
 	devices := []*inventory.Device{device("a"), device("b")}
 	for i, d := range devices {
 		d.Edits = inventory.Edits{
-			Env:           map[string]string{"LAST": d.ID, "ONLY_" + d.ID: "1", "ALL": d.ID + ",every"},
-			EnvSeparators: map[string]string{"ALL": ","},
+			Env:           inventory.Named(map[string]string{"LAST": d.ID, "ONLY_" + d.ID: "1", "ALL": d.ID + ",every"}),
+			EnvSeparators: inventory.Named(map[string]string{"ALL": ","}),
 			DeviceNodes: []inventory.DeviceNode{
 				{Path: "/dev/ctl", HostPath: "/dev/ctl", Permissions: []string{"r", "wm"}[i]},
 				{Path: "/dev/x" + d.ID, HostPath: "/host/" + d.ID, Permissions: "rw"},
@@ -144,8 +144,8 @@ func TestAllocateDevicesThatDisagree(t *testing.T) {
 	for _, injection := range []config.Injection{config.InjectPlain, config.InjectCDI} {
 		n := startNode(t, fast)
 		devices := []*inventory.Device{device("a"), device("b"), device("c")}
-		devices[0].Edits.EnvSeparators = map[string]string{"DEVICE": ","}
-		devices[2].Edits.EnvSeparators = map[string]string{"DEVICE": ";"}
+		devices[0].Edits.EnvSeparators = inventory.Named(map[string]string{"DEVICE": ","})
+		devices[2].Edits.EnvSeparators = inventory.Named(map[string]string{"DEVICE": ";"})
 		n.plugin.Publish(table(devices, func(r *resource.Resource) { r.Injection = injection }), allNames{})
 		n.waitAllocatable(3)
 		if s := n.plugin.Status()[0]; len(s.Notes) != 1 || !hasNote(s, "DEVICE") || !hasNote(s, "mock/b") {
@@ -259,7 +259,7 @@ func TestInjectPlainProperties(t *testing.T) {
 		for i := range rapid.IntRange(1, 6).Draw(t, "devices") {
 			d := device(fmt.Sprintf("d%d", i))
 			d.Edits = inventory.Edits{
-				Env: rapid.MapOf(rapid.SampledFrom([]string{"A", "B"}), rapid.SampledFrom([]string{"1", "2"})).Draw(t, "env"),
+				Env: inventory.Named(rapid.MapOf(rapid.SampledFrom([]string{"A", "B"}), rapid.SampledFrom([]string{"1", "2"})).Draw(t, "env")),
 				DeviceNodes: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) inventory.DeviceNode {
 					return inventory.DeviceNode{
 						Path: paths.Draw(t, "path"), HostPath: paths.Draw(t, "host"),
@@ -292,7 +292,7 @@ func TestInjectPlainProperties(t *testing.T) {
 func checkPlain(t *rapid.T, response *pluginapi.ContainerAllocateResponse, units []*unit) {
 	envs, nodes, mounts := map[string]string{}, map[string]string{}, map[string]string{}
 	for _, u := range units {
-		maps.Copy(envs, u.Device.Edits.Env)
+		maps.Insert(envs, u.Device.Edits.Env.All())
 		for _, n := range u.Device.Edits.DeviceNodes {
 			nodes[n.Path] = n.HostPath
 		}

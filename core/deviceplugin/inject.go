@@ -130,8 +130,7 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 	}
 	for _, d := range devices {
 		edits := d.Edits
-		for _, name := range slices.Sorted(maps.Keys(edits.Env)) {
-			value := edits.Env[name]
+		for name, value := range edits.Env.All() {
 			if joined, ok := response.GetEnvs()[name]; ok {
 				value = joined
 			}

@@ -21,7 +21,7 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 	n.waitAllocatable(3)
 
 	same := gpus(3)
-	same[0].Edits.Env["OTHER"] = "1"
+	same[0].Edits.Env = inventory.Named(map[string]string{"OTHER": "1"})
 	same[1].Health = inventory.Health{State: inventory.StateUnknown, Message: "new text"}
 	slices.Reverse(same)
 	moved := gpus(3)

@@ -246,7 +246,7 @@ func (missing allNames) Qualified(k inventory.Key) (string, error) {
 func device(id string, nodes ...int) *inventory.Device {
 	return &inventory.Device{
 		Key: inventory.Key{Backend: "mock", ID: id}, Class: "gpu", NUMANodes: nodes,
-		Edits: inventory.Edits{Env: map[string]string{"DEVICE": id}},
+		Edits: inventory.Edits{Env: inventory.Named(map[string]string{"DEVICE": id})},
 	}
 }
 

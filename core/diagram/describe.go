@@ -68,8 +68,8 @@ func Describe(r Resource) Topology {
 
 func describeDevice(d *inventory.Device) Device {
 	out := Device{Backend: d.Backend, ID: d.ID, PCIBusID: d.PCIBusID, NUMANodes: d.NUMANodes, Parent: d.Parent}
-	if model, ok := d.Attributes["model"]; ok && model.String != nil {
-		out.Model = *model.String
+	if model, ok := d.Attributes.Get("model"); ok {
+		out.Model, _ = model.Value.(string)
 	}
 	return out
 }

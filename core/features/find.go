@@ -256,19 +256,10 @@ func (n *found) put(value string, parts ...string) bool {
 
 // value is an attribute or a capacity of a device as text.
 func value(d *inventory.Device, name string) (string, bool) {
-	attribute, ok := d.Attributes[name]
-	switch {
-	case !ok:
-		capacity, ok := d.Capacities[name]
-		return strconv.FormatInt(capacity, 10), ok
-	case attribute.String != nil:
-		return *attribute.String, *attribute.String != ""
-	case attribute.Int != nil:
-		return strconv.FormatInt(*attribute.Int, 10), true
-	case attribute.Bool != nil:
-		return strconv.FormatBool(*attribute.Bool), true
-	case attribute.Version != nil:
-		return *attribute.Version, true
+	if attribute, ok := d.Attributes.Get(name); ok {
+		text := attribute.String()
+		return text, text != ""
 	}
-	return "", false
+	capacity, ok := d.Capacities.Get(name)
+	return strconv.FormatInt(capacity, 10), ok
 }

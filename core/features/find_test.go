@@ -45,11 +45,11 @@ func backend(name string, devices ...*inventory.Device) *inventory.Backend {
 
 // device is one with string attributes, by pairs.
 func device(class string, pairs ...string) *inventory.Device {
-	d := &inventory.Device{Class: class, Attributes: map[string]inventory.Attribute{}}
+	attributes := map[string]inventory.Attribute{}
 	for i := 0; i < len(pairs); i += 2 {
-		d.Attributes[pairs[i]] = inventory.Attribute{String: &pairs[i+1]}
+		attributes[pairs[i]] = inventory.Attribute{Value: pairs[i+1]}
 	}
-	return d
+	return &inventory.Device{Class: class, Attributes: inventory.Named(attributes)}
 }
 
 func part(parent string, d *inventory.Device) *inventory.Device {
@@ -72,10 +72,10 @@ func find(t *testing.T, p *config.Profile, s *inventory.Snapshot) *features.Set 
 
 // Verifies what devices become, and what is said when something does not fit.
 func TestFind(t *testing.T) {
-	number, flag, version, negative := int64(3), true, "535.104.5+build", int64(-1)
+	number, flag, version, negative := int64(3), true, inventory.Version("535.104.5+build"), int64(-1)
 	typed := device("gpu")
-	typed.Attributes = map[string]inventory.Attribute{"level": {Int: &number}, "fast": {Bool: &flag}, "driverVersion": {Version: &version}, "low": {Int: &negative}}
-	typed.Capacities = map[string]int64{"memory": 16 << 30}
+	typed.Attributes = inventory.Named(map[string]inventory.Attribute{"level": {Value: number}, "fast": {Value: flag}, "driverVersion": {Value: version}, "low": {Value: negative}})
+	typed.Capacities = inventory.Named(map[string]int64{"memory": 16 << 30})
 	long := strings.Repeat("x", 64)
 	unhealthy := device("gpu", "model", "M1")
 	unhealthy.Health = inventory.Health{State: inventory.StateUnhealthy}
@@ -211,11 +211,13 @@ func TestAlwaysLabels(t *testing.T) {
 				d.Class = "gpu"
 			}
 			d.Parent = rapid.SampledFrom([]string{"", "", "p-1", "d-1"}).Draw(t, "parent")
+			attributes := map[string]inventory.Attribute{}
 			for _, name := range names {
 				text := rapid.OneOf(rapid.StringN(0, 64, 64), rapid.SampledFrom([]string{"M1", "M 1", "M-1", "-"})).Draw(t, name)
 				number := rapid.Int64().Draw(t, "number")
-				d.Attributes[name] = rapid.SampledFrom([]inventory.Attribute{{String: &text}, {Int: &number}}).Draw(t, "attribute")
+				attributes[name] = rapid.SampledFrom([]inventory.Attribute{{Value: text}, {Value: number}}).Draw(t, "attribute")
 			}
+			d.Attributes = inventory.Named(attributes)
 			devices = append(devices, d)
 		}
 		p := profile()

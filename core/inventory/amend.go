@@ -46,7 +46,7 @@ func (src *source) amended(backend string, wire *Wire) (r report, ok bool) {
 				return report{}, false
 			}
 		}
-		if !equalDevice(before.Devices[i], d) {
+		if d.shareWith(before.Devices[i]); !equalDevice(before.Devices[i], d) {
 			r.devices[i] = d
 		}
 	}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 )
 
@@ -21,7 +22,7 @@ func (k Key) Compare(o Key) int {
 
 // Device is one device that a backend reported and that passed validation. It
 // is shared by every snapshot that contains it and never changes; treat its
-// slices and maps as read-only.
+// slices as read-only.
 type Device struct {
 	Key
 	Class string
@@ -31,9 +32,9 @@ type Device struct {
 	NUMANodes []int
 	// PCIBusID is domain:bus:device.function in lower-case hex, or "".
 	PCIBusID   string
-	Attributes map[string]Attribute
+	Attributes ByName[Attribute]
 	// Capacities are in base units (bytes, watts, units).
-	Capacities map[string]int64
+	Capacities ByName[int64]
 	Links      []Link
 	// Parent is the ID of the physical device this is a partition of, or "".
 	Parent string
@@ -99,13 +100,29 @@ type Health struct {
 	Recovered bool
 }
 
-// Attribute is a typed value; exactly one field is set, as in
-// resource.k8s.io/v1 DeviceAttribute.
+// Attribute is a typed value, as in resource.k8s.io/v1 DeviceAttribute. Those that are
+// equal are so for ==.
 type Attribute struct {
-	String  *string `json:"string,omitempty"`
-	Int     *int64  `json:"int,omitempty"`
-	Bool    *bool   `json:"bool,omitempty"`
-	Version *string `json:"version,omitempty"`
+	// Value is a string, an int64, a bool or a [Version].
+	Value any
+}
+
+// Version is the value of an attribute that is a semantic version, such as 535.104.5.
+type Version string
+
+// String is the value as text; "" if there is none.
+func (a Attribute) String() string {
+	switch v := a.Value.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case bool:
+		return strconv.FormatBool(v)
+	case Version:
+		return string(v)
+	}
+	return ""
 }
 
 // Link says how close a peer of the same backend is, in this direction. A peer without
@@ -121,10 +138,10 @@ type Link struct {
 
 // Edits are what a container gets with a device. Paths are the host's.
 type Edits struct {
-	Env map[string]string
+	Env ByName[string]
 	// EnvSeparators has, by name, those variables of Env whose values of several
 	// devices are joined, and what stands between them; see [JoinEnv].
-	EnvSeparators  map[string]string
+	EnvSeparators  ByName[string]
 	DeviceNodes    []DeviceNode
 	Mounts         []Mount
 	Hooks          []OCIHook

@@ -66,38 +66,29 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (Edits, error) {
 	}
 	if len(wire.AdditionalGids) > 0 {
 		gids := slices.Sorted(slices.Values(wire.AdditionalGids))
-		e.AdditionalGIDs = slices.Compact(gids)
+		e.AdditionalGIDs = slices.Clip(slices.Compact(gids))
 	}
 	return e, nil
 }
 
-func parseEnv(wire map[string]string) (map[string]string, error) {
-	if len(wire) == 0 {
-		return nil, nil
-	}
-	env := make(map[string]string, len(wire))
-	for _, name := range sortedKeys(wire) {
-		value := wire[name]
+func parseEnv(wire map[string]string) (ByName[string], error) {
+	env := Named(wire)
+	for name, value := range env.All() {
 		if err := checkEnvName(name); err != nil {
 			return nil, err
 		}
 		if err := checkValue(value, maxEnvValue); err != nil {
 			return nil, fmt.Errorf("the value of environment variable %s %w", name, err)
 		}
-		env[name] = value
 	}
 	return env, nil
 }
 
 // parseSeparators checks what joins the values of variables, which must be there.
-func parseSeparators(wire, env map[string]string) (map[string]string, error) {
-	if len(wire) == 0 {
-		return nil, nil
-	}
-	separators := make(map[string]string, len(wire))
-	for _, name := range sortedKeys(wire) {
-		separator := wire[name]
-		if _, ok := env[name]; !ok {
+func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string], error) {
+	separators := Named(wire)
+	for name, separator := range separators.All() {
+		if _, ok := env.Get(name); !ok {
 			return nil, fmt.Errorf("env_separators names the variable %s, which env does not have; give it a value there", quote(name))
 		}
 		if separator == "" {
@@ -106,7 +97,6 @@ func parseSeparators(wire, env map[string]string) (map[string]string, error) {
 		if err := checkValue(separator, maxSeparator); err != nil {
 			return nil, fmt.Errorf("the separator of environment variable %s %w", name, err)
 		}
-		separators[name] = separator
 	}
 	return separators, nil
 }

@@ -1,9 +1,6 @@
 package inventory
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // equalDevice compares everything. It is written out because it runs for every
 // device of every report; a test compares it with reflection, so that no field
@@ -12,8 +9,7 @@ func equalDevice(a, b *Device) bool {
 	return a.Key == b.Key && a.Class == b.Class && a.Health == b.Health &&
 		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.Holders == b.Holders &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
-		maps.Equal(a.Capacities, b.Capacities) &&
-		maps.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
+		slices.Equal(a.Capacities, b.Capacities) && slices.Equal(a.Attributes, b.Attributes) &&
 		equalEdits(a.Edits, b.Edits)
 }
 
@@ -21,26 +17,16 @@ func equalDevice(a, b *Device) bool {
 func SameEdits(a, b Edits) bool { return equalEdits(a, b) }
 
 func equalEdits(a, b Edits) bool {
-	return maps.Equal(a.Env, b.Env) && maps.Equal(a.EnvSeparators, b.EnvSeparators) &&
+	return slices.Equal(a.Env, b.Env) && slices.Equal(a.EnvSeparators, b.EnvSeparators) &&
 		slices.Equal(a.DeviceNodes, b.DeviceNodes) &&
-		slices.EqualFunc(a.Mounts, b.Mounts, func(x, y Mount) bool {
-			return x.HostPath == y.HostPath && x.ContainerPath == y.ContainerPath && x.Writable == y.Writable &&
-				slices.Equal(x.Options, y.Options)
-		}) &&
-		slices.EqualFunc(a.Hooks, b.Hooks, func(x, y OCIHook) bool {
-			return x.Name == y.Name && x.Path == y.Path && slices.Equal(x.Args, y.Args) && slices.Equal(x.Env, y.Env)
-		}) &&
+		slices.EqualFunc(a.Mounts, b.Mounts, equalMount) && slices.EqualFunc(a.Hooks, b.Hooks, equalOCIHook) &&
 		slices.Equal(a.AdditionalGIDs, b.AdditionalGIDs)
 }
 
-func equalAttribute(a, b Attribute) bool {
-	return equalPointer(a.String, b.String) && equalPointer(a.Int, b.Int) &&
-		equalPointer(a.Bool, b.Bool) && equalPointer(a.Version, b.Version)
+func equalMount(a, b Mount) bool {
+	return a.HostPath == b.HostPath && a.ContainerPath == b.ContainerPath && a.Writable == b.Writable && slices.Equal(a.Options, b.Options)
 }
 
-func equalPointer[T comparable](a, b *T) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
+func equalOCIHook(a, b OCIHook) bool {
+	return a.Name == b.Name && a.Path == b.Path && slices.Equal(a.Args, b.Args) && slices.Equal(a.Env, b.Env)
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -45,23 +46,8 @@ func TestEqualDevice(t *testing.T) {
 			}
 		case reflect.Slice:
 			change(func() { v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem()))) })
-			visit(path+"[0]", func(d *Device) reflect.Value { return get(d).Index(0) })
-		case reflect.Map:
-			keys := v.MapKeys()
-			change(func() { v.SetMapIndex(reflect.ValueOf("new"), reflect.Zero(v.Type().Elem())) })
-			for _, k := range keys {
-				_, other := make2()
-				e := reflect.New(v.Type().Elem()).Elem() // map elements cannot be set
-				if e.Set(get(other).MapIndex(k)); e.Kind() == reflect.Struct {
-					e = reflect.Zero(e.Type())
-				} else if e.Kind() == reflect.String {
-					e.SetString("changed")
-				} else {
-					e.SetInt(e.Int() + 1)
-				}
-				if get(other).SetMapIndex(k, e); equalDevice(a, other) {
-					t.Errorf("a change of %s[%s] goes unnoticed", path, k)
-				}
+			for i := range get(a).Len() {
+				visit(fmt.Sprintf("%s[%d]", path, i), func(d *Device) reflect.Value { return get(d).Index(i) })
 			}
 		case reflect.String:
 			change(func() { v.SetString(v.String() + "x") })
@@ -71,16 +57,11 @@ func TestEqualDevice(t *testing.T) {
 			change(func() { v.SetInt(v.Int() + 1) })
 		case reflect.Uint32:
 			change(func() { v.SetUint(v.Uint() + 1) })
+		case reflect.Interface: // the values of attributes; of strings, the type is another, too
+			text, _ := v.Interface().(string)
+			change(func() { v.Set(reflect.ValueOf(Version(text))) })
 		default:
 			t.Fatalf("%s is of kind %s, which this test does not change yet", path, v.Kind())
-		}
-	}
-	for name, other := range map[string]Attribute{
-		"model": {String: new("M2")}, "cores": {Int: new(int64(65))}, "mig": {Bool: new(false)}, "driver": {Version: new("1.0.0")},
-	} {
-		a, b := make2()
-		if b.Attributes[name] = other; equalDevice(a, b) {
-			t.Errorf("a change of attribute %s goes unnoticed", name)
 		}
 	}
 	visit("Device", func(d *Device) reflect.Value { return reflect.ValueOf(d).Elem() })

@@ -116,7 +116,7 @@ func checkDevice(t *testing.T, d *Device, listed map[string]*Device) {
 			break
 		}
 	}
-	for name, value := range d.Edits.Env {
+	for name, value := range d.Edits.Env.All() {
 		if strings.HasPrefix(name, "LD_") || strings.ContainsAny(value, "\x00\n") || !nameSyntax.MatchString(name) {
 			bad("env", name+"="+value)
 		}

@@ -61,7 +61,7 @@ type joinRule struct {
 func separators(devices []*Device) map[string]joinRule {
 	var joins map[string]joinRule // most devices join nothing, and Allocate waits for this
 	for _, d := range devices {
-		for name, separator := range d.Edits.EnvSeparators {
+		for name, separator := range d.Edits.EnvSeparators.All() {
 			if joins == nil {
 				joins = map[string]joinRule{}
 			}
@@ -76,10 +76,10 @@ func separators(devices []*Device) map[string]joinRule {
 // check finds the first device that sets the variable otherwise.
 func (r joinRule) check(name string, devices []*Device) error {
 	for _, d := range devices {
-		if _, set := d.Edits.Env[name]; !set {
+		if _, set := d.Edits.Env.Get(name); !set {
 			continue
 		}
-		if separator, joined := d.Edits.EnvSeparators[name]; !joined {
+		if separator, joined := d.Edits.EnvSeparators.Get(name); !joined {
 			return fmt.Errorf("environment variable %s is joined by %s for device %s, and not joined for device %s",
 				name, quote(r.separator), r.of, d.Key)
 		} else if separator != r.separator {
@@ -94,7 +94,8 @@ func join(devices []*Device, name, separator string) string {
 	var parts []string
 	seen := map[string]bool{}
 	for _, d := range devices {
-		for part := range strings.SplitSeq(d.Edits.Env[name], separator) {
+		value, _ := d.Edits.Env.Get(name)
+		for part := range strings.SplitSeq(value, separator) {
 			if part != "" && !seen[part] {
 				seen[part] = true
 				parts = append(parts, part)

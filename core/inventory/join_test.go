@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 
@@ -11,9 +10,9 @@ import (
 
 // joining is a device that joins a variable V by a separator; "" sets it without.
 func joining(id, value, separator string) *Device {
-	d := &Device{Key: Key{"mock", id}, Edits: Edits{Env: map[string]string{"V": value}}}
+	d := &Device{Key: Key{"mock", id}, Edits: Edits{Env: Named(map[string]string{"V": value})}}
 	if separator != "" {
-		d.Edits.EnvSeparators = map[string]string{"V": separator}
+		d.Edits.EnvSeparators = Named(map[string]string{"V": separator})
 	}
 	return d
 }
@@ -86,13 +85,13 @@ func TestJoinEnvTooLong(t *testing.T) {
 		devices = append(devices, joining(fmt.Sprintf("d%04d", n), value(n), ","))
 	}
 	// 128 parts of 1023 bytes, 127 commas; "V=" and the NUL are 3.
-	devices[0].Edits.Env["V"] = devices[0].Edits.Env["V"][2:]
+	first := &devices[0].Edits.Env[0]
+	first.Value = first.Value[2:]
 	env, err := JoinEnv(devices)
 	if err != nil || len(env["V"]) != 128<<10-3 {
 		t.Errorf("%d bytes: %v", len(env["V"]), err)
 	}
-	devices[0].Edits.Env = maps.Clone(devices[0].Edits.Env)
-	devices[0].Edits.Env["V"] += "x"
+	first.Value += "x"
 	if _, err = JoinEnv(devices); err == nil || !strings.Contains(err.Error(), "131073 bytes") {
 		t.Errorf("got %v", err)
 	}

@@ -24,7 +24,6 @@ const (
 
 	maxID         = 63
 	maxCode       = 63
-	maxKnownNames = 1024 // names that are kept once for all devices
 	maxMessage    = 1024
 	maxNames      = 32 // attributes and capacities of a device together
 	maxName       = 32

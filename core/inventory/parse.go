@@ -18,12 +18,11 @@ type parser struct {
 	desc    Description
 	policy  Policy
 	classes map[string]string
-	// names are those of attributes and capacities, each kept once.
-	names map[string]string
+	sharing sharing
 }
 
 func newParser(desc Description, policy Policy) *parser {
-	p := &parser{desc: desc, policy: policy, classes: make(map[string]string, len(desc.Classes)), names: map[string]string{}}
+	p := &parser{desc: desc, policy: policy, classes: make(map[string]string, len(desc.Classes)), sharing: newSharing()}
 	for _, c := range desc.Classes {
 		p.classes[c] = c
 	}
@@ -47,7 +46,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
-	if err := p.parseNames(d, w); err != nil {
+	if err := parseNames(d, w); err != nil {
 		return nil, "", err
 	}
 	if d.Parent = w.GetParentId(); d.Parent != "" {
@@ -70,6 +69,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		return nil, "", err
 	}
 	d.Health, remark = parseHealth(w.GetHealth())
+	p.sharing.device(d)
 	return d, remark, nil
 }
 
@@ -83,17 +83,6 @@ func (p *parser) class(class string) (string, error) {
 			quote(class), printable(strings.Join(p.desc.Classes, ", "), maxMessage/2))
 	}
 	return p.classes[class], nil
-}
-
-// name is the one string that all devices of the report have for it.
-func (p *parser) name(name string) string {
-	if known, ok := p.names[name]; ok {
-		return known
-	}
-	if len(p.names) < maxKnownNames {
-		p.names[name] = name
-	}
-	return name
 }
 
 func (p *parser) hooks(wire []backendv1.Hook) (Hooks, error) {
@@ -140,12 +129,12 @@ func parseNUMA(wire []uint32) ([]int, error) {
 }
 
 // parseNames fills in attributes and capacities.
-func (p *parser) parseNames(d *Device, w *backendv1.Device) error {
+func parseNames(d *Device, w *backendv1.Device) error {
 	if n := len(w.GetAttributes()) + len(w.GetCapacities()); n > maxNames {
 		return fmt.Errorf("it has %d attributes and capacities together; at most %d are allowed", n, maxNames)
 	}
-	if len(w.GetAttributes()) > 0 {
-		d.Attributes = make(map[string]Attribute, len(w.GetAttributes()))
+	if n := len(w.GetAttributes()); n > 0 {
+		d.Attributes = make(ByName[Attribute], 0, n)
 	}
 	for _, name := range sortedKeys(w.GetAttributes()) {
 		if err := checkName(name); err != nil {
@@ -155,19 +144,16 @@ func (p *parser) parseNames(d *Device, w *backendv1.Device) error {
 		if err != nil {
 			return fmt.Errorf("attribute %s: its value %w", name, err)
 		}
-		d.Attributes[p.name(name)] = a
+		d.Attributes = append(d.Attributes, NamedValue[Attribute]{name, a})
 	}
-	if len(w.GetCapacities()) > 0 {
-		d.Capacities = make(map[string]int64, len(w.GetCapacities()))
-	}
-	for _, name := range sortedKeys(w.GetCapacities()) {
+	d.Capacities = Named(w.GetCapacities())
+	for name, amount := range d.Capacities.All() {
 		if err := checkName(name); err != nil {
 			return fmt.Errorf("capacity %w", err)
 		}
-		if amount := w.GetCapacities()[name]; amount < 0 {
+		if amount < 0 {
 			return fmt.Errorf("capacity %s is %d; an amount is never negative", name, amount)
 		}
-		d.Capacities[p.name(name)] = w.GetCapacities()[name]
 	}
 	return nil
 }
@@ -182,13 +168,13 @@ func checkName(name string) error {
 func parseAttribute(w *backendv1.Attribute) (Attribute, error) {
 	switch v := w.GetValue().(type) {
 	case *backendv1.Attribute_StringValue:
-		return Attribute{String: new(v.StringValue)}, checkText(v.StringValue, maxString)
+		return Attribute{v.StringValue}, checkText(v.StringValue, maxString)
 	case *backendv1.Attribute_IntValue:
-		return Attribute{Int: new(v.IntValue)}, nil
+		return Attribute{v.IntValue}, nil
 	case *backendv1.Attribute_BoolValue:
-		return Attribute{Bool: new(v.BoolValue)}, nil
+		return Attribute{v.BoolValue}, nil
 	case *backendv1.Attribute_VersionValue:
-		return Attribute{Version: new(v.VersionValue)}, checkVersion(v.VersionValue)
+		return Attribute{Version(v.VersionValue)}, checkVersion(v.VersionValue)
 	}
 	return Attribute{}, fmt.Errorf("is missing; set one of string, int, bool and version, or leave the attribute out")
 }

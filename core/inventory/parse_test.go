@@ -20,14 +20,14 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 	want := &Device{
 		Key: Key{"mock", "GPU-a"}, Class: "gpu", Health: Health{State: StateHealthy, Message: "fine"},
 		NUMANodes: []int{0, 1}, PCIBusID: "0000:65:00.0",
-		Attributes: map[string]Attribute{
-			"model": {String: new("M1")}, "cores": {Int: new(int64(64))}, "mig": {Bool: new(true)}, "driver": {Version: new("535.104.5")},
-		},
-		Capacities: map[string]int64{"memory": 1 << 30}, Parent: "board-1", ResetGroup: "rack 1/board 1",
+		Attributes: Named(map[string]Attribute{
+			"model": {"M1"}, "cores": {int64(64)}, "mig": {true}, "driver": {Version("535.104.5")},
+		}),
+		Capacities: Named(map[string]int64{"memory": 1 << 30}), Parent: "board-1", ResetGroup: "rack 1/board 1",
 		Links: []Link{{Peer: "GPU-b", Kind: "pcie_switch", Count: 1, Distance: 20}},
 		Edits: Edits{
-			Env:           map[string]string{"ACME_DEVICE": "GPU-a"},
-			EnvSeparators: map[string]string{"ACME_DEVICE": ","},
+			Env:           Named(map[string]string{"ACME_DEVICE": "GPU-a"}),
+			EnvSeparators: Named(map[string]string{"ACME_DEVICE": ","}),
 			DeviceNodes:   []DeviceNode{{Path: "/dev/acme0", HostPath: "/dev/acme0", Permissions: "rw"}},
 			Mounts:        []Mount{{HostPath: "/opt/acme/lib", ContainerPath: "/usr/lib/acme", Options: []string{"nosuid"}}},
 			Hooks: []OCIHook{{Name: "createContainer", Path: "/usr/bin/acme-hook", Args: []string{"acme-hook", "-v"},

@@ -61,8 +61,10 @@ func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device
 		if d.Links, remark = links(d, wired[i], listed); remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		if before := previous[d.ID]; before != nil && equalDevice(before, d) {
-			out.devices[i] = before
+		if before := previous[d.ID]; before != nil {
+			if d.shareWith(before); equalDevice(before, d) {
+				out.devices[i] = before
+			}
 		}
 	}
 	out.defects = len(left.kept) > 0 || len(remarks.kept) > 0

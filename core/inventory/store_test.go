@@ -76,7 +76,7 @@ func TestEqualReportIsNoChange(t *testing.T) {
 	if third.Devices[0] != first.Devices[0] {
 		t.Error("an equal device is not the same one")
 	}
-	if third.Devices[1] == first.Devices[1] || first.Devices[1].Capacities["memory"] != 1<<30 {
+	if third.Devices[1] == first.Devices[1] || first.Devices[1].Capacities[0].Value != 1<<30 {
 		t.Error("a device was changed in place")
 	}
 	if s.Snapshot().Generation != before.Generation+1 || !woken(s) {
@@ -256,7 +256,7 @@ func TestConcurrentUse(t *testing.T) {
 			last = snap.Generation
 			for _, b := range snap.Backends {
 				for _, d := range b.Devices {
-					_ = d.Edits.Env["ACME_DEVICE"]
+					_, _ = d.Edits.Env.Get("ACME_DEVICE")
 				}
 			}
 		}

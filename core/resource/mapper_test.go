@@ -45,20 +45,18 @@ func mapper(tb testing.TB, p *config.Profile) *Mapper {
 	return m
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // gpu is a device with one attribute of each type.
 func gpu(backend, id string) *inventory.Device {
 	return &inventory.Device{
 		Key:   inventory.Key{Backend: backend, ID: id},
 		Class: "gpu",
-		Attributes: map[string]inventory.Attribute{
-			"model":    {String: ptr("M1")},
-			"cores":    {Int: ptr(int64(64))},
-			"ecc":      {Bool: ptr(true)},
-			"firmware": {Version: ptr("1.10.0")},
-		},
-		Capacities: map[string]int64{"memory": 80 << 30},
+		Attributes: inventory.Named(map[string]inventory.Attribute{
+			"model":    {Value: "M1"},
+			"cores":    {Value: int64(64)},
+			"ecc":      {Value: true},
+			"firmware": {Value: inventory.Version("1.10.0")},
+		}),
+		Capacities: inventory.Named(map[string]int64{"memory": 80 << 30}),
 		NUMANodes:  []int{1},
 		PCIBusID:   "0000:65:00.0",
 	}

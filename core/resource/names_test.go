@@ -18,7 +18,7 @@ import (
 func slice(id, profile string) *inventory.Device {
 	d := &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Class: "mig"}
 	if profile != "" {
-		d.Attributes = map[string]inventory.Attribute{"profile": {String: &profile}}
+		d.Attributes = inventory.Named(map[string]inventory.Attribute{"profile": {Value: profile}})
 	}
 	return d
 }
@@ -64,7 +64,7 @@ func TestGeneratedNames(t *testing.T) {
 		},
 		"an empty text is no attribute": {
 			"  - {name: 'ex.com/x{profile}'}\n",
-			[]step{{[]*inventory.Device{slice("A", " "), {Key: inventory.Key{Backend: "mock", ID: "B"}, Attributes: map[string]inventory.Attribute{"profile": {String: ptr("")}}}}, []string{
+			[]step{{[]*inventory.Device{slice("A", " "), {Key: inventory.Key{Backend: "mock", ID: "B"}, Attributes: inventory.Named(map[string]inventory.Attribute{"profile": {Value: ""}})}}, []string{
 				"ex.com/x: mock/A", "unassigned: [mock/B]",
 			}}},
 		},
@@ -298,7 +298,7 @@ func TestNamesProperty(t *testing.T) {
 			for i := range rapid.IntRange(0, 5).Draw(t, "new") {
 				kept = append(kept, &inventory.Device{
 					Key: inventory.Key{Backend: "mock", ID: fmt.Sprintf("D%d-%d", generation, i)}, Class: rapid.SampledFrom([]string{"gpu", "a"}).Draw(t, "class"),
-					Attributes: map[string]inventory.Attribute{"x": {String: ptr(values.Draw(t, "x"))}, "y": {String: ptr(values.Draw(t, "y"))}},
+					Attributes: inventory.Named(map[string]inventory.Attribute{"x": {Value: values.Draw(t, "x")}, "y": {Value: values.Draw(t, "y")}}),
 				})
 			}
 			devices = rapid.Permutation(kept).Draw(t, "devices")
@@ -358,8 +358,8 @@ func kindOf(p *config.Profile, name string, d *inventory.Device) string {
 		var values []string
 		for _, placeholder := range template.Placeholders() {
 			value := d.Class
-			if a, ok := d.Attributes[placeholder]; ok {
-				value = *a.String
+			if a, ok := d.Attributes.Get(placeholder); ok {
+				value = a.String()
 			}
 			if value == "" {
 				values = nil

@@ -146,7 +146,7 @@ func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*invento
 			if pool[key] == nil || rapid.Bool().Draw(t, "changed") {
 				d := &inventory.Device{Key: key, Class: rapid.SampledFrom([]string{"gpu", "nic"}).Draw(t, "class")}
 				if rapid.Bool().Draw(t, "attribute") {
-					d.Attributes = map[string]inventory.Attribute{"n": {Int: ptr(rapid.Int64Range(0, 3).Draw(t, "n"))}}
+					d.Attributes = inventory.Named(map[string]inventory.Attribute{"n": {Value: rapid.Int64Range(0, 3).Draw(t, "n")}})
 				}
 				d.NUMANodes = rapid.SampledFrom([][]int{nil, {0}, {1}, {0, 1}}).Draw(t, "numa")
 				pool[key] = d

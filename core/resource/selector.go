@@ -43,18 +43,30 @@ func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 		Capacity:   make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(d.Capacities)),
 	}
 	// Names without a domain are in that of the driver.
-	for name, a := range d.Attributes {
-		in.Attributes[resourceapi.QualifiedName(name)] = resourceapi.DeviceAttribute{
-			StringValue: a.String, IntValue: a.Int, BoolValue: a.Bool, VersionValue: a.Version,
-		}
+	for name, a := range d.Attributes.All() {
+		in.Attributes[resourceapi.QualifiedName(name)] = celAttribute(a)
 	}
-	for name, amount := range d.Capacities {
+	for name, amount := range d.Capacities.All() {
 		in.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{
 			Value: *resource.NewQuantity(amount, resource.BinarySI),
 		}
 	}
 	maps.Copy(in.Attributes, facts(backend, d))
 	return in
+}
+
+func celAttribute(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
+	switch v := a.Value.(type) {
+	case string:
+		out.StringValue = &v
+	case int64:
+		out.IntValue = &v
+	case bool:
+		out.BoolValue = &v
+	case inventory.Version:
+		out.VersionValue = new(string(v))
+	}
+	return out
 }
 
 // placeholderValues are the texts for the placeholders of a name; ok is false if
