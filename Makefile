@@ -53,6 +53,8 @@ demo: build ## Show what a kubelet sees: needs no cluster, no root, no hardware
 .PHONY: test
 test: ## Unit, property and end-to-end tests, with the race detector
 	$(GO) test -race -timeout 15m ./...
+	@# What the race detector would hide.
+	$(GO) test -run '^TestAllocations$$' ./core/topology
 
 .PHONY: test-kubelet
 test-kubelet: build ## The same against the real device manager of kubelet KUBELET

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // All machines are listed as they are, and each device has nodes of its own beside
@@ -451,10 +452,7 @@ func TestRestlessProblem(t *testing.T) {
 func TestCaptures(t *testing.T) {
 	for name, devices := range map[string]int{"topology-parsing": 2, "topo-mi210-xgmi-pcie": 8, "topo-mi300-cpx": 63} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
-			if err != nil {
-				t.Skip("the captures are not part of the project:", err)
-			}
+			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
 			m, err := amdtree.Capture(archive)
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/accelmux/accelmux/backends/devnode"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // devfs has the nodes of a partition, as plain files.
@@ -51,7 +52,7 @@ func TestGroups(t *testing.T) {
 		dev := devfs(t, c.mode, "kfd", "dri/renderD130", "dri/card2")
 		for _, name := range []string{"dri/renderD130", "dri/card2", "kfd"} {
 			if err := os.Chown(filepath.Join(dev, name), -1, c.gid); err != nil {
-				t.Skip("only root may give files to a group:", err)
+				host.Lacks(t, "only root may give files to a group: %v", err)
 			}
 		}
 		given := giving(devnode.Settings{Groups: c.groups}, dev, p)
@@ -84,7 +85,7 @@ func TestWrongNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Mknod(node, unix.S_IFCHR|0o660, int(unix.Mkdev(drmMajor, 131))); err != nil {
-		t.Skip("only root may make device nodes:", err)
+		host.Lacks(t, "only root may make device nodes: %v", err)
 	}
 	refused(dev, "is the device 226:131, want 226:130")
 	p.Render = 131
@@ -103,7 +104,7 @@ func TestEditsFollowSettings(t *testing.T) {
 	_, renders := r.tree.Minors(0)
 	node := filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))
 	if err := errors.Join(os.Chmod(node, 0o660), os.Chown(node, -1, 44)); err != nil {
-		t.Skip("only root may give files to a group:", err)
+		host.Lacks(t, "only root may give files to a group: %v", err)
 	}
 	gids := func(n int) func(*backendv1.Inventory) bool {
 		return func(inv *backendv1.Inventory) bool {

@@ -1,9 +1,7 @@
 package fpga
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -98,10 +96,7 @@ func TestMachines(t *testing.T) {
 
 // Captures of real cards are listed.
 func TestCaptures(t *testing.T) {
-	archives, err := sysroot.Fixture("fpga")
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("there are no captures here")
-	}
+	archives := sysroot.Captured(t, "fpga")
 	files, err := filepath.Glob(filepath.Join(archives, "*.tar.gz"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

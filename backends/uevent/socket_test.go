@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // harmless is a device whose events nobody minds.
@@ -28,7 +30,7 @@ func pod(t *testing.T, f func()) {
 		done <- err
 	}()
 	if err := <-done; err != nil {
-		t.Skipf("no network namespace can be made here, which needs root: %v", err)
+		host.Lacks(t, "no network namespace can be made here, which needs root: %v", err)
 	}
 }
 
@@ -44,7 +46,7 @@ func listenInPod(t *testing.T) (*Listener, *socket, int) {
 		sender, failed = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	})
 	if err = errors.Join(err, failed); err != nil {
-		t.Skipf("there is no socket for uevents here: %v", err)
+		host.Lacks(t, "there is no socket for uevents here: %v", err)
 	}
 	l = NewListener(s, anything)
 	t.Cleanup(func() {
@@ -61,7 +63,7 @@ func listenInPod(t *testing.T) (*Listener, *socket, int) {
 func TestKernel(t *testing.T) {
 	l, _, _ := listenInPod(t)
 	if err := os.WriteFile("/sys"+harmless+"/uevent", []byte("change"), 0); err != nil {
-		t.Skipf("this process may not have the kernel tell of %s: %v", harmless, err)
+		host.Lacks(t, "this process may not have the kernel tell of %s: %v", harmless, err)
 	}
 	for {
 		// Others may come from the machine meanwhile.
@@ -79,7 +81,7 @@ func TestKernel(t *testing.T) {
 func tell(t *testing.T, sender int, message string) {
 	t.Helper()
 	if err := unix.Sendto(sender, packet(message), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		t.Skipf("this process may not have the kernel send uevents: %v", err)
+		host.Lacks(t, "this process may not have the kernel send uevents: %v", err)
 	}
 }
 
@@ -103,7 +105,7 @@ func TestOnlyTheKernelIsBelieved(t *testing.T) {
 	forged := "add@/devices/forged\x00SUBSYSTEM=pci\x00"
 	to := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Pid: own.(*unix.SockaddrNetlink).Pid}
 	if err := unix.Sendto(sender, []byte(forged), 0, to); err != nil {
-		t.Skipf("this process may not send to another: %v", err)
+		host.Lacks(t, "this process may not send to another: %v", err)
 	}
 	tell(t, sender, "add@/devices/true\x00SUBSYSTEM=pci\x00")
 	for {
@@ -149,7 +151,7 @@ func TestMissedEvents(t *testing.T) {
 func TestCloseOfTheSocket(t *testing.T) {
 	l, err := Listen(anything)
 	if err != nil {
-		t.Skipf("there is no socket for uevents here: %v", err)
+		host.Lacks(t, "there is no socket for uevents here: %v", err)
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // What is wrong with a program is found before it runs, said in words, and does
@@ -88,7 +89,7 @@ func TestPrograms(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			if test.root && os.Geteuid() != 0 {
-				t.Skip("only root can give files away")
+				host.Lacks(t, "only root can give files away")
 			}
 			r := newRig(t, fast())
 			test.prepare(t, r)

@@ -298,7 +298,7 @@ func TestAllocations(t *testing.T) {
 	for range 1000 {
 		pool.Put(&call{})
 		if pool.Get() == nil {
-			t.Skip("the race detector has sync.Pool lose some of what it is given")
+			t.Skip("the race detector has sync.Pool lose some of what it is given") //nolint:forbidigo // it is by design; make test runs it without
 		}
 	}
 	for name, units := range map[string][]Unit{

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // clock is the wall clock of one process, as it reads it: through the kernel's vDSO, in
@@ -30,12 +32,12 @@ func newClock(t *testing.T, pid int) *clock {
 	start, end := vdso(t, pid)
 	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
 	if err != nil {
-		t.Skipf("another process's memory cannot be written here: %v", err)
+		host.Lacks(t, "another process's memory cannot be written here: %v", err)
 	}
 	defer func() { _ = memory.Close() }()
 	image := make([]byte, end-start)
 	if _, err := io.ReadFull(io.NewSectionReader(memory, start, end-start), image); err != nil {
-		t.Skipf("another process's vDSO cannot be read here: %v", err)
+		host.Lacks(t, "another process's vDSO cannot be read here: %v", err)
 	}
 	entry := symbol(t, image, "__vdso_clock_gettime")
 	// What follows the ELF image in its last page is empty.
@@ -53,7 +55,7 @@ func newClock(t *testing.T, pid int) *clock {
 		0, 0, 0, 0, 0, 0, 0, 0,
 	}
 	if room+len(code) > len(image) {
-		t.Skip("there is no room behind the vDSO here")
+		host.Lacks(t, "there is no room behind the vDSO here")
 	}
 	jump := binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(room-(entry+5))) //nolint:gosec // of two places in one image
 	for _, part := range []struct {
@@ -61,7 +63,7 @@ func newClock(t *testing.T, pid int) *clock {
 		code []byte
 	}{{room, code}, {entry, jump}} {
 		if _, err := memory.WriteAt(part.code, start+int64(part.at)); err != nil {
-			t.Skipf("another process's vDSO cannot be written here: %v", err)
+			host.Lacks(t, "another process's vDSO cannot be written here: %v", err)
 		}
 	}
 	return &clock{pid: pid, step: start + int64(room+len(code)-8)}
@@ -100,7 +102,7 @@ func vdso(t *testing.T, pid int) (start, end int64) {
 		}
 		return start, end
 	}
-	t.Skip("there is no vDSO here")
+	host.Lacks(t, "there is no vDSO here")
 	return 0, 0
 }
 
@@ -120,7 +122,7 @@ func symbol(t *testing.T, image []byte, name string) int {
 			return int(s.Value) //nolint:gosec // within the image
 		}
 	}
-	t.Skipf("the vDSO here has no %s", name)
+	host.Lacks(t, "the vDSO here has no %s", name)
 	return 0
 }
 

@@ -5,5 +5,5 @@ package agent
 import "testing"
 
 func TestClockStepped(t *testing.T) {
-	t.Skip("how a process's clock is stepped is known here only for Linux on x86-64")
+	t.Skip("how a process's clock is stepped is known here only for Linux on x86-64") //nolint:forbidigo // it is by design
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // With no more files to open, the agent goes on serving what it serves: kubelet hears of
@@ -149,7 +151,7 @@ func (n *node) limitMemory(pid int) func() {
 	}
 	dir, err := os.MkdirTemp(base, "accelmux-test-")
 	if err != nil {
-		n.Skipf("no memory cgroup can be made here: %v", err)
+		host.Lacks(n.T, "no memory cgroup can be made here: %v", err)
 	}
 	remove := func() {
 		// A process that has just died is there for a moment.
@@ -161,11 +163,11 @@ func (n *node) limitMemory(pid int) func() {
 	n.Cleanup(remove)
 	for file, value := range files {
 		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644); err != nil && file != "memory.swap.max" {
-			n.Skipf("no memory cgroup can be limited here: %v", err)
+			host.Lacks(n.T, "no memory cgroup can be limited here: %v", err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644); err != nil {
-		n.Skipf("a process cannot be moved into a memory cgroup here: %v", err)
+		host.Lacks(n.T, "a process cannot be moved into a memory cgroup here: %v", err)
 	}
 	return remove
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // byXclbin is the parameter of resources whose cards have the same xclbin.
@@ -31,12 +32,12 @@ func startXRT(t *testing.T, extra string, edit ...func(*agent.Options)) (*fpgaNo
 func (n *fpgaNode) inRoot() {
 	n.Helper()
 	if os.Geteuid() != 0 {
-		n.Skip("to change the root of a program one must be root")
+		host.Lacks(n.T, "to change the root of a program one must be root")
 	}
 	proc := n.tree.Root + "/proc"
 	n.change(os.Mkdir(proc, 0o755))
 	if out, err := exec.CommandContext(n.Context(), "unshare", "--mount", "mount", "--bind", "/proc", proc).CombinedOutput(); err != nil {
-		n.Skipf("nothing can be mounted in a namespace of its own: %v: %s", err, out)
+		host.Lacks(n.T, "nothing can be mounted in a namespace of its own: %v: %s", err, out)
 	}
 	const script = `#!/bin/sh
 exec unshare --mount sh -c 'mount --bind /proc "$1" && shift && exec "$@"' sh '`

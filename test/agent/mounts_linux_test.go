@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // The environment of a test that runs again in a process with mounts of its own: its
@@ -47,11 +49,11 @@ func ownMounts(t *testing.T) bool {
 	output, err := command.CombinedOutput()
 	switch exit := (*exec.ExitError)(nil); {
 	case err != nil && !errors.As(err, &exit):
-		t.Skipf("%s needs mounts of its own, which are not to be had here: %v", t.Name(), err)
+		host.Lacks(t, "%s needs mounts of its own, which are not to be had here: %v", t.Name(), err)
 	case err != nil:
 		t.Errorf("with mounts of its own: %v\n%s", err, output)
 	case strings.Contains(string(output), "--- SKIP: "+t.Name()):
-		t.Skipf("with mounts of its own:\n%s", output)
+		host.Lacks(t, "with mounts of its own:\n%s", output)
 	}
 	return false
 }
@@ -65,7 +67,7 @@ func (n *node) disk(size string, parts ...string) {
 		n.Fatal(err)
 	}
 	if err := unix.Mount("test", dir, "tmpfs", 0, "mode=0755,size="+size); err != nil {
-		n.Skipf("no small file system can be mounted here: %v", err)
+		host.Lacks(n.T, "no small file system can be mounted here: %v", err)
 	}
 	n.Cleanup(func() {
 		n.stopAgent()
@@ -80,12 +82,12 @@ func (n *node) readOnly(parts ...string) (mended func()) {
 	n.Helper()
 	dir := n.path(parts...)
 	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		n.Skipf("nothing can be made read-only here: %v", err)
+		host.Lacks(n.T, "nothing can be made read-only here: %v", err)
 	}
 	mended = sync.OnceFunc(func() { n.unmount(parts...) })
 	n.Cleanup(mended)
 	if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		n.Skipf("nothing can be made read-only here: %v", err)
+		host.Lacks(n.T, "nothing can be made read-only here: %v", err)
 	}
 	return mended
 }

@@ -6,14 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 func captured(t *testing.T, name string) (Machine, *Tree) {
 	t.Helper()
-	archive, err := Fixture(name)
-	if err != nil {
-		t.Skipf("there are no captures of AMD GPUs here (ACCELMUX_FIXTURES says where they are): %v", err)
-	}
+	archive := sysroot.Captured(t, name)
 	m, err := Capture(archive)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +31,7 @@ func TestCapture(t *testing.T) {
 			if got := len(renders(t, tree)); len(m.GPUs) != want.gpus || got != want.partitions {
 				t.Errorf("%d GPUs, %d partitions; want %d, %d", len(m.GPUs), got, want.gpus, want.partitions)
 			}
-			archive, _ := Fixture("amd/" + name + ".tar.gz")
+			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
 			raw := &capture{files: map[string]string{}}
 			if err := raw.unpack(archive); err != nil {
 				t.Fatal(err)
@@ -89,7 +88,7 @@ func TestRulesAreTheCaptures(t *testing.T) {
 
 func TestNoCapture(t *testing.T) {
 	t.Setenv("ACCELMUX_FIXTURES", t.TempDir())
-	if _, err := Fixture("amd/topology-parsing.tar.gz"); err == nil {
+	if _, err := sysroot.Fixture("amd/topology-parsing.tar.gz"); err == nil {
 		t.Error("a capture that is not there was found")
 	}
 }

@@ -37,9 +37,6 @@ func TempDir(tb testing.TB) string {
 	return sysroot.TempDir(tb)
 }
 
-// Fixture is [sysroot.Fixture].
-func Fixture(name string) (string, error) { return sysroot.Fixture(name) }
-
 // Spoil does a damage to a file of the tree, whose name begins with sys/ or dev/.
 func (t *Tree) Spoil(name string, damage Damage) error {
 	t.mu.Lock()

@@ -101,3 +101,13 @@ func write(t *testing.T, name, text string) string {
 	}
 	return path
 }
+
+// lacks ends a test for what the machine lacks: skipped, or failed where nothing may be.
+// It is test/host's Lacks, which is in another module.
+func lacks(t *testing.T, sentence string) {
+	t.Helper()
+	if os.Getenv("ACCELMUX_NO_SKIPS") == "1" {
+		t.Fatal(sentence)
+	}
+	t.Skip(sentence)
+}

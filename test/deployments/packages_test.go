@@ -61,7 +61,7 @@ func pack(t *testing.T) (deb, rpm string) {
 // leaves alone when they were edited.
 func TestDeb(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
-		t.Skip("no dpkg-deb here")
+		lacks(t, "there is no dpkg-deb here")
 	}
 	deb, _ := pack(t)
 	got := map[string]string{}

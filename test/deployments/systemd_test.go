@@ -65,9 +65,9 @@ func needSystemd(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "--version").Output()
 	version := regexp.MustCompile(`^systemd (\d+)`).FindSubmatch(out)
 	if err != nil || version == nil {
-		t.Skip("no systemd-analyze here")
+		lacks(t, "there is no systemd-analyze here")
 	}
 	if n, err := strconv.Atoi(string(version[1])); err != nil || n < 252 {
-		t.Skip("systemd is older than 252, which the figures are from")
+		lacks(t, "systemd is older than 252, which the figures are from")
 	}
 }

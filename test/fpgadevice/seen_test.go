@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // elsewhere has a wrapped command see the tree in a directory, as in a container, with
@@ -37,7 +38,7 @@ func elsewhere(t *testing.T, tree *fpgatree.Tree, d *Device, cmd *exec.Cmd, opti
 // meets the same cards; and that it can write only what it may write there.
 func TestSeenElsewhere(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("to mount something one must be root")
+		host.Lacks(t, "to mount something one must be root")
 	}
 	w := newWrapped(t, 1<<20)
 	cmd := w.command(w.self())

@@ -260,10 +260,7 @@ func TestCaptures(t *testing.T) {
 		"mock_sys_tmp-dcp-rc-nlb3":     {"0000:05:00.0", "intel-fpga-port.0", "d8424dc4a4a3c413f89e433683f9040b", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := sysroot.Fixture("fpga/" + name + ".tar.gz")
-			if err != nil {
-				t.Skipf("there are no captures of FPGA cards here (ACCELMUX_FIXTURES says where they are): %v", err)
-			}
+			archive := sysroot.Captured(t, "fpga/"+name+".tar.gz")
 			tree, err := Unpack(sysroot.TempDir(t), archive)
 			if err != nil {
 				t.Fatal(err)

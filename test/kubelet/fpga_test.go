@@ -47,7 +47,12 @@ func startFPGA(t *testing.T) *fpgas {
 	}
 	m.plugIn()
 	if answer := m.ask("wrap " + filepath.Join(programs.dir, "accelmux-backend-fpga") + " " + m.path("backends", "accelmux-backend-fpga")); answer != "ok" {
-		t.Skip(answer) // the kernel cannot hand system calls to another process
+		// The kernel cannot hand system calls to another process. What a release of kubelet
+		// cannot do stays a skip; this is the machine's (test/host, in another module).
+		if os.Getenv("ACCELMUX_NO_SKIPS") == "1" {
+			t.Fatal(answer)
+		}
+		t.Skip(answer)
 	}
 	m.say("make "+m.path("bitstreams", "crypto.gbs")+" "+n3000Interface+" "+strings.Repeat("c", 32), "ok")
 	m.agent.Args = []string{"--devfs", m.path("tree", "dev"), "--sysfs", m.path("tree", "sys"), "--backend-dir", m.path("backends")}

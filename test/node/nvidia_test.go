@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/nvml"
 )
 
@@ -124,7 +125,7 @@ type nvidiaNode struct {
 func beginNVIDIA(t *testing.T, gpus int) *nvidiaNode {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join(bin, "accelmux-backend-nvidia")); err != nil {
-		t.Skipf("the NVIDIA backend was not built, which needs a C compiler: %v", err)
+		host.Lacks(t, "the NVIDIA backend was not built, which needs a C compiler: %v", err)
 	}
 	remove := func() {
 		if err := os.RemoveAll(nvidiaDir); err != nil {

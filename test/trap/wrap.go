@@ -17,6 +17,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 // SocketEnv says to this program that it is a wrapper, and where the trap listens.
@@ -33,7 +35,7 @@ const maxFilter = 4096
 func Skip(tb testing.TB) {
 	tb.Helper()
 	if err := Usable(); err != nil {
-		tb.Skip(err)
+		host.Lacks(tb, "%v", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/backends/amd/drm"
 	"github.com/accelmux/accelmux/backends/amd/kfd"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // find reads a machine that does not change.
@@ -262,10 +263,7 @@ func TestCaptures(t *testing.T) {
 		"topo-mi300-cpx":       {nil, 63, []string{"0000:e5:00.0 (lost false)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
-			if err != nil {
-				t.Skipf("there are no captures of AMD GPUs here (ACCELMUX_FIXTURES says where they are): %v", err)
-			}
+			archive := sysroot.Captured(t, "amd/" + name + ".tar.gz")
 			m, err := amdtree.Capture(archive)
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/sysroot"
 )
 
 // must reads a topology that is whole.
@@ -122,10 +123,7 @@ func TestCaptures(t *testing.T) {
 		"topo-mi300-cpx":       {63, 63 * 63, 38, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive, err := amdtree.Fixture("amd/" + name + ".tar.gz")
-			if err != nil {
-				t.Skipf("there are no captures of AMD GPUs here (ACCELMUX_FIXTURES says where they are): %v", err)
-			}
+			archive := sysroot.Captured(t, "amd/" + name + ".tar.gz")
 			m, err := amdtree.Capture(archive)
 			if err != nil {
 				t.Fatal(err)
