@@ -263,7 +263,7 @@ func TestCaptures(t *testing.T) {
 		"topo-mi300-cpx":       {nil, 63, []string{"0000:e5:00.0 (lost false)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive := sysroot.Captured(t, "amd/" + name + ".tar.gz")
+			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
 			m, err := amdtree.Capture(archive)
 			if err != nil {
 				t.Fatal(err)

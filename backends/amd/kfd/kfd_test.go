@@ -123,7 +123,7 @@ func TestCaptures(t *testing.T) {
 		"topo-mi300-cpx":       {63, 63 * 63, 38, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive := sysroot.Captured(t, "amd/" + name + ".tar.gz")
+			archive := sysroot.Captured(t, "amd/"+name+".tar.gz")
 			m, err := amdtree.Capture(archive)
 			if err != nil {
 				t.Fatal(err)

@@ -150,7 +150,7 @@ func TestCaptures(t *testing.T) {
 		"mock_sys_tmp-dcp-rc-nlb3": {"fpga-0000-05-00-0 opae intel-fpga-dev.0 numa=-1 board=0000:05:00.0 if=f64e intel-fpga-fme.0=245:0 bits=113000200000177 meta=1809211 ports=1 unknown; -port-0 intel-fpga-port.0=244:0 loaded d842"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			archive := sysroot.Captured(t, "fpga/" + name + ".tar.gz")
+			archive := sysroot.Captured(t, "fpga/"+name+".tar.gz")
 			tree, err := fpgatree.Unpack(sysroot.TempDir(t), archive)
 			if err != nil {
 				t.Fatal(err)
