@@ -16,6 +16,7 @@ var sections = []rig.Section{
 	rest.Section,
 	calls.Section,
 	life.Starts,
+	life.Vendors,
 	life.Kubelet,
 	life.Leaks,
 	faults.Section,

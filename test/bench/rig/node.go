@@ -39,6 +39,8 @@ type Node struct {
 	Dir string
 	// Resource is what [Node.Await] waits for kubelet to hear of: of several the first by name.
 	Resource string
+	// Began is when the agent's process was started.
+	Began time.Time
 	// Agent and Backend, the first one by name, are process IDs.
 	Agent, Backend int
 	// Backends are all backends' process IDs, by name.
@@ -85,7 +87,7 @@ func Start(o NodeOptions) (_ *Node, err error) {
 		os.WriteFile(n.Path("node.yaml"), []byte(o.Config), 0o600), n.Kubelet.Start()); err != nil {
 		return nil, err
 	}
-	n.agent = n.command(o)
+	n.agent, n.Began = n.command(o), time.Now()
 	if err := n.agent.Start(); err != nil {
 		return nil, err
 	}
