@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -141,27 +142,34 @@ func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) b
 	}, inventory.Key{}
 }
 
-// resetSince is when the reset of a device began; zero if there is none.
-func (g *gate) resetSince(key inventory.Key) time.Time {
+// resets are since when devices are being reset; nil for none.
+func (g *gate) resets() map[inventory.Key]time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if mark := g.busy[key]; mark != nil && mark.work == resetting {
-		return mark.since
+	var since map[inventory.Key]time.Time
+	for key, mark := range g.busy {
+		if mark.work == resetting {
+			if since == nil {
+				since = map[inventory.Key]time.Time{}
+			}
+			since[key] = mark.since
+		}
 	}
-	return time.Time{}
+	return since
 }
 
 // verdicts are health's, with the devices that are being reset marked unhealthy.
 type verdicts struct {
 	health *health.View
-	gate   *gate
+	// resets are since when devices are being reset.
+	resets map[inventory.Key]time.Time
 }
 
 // Verdict implements resource.Verdicts.
 func (v verdicts) Verdict(key inventory.Key) health.Verdict {
 	verdict := v.health.Verdict(key)
-	since := v.gate.resetSince(key)
-	if since.IsZero() {
+	since, resetting := v.resets[key]
+	if !resetting {
 		return verdict
 	}
 	faults := append([]health.Fault(nil), verdict.Faults...)
@@ -170,4 +178,20 @@ func (v verdicts) Verdict(key inventory.Key) health.Verdict {
 		Recovery: inventory.RecoverySelf, Since: since,
 	})
 	return health.Verdict{Faults: faults}
+}
+
+// Faulty implements resource.Verdicts.
+func (v verdicts) Faulty() iter.Seq[inventory.Key] {
+	return func(yield func(inventory.Key) bool) {
+		for key := range v.resets {
+			if !yield(key) {
+				return
+			}
+		}
+		for key := range v.health.Faulty() {
+			if _, twice := v.resets[key]; !twice && !yield(key) {
+				return
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,11 +96,32 @@ func TestBeginRefuses(t *testing.T) {
 	if second, blocker := g.begin(resetting, []inventory.Key{keyA}, nobody); second != nil || blocker != keyA {
 		t.Error("two works on one device")
 	}
-	if !g.resetSince(keyA).IsZero() {
+	if len(g.resets()) > 0 {
 		t.Error("a release counts as a reset")
 	}
 	end()
 	if again, _ := g.begin(resetting, []inventory.Key{keyA}, nobody); again == nil {
 		t.Error("the mark outlived its work")
+	}
+}
+
+// Verifies that devices that are being reset are unhealthy from the next table on, and
+// healthy again after the end, though nothing else has changed.
+func TestResetsAreSeen(t *testing.T) {
+	g, p, all := newGate(), manyPlan(t), many(3)
+	judged := newJudge(t).Judge(all)
+	table := func() []bool {
+		var healthy []bool
+		for _, u := range p.mapper.Map(all, verdicts{health: judged, resets: g.resets()}, nil).Resources[0].Units {
+			healthy = append(healthy, u.Verdict.Healthy)
+		}
+		return healthy
+	}
+	before := table()
+	end, _ := g.begin(resetting, []inventory.Key{all.Backends[0].Devices[1].Key}, nobody)
+	during := table()
+	end()
+	if after := table(); !slices.Equal(before, []bool{true, true, true}) || !slices.Equal(during, []bool{true, false, true}) || !slices.Equal(after, before) {
+		t.Errorf("healthy are before, during and after: %v, %v, %v", before, during, after)
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,7 +83,12 @@ func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.
 			gone[key] = device
 		}
 	}
-	if len(gone) > 0 {
+	if len(gone) == 0 {
+		return gone
+	}
+	if _, same := inventory.Differences(before.snapshot, snapshot); same {
+		maps.DeleteFunc(gone, func(key inventory.Key, _ *inventory.Device) bool { return before.device(key) != nil })
+	} else {
 		for _, backend := range snapshot.Backends {
 			for _, device := range backend.Devices {
 				delete(gone, device.Key)
@@ -94,30 +100,60 @@ func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.
 
 // withHolds is the table with what follows from the holds. Resources without any
 // such unit are taken over as they are.
-func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) *resource.Table {
+func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device, before *view) *resource.Table {
 	if len(held) == 0 {
 		return table
 	}
 	result := *table
 	result.Resources = slices.Clone(table.Resources)
+	heldUnits := heldUnits(table, held, before)
 	for i, r := range table.Resources {
-		units := slices.Clone(r.Units)
-		for j := range units {
-			if fault, ok := heldElsewhere(r, held[units[j].Device.Key]); ok {
-				units[j].Verdict = health.Verdict{Faults: append(slices.Clone(units[j].Verdict.Faults), fault)}
+		var faults []health.Fault
+		var places []int32
+		for _, place := range heldUnits[i] {
+			if fault, ok := heldElsewhere(r, held[r.Units[place].Device.Key]); ok {
+				faults, places = append(faults, fault), append(places, place)
 			}
 		}
-		units = append(units, goneUnits(r, held, gone)...)
-		if slices.EqualFunc(units, r.Units, func(a, b resource.Unit) bool {
-			return a.ID == b.ID && len(a.Verdict.Faults) == len(b.Verdict.Faults)
-		}) {
+		more := goneUnits(r, held, gone)
+		if len(places) == 0 && len(more) == 0 {
 			continue
 		}
 		changed := *r
-		changed.Units = units
+		changed.Units = append(slices.Clone(r.Units), more...)
+		for j, place := range places {
+			u := &changed.Units[place]
+			u.Verdict = health.Verdict{Faults: append(slices.Clone(u.Verdict.Faults), faults[j])}
+		}
 		result.Resources[i] = &changed
 	}
 	return &result
+}
+
+// heldUnits are by resource the places of the units of devices that are held.
+func heldUnits(table *resource.Table, held map[inventory.Key][]usage.Hold, before *view) [][]int32 {
+	places := make([][]int32, len(table.Resources))
+	if before == nil || before.index == nil || !table.SamePlaces(before.table) {
+		for i, r := range table.Resources {
+			for j := range r.Units {
+				if len(held[r.Units[j].Device.Key]) > 0 {
+					places[i] = append(places[i], int32(j)) //nolint:gosec // bounded by the units of a node
+				}
+			}
+		}
+		return places
+	}
+	for key, holds := range held {
+		at, ok := before.index.owners[key]
+		if !ok || len(holds) == 0 {
+			continue
+		}
+		units := table.Resources[at.resource].Units
+		for j := int(at.unit); j < len(units) && units[j].Device.Key == key; j++ { // not one that is gone
+			places[at.resource] = append(places[at.resource], int32(j)) //nolint:gosec // bounded by the units of a node
+		}
+	}
+	return places
 }
 
 // goneUnits are the units of r that containers hold of devices which vanished.

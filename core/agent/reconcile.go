@@ -67,12 +67,13 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	judged := a.health.Judge(all)
 	snapshot := current.part(all)
 	held := a.book.Holds()
-	lost := gone(current, snapshot, held, a.view.Load())
-	table := withHolds(current.mapper.Map(snapshot, verdicts{health: judged, gate: a.gate}, heldNames(current, snapshot, held)), held, lost)
+	before := a.view.Load()
+	lost := gone(current, snapshot, held, before)
+	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.gate.resets()}, heldNames(current, snapshot, held))
+	table = withHolds(table, held, lost, before)
 	a.chooseInjection(table)
 	next = earliest(next, a.cdiLock.keep()) // before anything is written
 	names := a.cdi.Publish(injected(table), a.book.Held)
-	before := a.view.Load()
 	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).indexed(before)
 	a.view.Store(v)
 	a.journal.write(before, v)
@@ -122,7 +123,13 @@ func (a *Agent) chooseInjection(table *resource.Table) {
 
 // injected are the devices that need a CDI definition, each once.
 func injected(table *resource.Table) []*inventory.Device {
-	var devices []*inventory.Device
+	most := 0
+	for _, r := range table.Resources {
+		if r.Injection != config.InjectPlain {
+			most += len(r.Units)/max(1, r.Replicas) + 1
+		}
+	}
+	devices := make([]*inventory.Device, 0, most)
 	for _, r := range table.Resources {
 		if r.Injection == config.InjectPlain {
 			continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -15,9 +16,13 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Verdicts says what is thought of a device's health; a health.View is one.
+// Verdicts says what is thought of a device's health; a health.View is one. It never
+// changes.
 type Verdicts interface {
 	Verdict(k inventory.Key) health.Verdict
+	// Faulty are all devices with another verdict than that they are healthy, in any
+	// order; also such that nobody asks for.
+	Faulty() iter.Seq[inventory.Key]
 }
 
 // Mapper maps devices to the resources of one profile. It is safe for
@@ -33,13 +38,22 @@ type Mapper struct {
 	cache map[string]*backendCache
 	// last is the latest table: who had an ID in it keeps it.
 	last *Table
+	// latest is how last was made; nil if that was another Mapper's.
+	latest *mapped
 }
 
 // backendCache holds for one backend while it describes itself the same way,
 // because selectors see parts of that.
 type backendCache struct {
 	vendor, version string
-	devices         map[*inventory.Device]*assignment
+	// devices are those of the latest snapshot, and assigned what the rules made of them.
+	devices  []*inventory.Device
+	assigned []*assignment
+}
+
+// describes reports whether it is of what the backend still says of itself.
+func (c *backendCache) describes(backend *inventory.Backend) bool {
+	return c != nil && c.vendor == backend.Description.Vendor && c.version == backend.Description.Version
 }
 
 // assignment is what the rules make of one device. It never changes, apart from
@@ -48,9 +62,15 @@ type assignment struct {
 	// rule is the index of the first rule that selects the device, or -1.
 	rule int
 	// kind is what stands behind the device's name; nil if that has no placeholders.
-	kind     *kind
-	units    []string // the IDs of its units
+	kind *kind
+	// units are the IDs of its units; nil for the one that has the device's ID. So most
+	// devices of a rule are assigned by one and the same, rule.plain.
+	units    []string
 	problems []string
+}
+
+func (a *assignment) same(b *assignment) bool {
+	return a == b || a.rule == b.rule && a.kind == b.kind && slices.Equal(a.units, b.units) && slices.Equal(a.problems, b.problems)
 }
 
 // rule is one resource of the profile.
@@ -61,6 +81,8 @@ type rule struct {
 	template *config.NameTemplate
 	// placeholders are the template's; none: the name is as it is written.
 	placeholders []resourceapi.QualifiedName
+	// plain assigns a device as one unit, without anything special.
+	plain *assignment
 }
 
 // Compile prepares the resources of a profile, which comes from package config
@@ -74,6 +96,7 @@ func Compile(p *config.Profile) (*Mapper, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("resource %s: %w", r.Name, err))
 		}
+		compiled.plain = &assignment{rule: i}
 		m.rules[i] = compiled
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -112,7 +135,7 @@ func (m *Mapper) Inherit(before *Mapper) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names.inherit(before.names)
-	m.last = before.last
+	m.last, m.latest = before.last, nil
 }
 
 // Owns reports whether a resource may be one of the profile's: it has that name,
@@ -130,18 +153,41 @@ func (m *Mapper) Owns(name string) bool {
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if t := m.again(snap, verdicts, held); t != nil {
+		m.last = t
+		return t
+	}
 	assigned := m.assign(snap)
 	m.names.give(assigned, held)
-	slots := m.names.slots
-	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(slots))}
-	counts := make([]int, len(slots))
-	for _, devices := range assigned {
-		for _, a := range devices {
+	t := m.empty(snap, held)
+	counts := make([]int, len(t.Resources))
+	for i, devices := range assigned {
+		for j, a := range devices {
 			if place := m.names.place(a); place >= 0 {
-				counts[place] += len(a.units)
+				counts[place] += len(a.ids(snap.Backends[i].Devices[j]))
 			}
 		}
 	}
+	for i, r := range t.Resources {
+		r.Units = make([]Unit, 0, counts[i])
+	}
+	owners := m.contested(snap, assigned, t)
+	t.layout = newLayout(snap)
+	for i, backend := range snap.Backends {
+		for j, d := range backend.Devices {
+			a := assigned[i][j]
+			t.layout.first[i][j] = t.add(backend, d, a, m.names.place(a), owners, verdicts)
+		}
+	}
+	t.layout.close(t)
+	m.last, m.latest = t, &mapped{snap: snap, held: held, faulty: t.layout.find(snap, nil, nil, verdicts)}
+	return t
+}
+
+// empty is a table of all resources, without units. The caller holds m.mu.
+func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
+	slots := m.names.slots
+	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(slots))}
 	for i, slot := range slots {
 		r := &m.rules[slot.rule]
 		t.Resources[i] = &Resource{
@@ -153,17 +199,8 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 			Replicas:                max(1, r.Replicas),
 			MaxReplicasPerContainer: r.limit,
 			Held:                    held[slot.name],
-			Units:                   make([]Unit, 0, counts[i]),
 		}
 	}
-	owners := m.contested(snap, assigned, t)
-	for i, backend := range snap.Backends {
-		for j, d := range backend.Devices {
-			a := assigned[i][j]
-			t.add(backend, d, a, m.names.place(a), owners, verdicts)
-		}
-	}
-	m.last = t
 	return t
 }
 
@@ -250,31 +287,33 @@ func (m *Mapper) before(resource string) map[inventory.Key]bool {
 	return had
 }
 
-// add puts a device in its place. owners has the backends of the IDs that several
-// report.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) {
+// add puts a device in its place, and returns where its units begin. owners has the
+// backends of the IDs that several report.
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) unitsAt {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
 	if a.rule < 0 {
 		t.Unassigned = append(t.Unassigned, d.Key)
-		return
+		return nowhere
 	}
 	if place < 0 {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: a.kind.why})
-		return
+		return nowhere
 	}
 	r := t.Resources[place]
 	if owner, contested := owners[contest{place, d.ID}]; contested && owner != backend.Name {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: fmt.Sprintf(
 			"resource %s: backend %s reports the same ID as backend %s, and kubelet could not tell them apart; "+
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
-		return
+		return nowhere
 	}
+	at := unitsAt{int32(place), int32(len(r.Units))} //nolint:gosec // bounded by the units of a node
 	verdict := verdicts.Verdict(d.Key)
-	for _, id := range a.units {
+	for _, id := range a.ids(d) {
 		r.Units = append(r.Units, Unit{ID: id, Device: d, Verdict: verdict})
 	}
+	return at
 }
 
 // assign finds the resource of every device, by backend and device, and forgets
@@ -284,29 +323,40 @@ func (m *Mapper) assign(snap *inventory.Snapshot) [][]*assignment {
 	next := make(map[string]*backendCache, len(snap.Backends))
 	for i, backend := range snap.Backends {
 		old := m.cache[backend.Name]
-		if old != nil && (old.vendor != backend.Description.Vendor || old.version != backend.Description.Version) {
-			old = nil
-		}
-		now := &backendCache{
-			vendor:  backend.Description.Vendor,
-			version: backend.Description.Version,
-			devices: make(map[*inventory.Device]*assignment, len(backend.Devices)),
+		if !old.describes(backend) {
+			old = &backendCache{}
 		}
 		assigned[i] = make([]*assignment, len(backend.Devices))
+		var moved map[*inventory.Device]*assignment
 		for j, d := range backend.Devices {
-			var a *assignment
-			if old != nil {
-				a = old.devices[d]
+			if j < len(old.devices) && old.devices[j] == d {
+				assigned[i][j] = old.assigned[j]
+				continue
 			}
+			if moved == nil {
+				moved = old.byDevice()
+			}
+			a := moved[d]
 			if a == nil {
 				a = m.evaluate(backend, d)
 			}
-			now.devices[d], assigned[i][j] = a, a
+			assigned[i][j] = a
 		}
-		next[backend.Name] = now
+		next[backend.Name] = &backendCache{
+			vendor: backend.Description.Vendor, version: backend.Description.Version,
+			devices: backend.Devices, assigned: assigned[i],
+		}
 	}
 	m.cache = next
 	return assigned
+}
+
+func (c *backendCache) byDevice() map[*inventory.Device]*assignment {
+	of := make(map[*inventory.Device]*assignment, len(c.devices))
+	for i, d := range c.devices {
+		of[d] = c.assigned[i]
+	}
+	return of
 }
 
 // evaluate applies the rules to one device.
@@ -336,6 +386,9 @@ func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assi
 		}
 		a.rule = i
 		a.name(r, d)
+		if a.same(r.plain) {
+			return r.plain
+		}
 		break
 	}
 	a.problems = slices.Clip(a.problems)
@@ -360,10 +413,17 @@ func (m *Mapper) generate(a *assignment, rule int, input *dracel.Device, backend
 	return true
 }
 
+// ids are those of a device's units.
+func (a *assignment) ids(d *inventory.Device) []string {
+	if a.units == nil {
+		return []string{d.ID} // stays on the stack
+	}
+	return a.units
+}
+
 // name makes the IDs of a device's units.
 func (a *assignment) name(r rule, d *inventory.Device) {
 	if r.Replicas <= 1 {
-		a.units = []string{d.ID}
 		return
 	}
 	a.units = make([]string, r.Replicas)

@@ -2,11 +2,14 @@ package resource
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
@@ -22,6 +25,8 @@ func (v verdicts) Verdict(k inventory.Key) health.Verdict {
 	}
 	return health.Verdict{Healthy: true}
 }
+
+func (v verdicts) Faulty() iter.Seq[inventory.Key] { return maps.Keys(v) }
 
 var faulty = health.Verdict{Faults: []health.Fault{{Code: "xid-79", Recovery: inventory.RecoveryReset, Since: time.Unix(1, 0)}}}
 
@@ -285,7 +290,7 @@ func TestResourceSettings(t *testing.T) {
 		{Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
 		{Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Table{})); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 }
@@ -305,7 +310,7 @@ func TestCompileRefuses(t *testing.T) {
 // TestCache verifies that a device is evaluated again only when it or its
 // backend's description is another, and that what is gone is forgotten.
 func TestCache(t *testing.T) {
-	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"accelmux.io\"].vendor == \"ACME\"'}\n"))
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, replicas: 2, selector: 'device.attributes[\"accelmux.io\"].vendor == \"ACME\"'}\n"))
 	a, b := gpu("mock", "A"), gpu("mock", "B")
 	assigned := func(snap *inventory.Snapshot) *assignment { return m.assign(snap)[0][0] }
 

@@ -21,6 +21,9 @@ type Table struct {
 	Problems []inventory.Problem
 	// Unassigned are devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key
+
+	// layout says where the units are; nil for a table that no Mapper made.
+	layout *layout
 }
 
 // Resource is one resource name and its units. It never changes.
