@@ -100,7 +100,7 @@ func many(devices int) *inventory.Snapshot {
 		backend.Devices[i] = &inventory.Device{
 			Key: inventory.Key{Backend: "mock", ID: id}, Class: "gpu", NUMANodes: []int{i % 2},
 			Health: inventory.Health{State: inventory.StateHealthy},
-			Edits:  inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/null", HostPath: "/dev/null", Permissions: "rw"}}, Env: map[string]string{"MOCK": id}},
+			Edits:  inventory.Edits{DeviceNodes: []inventory.DeviceNode{{Path: "/dev/null", HostPath: "/dev/null", Permissions: "rw"}}, Env: inventory.Named(map[string]string{"MOCK": id})},
 		}
 	}
 	return &inventory.Snapshot{Generation: 1, Backends: []*inventory.Backend{backend}}

@@ -101,7 +101,7 @@ func drawNext(t *rapid.T, generation uint64, before *inventory.Snapshot, v verdi
 			case 2:
 				other.Class = rapid.SampledFrom([]string{"gpu", "nic"}).Draw(t, "class")
 			case 3:
-				other.Attributes = map[string]inventory.Attribute{"n": {Int: ptr(rapid.Int64Range(0, 3).Draw(t, "n"))}}
+				other.Attributes = inventory.Named(map[string]inventory.Attribute{"n": {Value: rapid.Int64Range(0, 3).Draw(t, "n")}})
 			case 4:
 				other.Parent = "P"
 			default:
