@@ -137,6 +137,100 @@ func TestActiveAgentDies(t *testing.T) {
 	}
 }
 
+// whole is how long capacity may be incomplete after an agent was killed, if another one
+// is there: what starts a backend anew included.
+const whole = 5 * time.Second
+
+// TestKillsInAHandOver verifies that whichever agent is killed in the middle of a
+// hand-over, the other one has kubelet whole again within a bound: every device is
+// healthy, a pod keeps what it has and nobody else gets it, and of the sockets of the
+// killed one none remains.
+func TestKillsInAHandOver(t *testing.T) {
+	for _, c := range []struct {
+		moment string
+		older  bool // prints the words, not the newer one
+		words  []string
+	}{
+		{"before the newer one registers", false, []string{"the backends are started, then this one takes over"}},
+		{"while the older one lets go", true, []string{"another agent takes over"}},
+		{"when the newer one has registered", false, []string{"kubelet takes the devices", gpu}},
+	} {
+		for _, victim := range []string{"older", "newer"} {
+			t.Run(c.moment+", of the "+victim, func(t *testing.T) {
+				n := startTurns(t)
+				n.specsHeld = true
+				pod := n.admit("pod", gpu, 2)
+				n.startContainer(pod)
+				before, healthy := n.held(pod, gpu), n.kubelet.Healthy(gpu)
+				second := n.beside("second")
+				killed, stays := n.agent, second
+				if victim == "newer" {
+					killed, stays = second, n.agent
+				}
+				prints := second
+				if c.older {
+					prints = n.agent
+				}
+				now := prints.Printed(c.words...)
+				if err := second.Start(); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-now:
+				case <-n.soon().Done():
+					t.Fatalf("the log has no line with %q", c.words)
+				}
+				n.killBeside(killed, stays)
+				if now := n.kubelet.Healthy(gpu); !slices.Equal(now, healthy) {
+					t.Errorf("kubelet has %v healthy, want %v", now, healthy)
+				}
+				// As kubelet does with the volume of a pod that is gone.
+				if err := os.RemoveAll(killed.RunDir()); err != nil {
+					t.Fatal(err)
+				}
+				if kept := n.held(pod, gpu); !slices.Equal(kept, before) {
+					t.Errorf("the pod has %v, want %v as before", kept, before)
+				}
+				n.wantInjected(n.cdiNames(n.startContainer(pod)), before)
+				other := n.held(n.admit("other", gpu, 2), gpu)
+				if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(before, id) }) {
+					t.Errorf("two pods have %v and %v", before, other)
+				}
+			})
+		}
+	}
+}
+
+// killBeside kills one agent, and waits until the other one is active, has the only socket,
+// and kubelet all four units of it, which none of them may have left for longer than whole.
+func (n *node) killBeside(killed, stays *agent.Agent) {
+	n.Helper()
+	record, began := n.kubelet.Record(gpu, time.Millisecond), time.Now()
+	if err := killed.Kill(); err != nil {
+		n.Fatal(err)
+	}
+	n.wantRole(stays, "active")
+	// The other one may have looked for sockets before the killed one's last was dead: it
+	// looks again after a while.
+	n.eventually("the killed agent's sockets are gone", func() bool {
+		sockets, err := filepath.Glob(filepath.Join(n.kubelet.PluginDir(), "accelmux-*"))
+		return err == nil && len(sockets) == 1
+	})
+	took := time.Since(began)
+	n.wantCounts(gpu, 4, 4)
+	_, changes := record.Stop()
+	last := changes[len(changes)-1]
+	if last.Counts.Allocatable != 4 || last.After > whole {
+		n.Errorf("kubelet's counts after the kill: %v; want all 4 within %v", changes, whole)
+	}
+	for _, c := range changes {
+		if c.Counts.Capacity != 4 {
+			n.Errorf("%v after the kill: %v", c.After, c.Counts)
+		}
+	}
+	n.Logf("kubelet's counts after the kill: %v; looked at for %v", changes, took.Round(time.Millisecond))
+}
+
 // TestKubeletRestartsWhileOneStandsBy verifies that only the active agent
 // registers with a kubelet that was restarted.
 func TestKubeletRestartsWhileOneStandsBy(t *testing.T) {

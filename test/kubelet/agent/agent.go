@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -184,16 +185,52 @@ func (a *Agent) Kill() error {
 // Log is everything that the agent printed so far, over all its starts.
 func (a *Agent) Log() string { return a.log.String() }
 
+// Printed is closed once the agent prints these words on one line, from now on, in this
+// order. At most one such wait is noticed at a time: the newest.
+func (a *Agent) Printed(words ...string) <-chan struct{} {
+	a.log.mu.Lock()
+	defer a.log.mu.Unlock()
+	a.log.words, a.log.from, a.log.printed = words, a.log.buf.Len(), make(chan struct{})
+	return a.log.printed
+}
+
 // log is a buffer that the process's copying goroutine and the test share.
 type log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
+	// words are waited for, after so many bytes; printed is nil if none are.
+	words   []string
+	from    int
+	printed chan struct{}
 }
 
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.buf.Write(p)
+	n, err := l.buf.Write(p)
+	if l.printed == nil {
+		return n, err
+	}
+	for line := range bytes.Lines(l.buf.Bytes()[l.from:]) {
+		if hasAll(string(line), l.words) {
+			close(l.printed)
+			l.printed = nil
+			break
+		}
+	}
+	return n, err
+}
+
+// hasAll reports whether the words are in the text, in this order.
+func hasAll(text string, words []string) bool {
+	for _, word := range words {
+		_, rest, found := strings.Cut(text, word)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
 }
 
 func (l *log) String() string {
