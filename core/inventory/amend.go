@@ -1,6 +1,9 @@
 package inventory
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // amended is what a report leaves that differs from the one in force in few devices,
 // byte by byte, as most do: only those are decoded and checked. ok is false if that
@@ -12,43 +15,63 @@ func (src *source) amended(backend string, wire *Wire) (r report, ok bool) {
 		!equalDescription(src.wireDesc, src.desc) {
 		return report{}, false
 	}
-	var changed []int
-	for i := range wire.devices {
-		was, now := src.wire.devices[i].raw, wire.devices[i].raw
-		if was == nil || now == nil {
-			return report{}, false
-		}
-		if !bytes.Equal(was, now) {
-			changed = append(changed, i)
-		}
+	places, ok := src.wire.differing(wire, wire.Len()/4+1) // more are as much work as from the start
+	if !ok {
+		return report{}, false
 	}
-	if len(changed) > wire.Len()/4+1 {
-		return report{}, false // as much work as from the start
-	}
-	r = report{devices: append([]*Device(nil), before.Devices...), problems: own(wire.problems)}
+	r = report{devices: slices.Clone(before.Devices), problems: own(wire.problems), amended: true}
 	p := newParser(src.desc, src.policy)
-	var listed map[string]*Device
-	for _, i := range changed {
+	listed := func(id string) *Device {
+		if i := wire.find([]byte(id)); i >= 0 {
+			return r.devices[i]
+		}
+		return nil
+	}
+	for _, i := range places {
 		decoded, err := wire.device(i)
 		if err != nil {
 			return report{}, false
 		}
+		was := before.Devices[i]
 		d, remark, err := p.device(backend, decoded)
-		if err != nil || remark != "" || d.ID != before.Devices[i].ID || d.Parent != before.Devices[i].Parent {
+		if err != nil || remark != "" || d.ID != was.ID || d.Parent != was.Parent {
 			return report{}, false
 		}
+		r.devices[i] = d
 		if len(decoded.GetLinks()) > 0 {
-			if listed == nil {
-				listed = byID(before.Devices)
-			}
-			listed[d.ID] = d
 			if d.Links, remark = links(d, decoded.GetLinks(), listed); remark != "" {
 				return report{}, false
 			}
 		}
-		if d.shareWith(before.Devices[i]); !equalDevice(before.Devices[i], d) {
-			r.devices[i] = d
+		if d.shareWith(was); equalDevice(was, d) {
+			r.devices[i] = was
+			continue
 		}
+		r.changed = append(r.changed, i)
 	}
 	return r, true
+}
+
+// differing are the places at which another inventory of as many devices has other
+// bytes; ok is false if they are more than limit, or not all of them are encoded. Blocks
+// that are shared cost nothing.
+func (w *Wire) differing(other *Wire, limit int) (places []int, ok bool) {
+	for b, block := range w.blocks {
+		now := other.blocks[b]
+		if &block[0] == &now[0] {
+			continue
+		}
+		for i := range block {
+			if block[i].raw == nil || now[i].raw == nil {
+				return nil, false
+			}
+			if !bytes.Equal(block[i].raw, now[i].raw) {
+				places = append(places, b*blockSize+i)
+			}
+		}
+		if len(places) > limit {
+			return nil, false
+		}
+	}
+	return places, true
 }

@@ -72,7 +72,7 @@ func change(random *rand.Rand, devices []*backendv1.Device) []*backendv1.Device 
 	d := proto.CloneOf(devices[n])
 	devices[n] = d
 	other := devices[random.IntN(len(devices))].GetId()
-	switch random.IntN(14) {
+	switch random.IntN(15) {
 	case 0, 1:
 		d.Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "x", Recovery: backendv1.Recovery_RECOVERY_RESET}
 	case 2, 3:
@@ -97,6 +97,8 @@ func change(random *rand.Rand, devices []*backendv1.Device) []*backendv1.Device 
 		}
 	case 13:
 		return wireDevices(12)
+	case 14:
+		d.NumaNodes = []uint32{0, 1} // the same in other words
 	}
 	return devices
 }

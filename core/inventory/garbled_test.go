@@ -33,7 +33,9 @@ func TestGarbledField(t *testing.T) {
 		if got := GarbledField(wire, d.ProtoReflect().Descriptor()); got != want {
 			t.Errorf("%q is named, want %q", got, want)
 		}
-		_, err := (&Wire{devices: []encoded{{raw: wire}}}).device(0)
+		w := &Wire{}
+		w.add(encoded{raw: wire})
+		_, err := w.device(0)
 		if want == "" {
 			if err != nil {
 				t.Errorf("a sound device: %v", err)

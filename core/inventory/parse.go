@@ -226,8 +226,9 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	return h, remark
 }
 
-// links are those that are sound; the remark says what became of the others.
-func links(d *Device, wire []*backendv1.Link, listed map[string]*Device) (out []Link, remark string) {
+// links are those that are sound; the remark says what became of the others. Listed
+// is the device with an ID, or nil.
+func links(d *Device, wire []*backendv1.Link, listed func(id string) *Device) (out []Link, remark string) {
 	var (
 		dropped int
 		first   string
@@ -245,10 +246,10 @@ func links(d *Device, wire []*backendv1.Link, listed map[string]*Device) (out []
 	}
 	seen := make(map[string]bool, len(wire))
 	for _, w := range wire {
-		peer, ok := listed[w.GetPeerId()]
+		peer := listed(w.GetPeerId())
 		kind, known := linkKinds[w.GetKind()]
 		switch {
-		case !ok:
+		case peer == nil:
 			drop("peer %s is not a listed device", quote(w.GetPeerId()))
 		case peer == d:
 			drop("it links to itself")

@@ -16,6 +16,10 @@ type report struct {
 	refusedByPolicy int
 	// defects: devices are left out, or have something that was put right.
 	defects bool
+	// amended: the devices are those of the inventory in force but for the ones at the
+	// places in changed. Without it nothing is known of that.
+	amended bool
+	changed []int
 }
 
 // parseReport checks a whole inventory: each device, then what holds between
@@ -30,7 +34,7 @@ func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device
 		position = make(map[string]int, w.Len())
 	)
 	out.devices = make([]*Device, 0, w.Len())
-	for i := range w.devices {
+	for i := range w.Len() {
 		var d *Device
 		var remark string
 		wire, err := w.device(i)
@@ -58,7 +62,7 @@ func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device
 	out.devices, wired = dropNested(out.devices, wired, listed, &left)
 	for i, d := range out.devices {
 		var remark string
-		if d.Links, remark = links(d, wired[i], listed); remark != "" {
+		if d.Links, remark = links(d, wired[i], func(id string) *Device { return listed[id] }); remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
 		if before := previous[d.ID]; before != nil {

@@ -115,7 +115,8 @@ func (s *Store) Restarted(backend string) {
 	}
 }
 
-// Report takes a backend's whole inventory. Devices that break the contract or
+// Report takes a backend's whole inventory; one that [Wire.Change] made of the one in
+// force costs what changed, and a copy of the list. Devices that break the contract or
 // the policy are left out, with a [Problem]. An error refuses the report as a
 // whole and leaves the earlier one in force: the backend is not described, the
 // generation does not grow, there are too many devices, or there are devices
@@ -145,9 +146,10 @@ func (s *Store) Report(backend string, wire *Wire) error {
 	}
 	changed := true
 	if before := src.backend; before != nil {
-		next.Superseded = supersede(before, next, s.statements)
+		next.Superseded = supersede(before, next, r, s.statements)
 		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
-			!slices.Equal(before.Devices, next.Devices) || !slices.Equal(before.Problems, next.Problems)
+			len(r.changed) > 0 || !r.amended && !slices.Equal(before.Devices, next.Devices) ||
+			!slices.Equal(before.Problems, next.Problems)
 	}
 	s.publish(src, next, changed)
 	return nil
@@ -268,21 +270,28 @@ func (s *Store) renew(changed bool) {
 
 // supersede is what the new inventory replaces of what was said about health,
 // after what is young enough of earlier ones.
-func supersede(before, next *Backend, limit int) []Statement {
+func supersede(before, next *Backend, r report, limit int) []Statement {
 	var (
 		kept  = before.Superseded
 		added []Statement
-		now   = counterparts(before.Devices, next.Devices)
+		add   = func(d, other *Device) {
+			if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
+				return
+			}
+			added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
+		}
 	)
 	for len(kept) > 0 && next.ReceivedAt.Sub(kept[0].At) > statementAge {
 		kept = kept[1:]
 	}
-	for i, d := range before.Devices {
-		other := now(i)
-		if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
-			continue
+	for _, i := range r.changed {
+		add(before.Devices[i], next.Devices[i])
+	}
+	if !r.amended {
+		now := counterparts(before.Devices, next.Devices)
+		for i, d := range before.Devices {
+			add(d, now(i))
 		}
-		added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
 	}
 	if len(added) == 0 {
 		return kept

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/deviceindex"
 )
 
 // Wire is an inventory as it came from a backend. Its devices stay encoded until one
@@ -16,7 +17,14 @@ import (
 type Wire struct {
 	generation, revision uint64
 	problems             []string
-	devices              []encoded
+	// blocks are the devices, blockSize of them in each but the last: an inventory that
+	// was made by [Wire.Change] shares those that are the same.
+	blocks [][]encoded
+	count  int
+	// size is what the devices take in an encoded inventory, in bytes.
+	size int
+	// places is shared by inventories that list the same devices.
+	places *places
 }
 
 // encoded is a device: its bytes, or decoded.
@@ -25,59 +33,112 @@ type encoded struct {
 	decoded *backendv1.Device
 }
 
-// The numbers of the fields of Inventory, and of a device's ID.
+// id is the device's ID, whatever it is worth.
+func (e encoded) id() []byte {
+	if e.raw == nil {
+		return []byte(e.decoded.GetId())
+	}
+	return deviceindex.ID(e.raw)
+}
+
+// blockSize is how many devices are in a block: few enough to copy them for one that
+// changed, and enough for few blocks.
+const blockSize = 512
+
+// The numbers of the fields of Inventory, which those of Changes are too.
 const (
 	fieldGeneration = 1
 	fieldDevices    = 2
 	fieldProblems   = 3
 	fieldRevision   = 4
+	fieldBase       = 5 // of Changes only
 )
 
 var errMalformed = errors.New("the inventory is no valid protobuf")
 
-// ParseWire reads an Inventory of the contract, and keeps the bytes. It reads no more
-// than one device beyond [MaxDevices], as the report is refused then.
-func ParseWire(data []byte) (*Wire, error) {
-	w, whole, useful := &Wire{}, len(data), 0
-	for len(data) > 0 && len(w.devices) <= MaxDevices {
+// event is what an Inventory and Changes have besides devices.
+type event struct {
+	generation, base, revision uint64
+	problems                   []string
+}
+
+// parse reads one, and gives each device to a function, until that returns false.
+func (e *event) parse(data []byte, device func(raw []byte) bool) error {
+	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
-			return nil, errMalformed
+			return errMalformed
 		}
 		data = data[n:]
 		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
-			return nil, errMalformed
+			return errMalformed
 		}
 		value := data[:n]
 		data = data[n:]
 		switch {
 		case number == fieldGeneration && kind == protowire.VarintType:
-			w.generation, _ = protowire.ConsumeVarint(value)
+			e.generation, _ = protowire.ConsumeVarint(value)
+		case number == fieldBase && kind == protowire.VarintType:
+			e.base, _ = protowire.ConsumeVarint(value)
 		case number == fieldRevision && kind == protowire.VarintType:
-			w.revision, _ = protowire.ConsumeVarint(value)
+			e.revision, _ = protowire.ConsumeVarint(value)
 		case number == fieldDevices && kind == protowire.BytesType:
 			raw, _ := protowire.ConsumeBytes(value)
-			w.devices = append(w.devices, encoded{raw: raw[:len(raw):len(raw)]})
-			useful += len(raw)
-		case number == fieldProblems && kind == protowire.BytesType && len(w.problems) <= maxSentences:
+			if !device(raw[:len(raw):len(raw)]) {
+				return nil
+			}
+		case number == fieldProblems && kind == protowire.BytesType && len(e.problems) <= maxSentences:
 			text, _ := protowire.ConsumeBytes(value)
-			w.problems = append(w.problems, string(text[:min(len(text), maxSentence)]))
+			e.problems = append(e.problems, string(text[:min(len(text), maxSentence)]))
 		}
 	}
-	if whole > 2*useful+maxSentence {
+	return nil
+}
+
+// ParseWire reads an Inventory of the contract, and keeps the bytes. It reads no more
+// than one device beyond [MaxDevices], as the report is refused then.
+func ParseWire(data []byte) (*Wire, error) {
+	var e event
+	w, useful := &Wire{places: &places{}}, 0
+	err := e.parse(data, func(raw []byte) bool {
+		w.add(encoded{raw: raw})
+		useful += len(raw)
+		return w.count <= MaxDevices
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.generation, w.revision, w.problems = e.generation, e.revision, e.problems
+	if len(data) > 2*useful+maxSentence {
 		w.compact(useful)
 	}
 	return w, nil
 }
 
+// add adds a device, while the inventory is made.
+func (w *Wire) add(d encoded) {
+	if w.count%blockSize == 0 {
+		w.blocks = append(w.blocks, nil)
+	}
+	last := &w.blocks[len(w.blocks)-1]
+	*last = append(*last, d)
+	w.count++
+	w.size += fieldSize(len(d.raw))
+}
+
+// at is the device at a place.
+func (w *Wire) at(i int) encoded { return w.blocks[i/blockSize][i%blockSize] }
+
 // compact copies the devices, so that they do not hold on to the much greater message
 // that they came in.
 func (w *Wire) compact(size int) {
 	all := make([]byte, 0, size)
-	for i, d := range w.devices {
-		from := len(all)
-		all = append(all, d.raw...)
-		w.devices[i].raw = all[from:len(all):len(all)]
+	for _, block := range w.blocks {
+		for i, d := range block {
+			from := len(all)
+			all = append(all, d.raw...)
+			block[i].raw = all[from:len(all):len(all)]
+		}
 	}
 }
 
@@ -94,9 +155,9 @@ func WireOf(i *backendv1.Inventory) *Wire {
 	if i == nil {
 		return nil
 	}
-	w := &Wire{generation: i.GetGeneration(), revision: i.GetSettingsRevision(), problems: i.GetProblems()}
+	w := &Wire{generation: i.GetGeneration(), revision: i.GetSettingsRevision(), problems: i.GetProblems(), places: &places{}}
 	for _, d := range i.GetDevices() {
-		w.devices = append(w.devices, encoded{decoded: d})
+		w.add(encoded{decoded: d})
 	}
 	return w
 }
@@ -114,13 +175,15 @@ func (w *Wire) SettingsRevision() uint64 {
 }
 
 // Len is how many devices are listed.
-func (w *Wire) Len() int { return len(w.devices) }
+func (w *Wire) Len() int { return w.count }
 
 // Largest is how many bytes the greatest device has.
 func (w *Wire) Largest() int {
 	most := 0
-	for _, d := range w.devices {
-		most = max(most, len(d.raw))
+	for _, block := range w.blocks {
+		for _, d := range block {
+			most = max(most, len(d.raw))
+		}
 	}
 	return most
 }
@@ -130,12 +193,13 @@ func (w *Wire) Problems() []string { return w.problems }
 
 // device decodes one.
 func (w *Wire) device(i int) (*backendv1.Device, error) {
-	if d := w.devices[i]; d.raw == nil {
-		return d.decoded, nil
+	from := w.at(i)
+	if from.raw == nil {
+		return from.decoded, nil
 	}
 	d := &backendv1.Device{}
-	if err := proto.Unmarshal(w.devices[i].raw, d); err != nil {
-		if field := GarbledField(w.devices[i].raw, d.ProtoReflect().Descriptor()); field != "" {
+	if err := proto.Unmarshal(from.raw, d); err != nil {
+		if field := GarbledField(from.raw, d.ProtoReflect().Descriptor()); field != "" {
 			return nil, fmt.Errorf("the text of %s is not valid UTF-8", field)
 		}
 		return nil, fmt.Errorf("it cannot be decoded: %w", err)

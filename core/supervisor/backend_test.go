@@ -173,6 +173,18 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 	ticker := time.NewTicker(r.GetHeartbeatInterval().AsDuration() / 3)
 	defer ticker.Stop()
 	generation := uint64(0)
+	change := func(base uint64, devices ...*backendv1.Device) error {
+		generation++
+		all := b.inventory(generation).GetInventory()
+		return stream.Send(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{
+			Generation: generation, Base: base, Problems: append(all.GetProblems(), "by changes"), SettingsRevision: 7, Devices: devices,
+		}}})
+	}
+	if b.role == "changes-first" {
+		if err := change(0); err != nil {
+			return err
+		}
+	}
 	for {
 		select {
 		case <-stream.Context().Done():
@@ -189,6 +201,27 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 				}
 				generation++
 				if err := stream.Send(b.inventory(generation)); err != nil {
+					return err
+				}
+			case "changes":
+				if !r.GetChanges() {
+					return status.Error(codes.Internal, "nobody asked for changes")
+				}
+				if err := change(generation); err != nil {
+					return err
+				}
+			case "other-base":
+				if err := change(generation + 1); err != nil {
+					return err
+				}
+			case "stranger":
+				if err := change(generation, &backendv1.Device{Id: "stranger"}); err != nil {
+					return err
+				}
+			case "swelling-changes":
+				device := &backendv1.Device{}
+				device.ProtoReflect().SetUnknown(bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000))
+				if err := change(generation, device); err != nil {
 					return err
 				}
 			case "silence":

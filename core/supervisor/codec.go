@@ -41,8 +41,9 @@ func newBoundedCodec() boundedCodec { return boundedCodec{encoding.GetCodecV2(gr
 // watched is a WatchResponse, of which the devices are not decoded: an inventory may
 // have many, and each comes again with every change of another.
 type watched struct {
-	// inventory is nil for a heartbeat.
+	// inventory, or changes, is what came; both are nil for a heartbeat.
 	inventory *inventory.Wire
+	changes   *inventory.Changes
 	// size is the message's, in bytes.
 	size int
 }
@@ -50,8 +51,11 @@ type watched struct {
 // greatDevice is how many bytes a device may have for its parts not to be counted.
 const greatDevice = 64 << 10
 
-// watchInventory is the number of the field WatchResponse.inventory.
-const watchInventory = 1
+// The numbers of the fields WatchResponse.inventory and changes.
+const (
+	watchInventory = 1
+	watchChanges   = 3
+)
 
 // decode reads a message; the last event in it counts.
 func (w *watched) decode(data []byte) error {
@@ -67,23 +71,38 @@ func (w *watched) decode(data []byte) error {
 		}
 		value := data[:n]
 		data = data[n:]
-		if number == watchInventory && kind == protowire.BytesType {
-			content, _ := protowire.ConsumeBytes(value)
-			var err error
-			if w.inventory, err = inventory.ParseWire(content); err != nil {
-				return err
-			}
-			// Devices are decoded one by one; only a great one takes much memory.
-			parts := maxParts
-			if w.inventory.Largest() <= greatDevice {
-				continue
-			}
-			if err := countParts(content, (*backendv1.Inventory)(nil).ProtoReflect().Descriptor(), &parts, maxNesting); err != nil {
-				return err
-			}
+		if kind != protowire.BytesType || number != watchInventory && number != watchChanges {
+			continue
+		}
+		content, _ := protowire.ConsumeBytes(value)
+		if err := w.event(number, content); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// event takes an inventory, or changes.
+func (w *watched) event(number protowire.Number, content []byte) (err error) {
+	var largest int
+	var message proto.Message
+	if w.inventory, w.changes = nil, nil; number == watchInventory {
+		if w.inventory, err = inventory.ParseWire(content); err != nil {
+			return err
+		}
+		largest, message = w.inventory.Largest(), (*backendv1.Inventory)(nil)
+	} else {
+		if w.changes, err = inventory.ParseChanges(content); err != nil {
+			return err
+		}
+		largest, message = w.changes.Largest(), (*backendv1.Changes)(nil)
+	}
+	// Devices are decoded one by one; only a great one takes much memory.
+	if largest <= greatDevice {
+		return nil
+	}
+	parts := maxParts
+	return countParts(content, message.ProtoReflect().Descriptor(), &parts, maxNesting)
 }
 
 // brokenMessage begins what is said of a message that breaks the contract. gRPC keeps

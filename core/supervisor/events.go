@@ -23,6 +23,10 @@ func (u *unit) handle(event any) {
 		case u.current:
 			u.report(e.inventory)
 		}
+	case changesEvent:
+		if e.from == u.current {
+			u.change(e.changes)
+		}
 	case configuredEvent:
 		if e.from == u.current {
 			u.configured(e)
@@ -79,14 +83,29 @@ func (u *unit) fallBack(before *instance, reason error) {
 
 // report hands an inventory of the current process to the sink.
 func (u *unit) report(wire *inventory.Wire) {
-	i := u.current
 	if err := u.sup.sink.Report(u.name, wire); err != nil {
-		f := fail(violated, "its inventory is refused: %w", err)
-		u.lose(f)
-		u.failed(i, f)
+		u.violated(fail(violated, "its inventory is refused: %w", err))
 		return
 	}
-	i.last = wire
+	u.current.last = wire
+}
+
+// change hands the inventory to the sink that the current process has made of its last
+// one. The sink sees no changes: each inventory that it gets is whole.
+func (u *unit) change(changes *inventory.Changes) {
+	wire, err := u.current.last.Change(changes)
+	if err != nil {
+		u.violated(fail(violated, "its changes are refused: %w", err))
+		return
+	}
+	u.report(wire)
+}
+
+// violated ends the current process, which reported what breaks the contract.
+func (u *unit) violated(f *failure) {
+	i := u.current
+	u.lose(f)
+	u.failed(i, f)
 }
 
 // configured takes note of what the running process made of new settings.

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,7 +146,8 @@ func TestStartFailures(t *testing.T) {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Describe }),
 			want:   "it did not answer Describe within 3s",
 		},
-		"describe-bad": {want: `it describes the device class "GPU", which is not`},
+		"describe-bad":  {want: `it describes the device class "GPU", which is not`},
+		"changes-first": {want: "it sent changes (generation 1) before any inventory; the first event of a stream must be a whole one"},
 		"no-inventory": {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.FirstInventory }),
 			want:   "it sent no inventory within 3s",
@@ -217,6 +219,7 @@ func TestHangs(t *testing.T) {
 		"stopped process": {"stop", often, 200 * time.Millisecond, "no sign of life for 3s, and its server does not answer either"},
 		"oversize":        {"oversize", seldom, patience, "received message larger than max"},
 		"swelling":        {"swell", seldom, patience, "the message has more than 1048576 parts"},
+		"of changes":      {"swelling-changes", seldom, patience, "the message has more than 1048576 parts"},
 		"stream ends":     {"end", seldom, patience, "it ended the stream"},
 	}
 	for name, test := range tests {
@@ -261,6 +264,37 @@ func TestViolation(t *testing.T) {
 	s := r.untilState(supervisor.Quarantined)
 	if want := "its inventory is refused: device 7 is listed twice"; s.LastError != want || s.Restarts != 1 {
 		t.Errorf("status = %+v", s)
+	}
+}
+
+// Changes become the inventory that they lead to. Those that fit none are refused as an
+// inventory is, and so end the process; the next one begins with a whole inventory.
+func TestChanges(t *testing.T) {
+	for command, want := range map[string]string{
+		"other-base": "its changes are refused: they change generation 4, but the one before them on the stream is 3",
+		"stranger":   `its changes are refused: the device "stranger" is not in the inventory that they change`,
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fast())
+			r.run(spec("normal"))
+			for n := range 2 {
+				if err := r.command(t.Context(), "changes"); err != nil {
+					t.Fatal(err)
+				}
+				report := fmt.Sprintf("report b %d", n+2)
+				r.until(t, "the changes have come", func() bool { return r.count(report) == 1 })
+			}
+			r.mu.Lock()
+			last := r.reports["b"]
+			r.mu.Unlock()
+			if n := len(last.GetProblems()); last.GetSettingsRevision() != 7 || n == 0 || last.GetProblems()[n-1] != "by changes" {
+				t.Errorf("the inventory is %v", last)
+			}
+			_ = r.command(t.Context(), command) // it may be ended before it answers
+			r.untilError(want)
+			r.until(t, "it is back", func() bool { return r.count("report b 1") == 2 && r.count("lost b") == 1 })
+		})
 	}
 }
 

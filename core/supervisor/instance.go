@@ -69,6 +69,11 @@ type (
 		from      *instance
 		inventory *inventory.Wire
 	}
+	// changesEvent: a part of the inventory came, which changes the one before it.
+	changesEvent struct {
+		from    *instance
+		changes *inventory.Changes
+	}
 	// configuredEvent: offered settings were accepted, or refused with err.
 	configuredEvent struct {
 		from     *instance

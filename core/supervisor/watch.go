@@ -42,7 +42,7 @@ type watcher struct {
 func (i *instance) watch() error {
 	ctx, cancel := context.WithCancel(i.ctx)
 	defer cancel()
-	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat)})
+	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat), Changes: true})
 	if err != nil {
 		return i.broken("Watch", err)
 	}
@@ -163,7 +163,7 @@ func (w *watcher) follow() error {
 	}
 }
 
-// take handles a message. Heartbeats and inventories alike come from the loop
+// take handles a message. Heartbeats, inventories and changes alike come from the loop
 // that watches the hardware, so both are signs of life; but heartbeats do not
 // stand in for the first inventory.
 func (w *watcher) take(m message) error {
@@ -178,6 +178,12 @@ func (w *watcher) take(m message) error {
 			w.running, w.readyAt = true, time.Now()
 		}
 		w.unit.post(inventoryEvent{w.instance, m.inventory})
+	}
+	if m.changes != nil {
+		if !w.running {
+			return fail(violated, "it sent changes (generation %d) before any inventory; the first event of a stream must be a whole one", m.changes.Generation())
+		}
+		w.unit.post(changesEvent{w.instance, m.changes})
 	}
 	if w.running {
 		w.extend(w.limit)

@@ -16,6 +16,9 @@ func lies() []Misdeed {
 	add := func(name, what string, lie func(*inventory)) Misdeed {
 		return Misdeed{Name: name, Group: Lies, What: what, lie: lie}
 	}
+	change := func(name, what string, change func(*backendv1.Changes)) Misdeed {
+		return Misdeed{Name: name, Group: Lies, What: what, change: change}
+	}
 	return []Misdeed{
 		{
 			Name: "garbled-description", Group: Lies, What: "describes itself in what is no UTF-8", Call: "Describe",
@@ -57,6 +60,27 @@ func lies() []Misdeed {
 				<-stream.Context().Done()
 				return nil
 			},
+		},
+		change("changes-of-strangers", "sends changes of a device that it never listed", func(c *backendv1.Changes) {
+			c.Devices = append(c.Devices, device("stranger"))
+		}),
+		change("changes-twice", "sends a device twice in its changes", func(c *backendv1.Changes) {
+			c.Devices = append(c.Devices, c.GetDevices()[0])
+		}),
+		change("changes-of-the-past", "sends changes of an inventory that it has sent long ago", func(c *backendv1.Changes) {
+			c.Base -= min(c.GetBase(), 1)
+		}),
+		change("changes-of-now", "sends changes that are no newer than the inventory", func(c *backendv1.Changes) {
+			c.Generation = c.GetBase()
+		}),
+		change("garbled-changes", "sends changes that leave sound devices without a class", func(c *backendv1.Changes) {
+			for _, d := range c.GetDevices() {
+				d.Class = ""
+			}
+		}),
+		{
+			Name: "changes-first", Group: Lies, What: "sends changes before any inventory", Call: "Watch",
+			first: &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{Generation: 1}}},
 		},
 		add("negative-weights", "has links of a negative weight, and negative amounts", func(i *inventory) {
 			weight := int64(-1) // as a C program would write it

@@ -56,6 +56,11 @@ type Misdeed struct {
 	watch func(b *backend, stream watchStream) error
 	// lie changes what is sent.
 	lie func(*backendv1.Inventory)
+	// change is what is sent instead of a whole inventory: sound changes of the one
+	// before, until it changes them.
+	change func(*backendv1.Changes)
+	// first is sent before the first inventory.
+	first *backendv1.WatchResponse
 	// sample takes over from the telemetry.
 	sample func(stream sampleStream) error
 }

@@ -110,13 +110,16 @@ type BackendServiceClient interface {
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Between changes it sends heartbeats. The stream ends
-	// only when the core cancels it; a backend that can't see its hardware (a
-	// driver not loaded yet) sends an empty inventory and keeps trying.
+	// attribute, its edits. Where few of many devices changed, and none came or
+	// went, it may send those alone, as Changes, if it was asked for them. Between
+	// changes it sends heartbeats. The stream ends only when the core cancels it; a
+	// backend that can't see its hardware (a driver not loaded yet) sends an empty
+	// inventory and keeps trying.
 	//
 	// The core takes at most 20 messages and 40 MiB a second in the long run, and
 	// bursts of some more; what comes faster waits in the backend, and the operator
-	// is told. So gather what changes at the same time into one inventory.
+	// is told. So gather what changes at the same time into one inventory
+	// or one Changes.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
@@ -258,13 +261,16 @@ type BackendServiceServer interface {
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Between changes it sends heartbeats. The stream ends
-	// only when the core cancels it; a backend that can't see its hardware (a
-	// driver not loaded yet) sends an empty inventory and keeps trying.
+	// attribute, its edits. Where few of many devices changed, and none came or
+	// went, it may send those alone, as Changes, if it was asked for them. Between
+	// changes it sends heartbeats. The stream ends only when the core cancels it; a
+	// backend that can't see its hardware (a driver not loaded yet) sends an empty
+	// inventory and keeps trying.
 	//
 	// The core takes at most 20 messages and 40 MiB a second in the long run, and
 	// bursts of some more; what comes faster waits in the backend, and the operator
-	// is told. So gather what changes at the same time into one inventory.
+	// is told. So gather what changes at the same time into one inventory
+	// or one Changes.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
