@@ -125,6 +125,10 @@ type Recorder struct {
 	written map[record]*corev1.Event
 	// serial makes names unique, also within a nanosecond.
 	serial int64
+	// outage: the last Event could not be written, though nothing is wrong with it. lost
+	// counts those that are given up since. Both are of Run's goroutine.
+	outage bool
+	lost   int
 }
 
 // record is an Event to be written; equal ones are the same Event again.

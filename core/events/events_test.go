@@ -211,6 +211,33 @@ func TestAway(t *testing.T) {
 	})
 }
 
+// Verifies that the log tells once of an outage, however many Events and tries there are,
+// and once of its end, with what was lost; and of the next outage again.
+func TestOutageIsToldOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
+		for outage := range 2 {
+			log.Reset()
+			s.fail(errors.New("connection refused"))
+			for i := range 3 {
+				r.Record(events.BackendFailed, "outage %d, number %d", outage, i)
+			}
+			<-time.After(24 * time.Hour)
+			synctest.Wait()
+			if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN msg=\"Event not written\"") {
+				t.Errorf("outage %d, the log:\n%s", outage, text)
+			}
+			s.fail(nil)
+			<-time.After(time.Hour)
+			synctest.Wait()
+			r.Record(events.ProfileApplied, "all is well")
+			synctest.Wait()
+			if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "level=INFO msg=\"Events are written again\" lost=2\n") {
+				t.Errorf("after outage %d, the log:\n%s", outage, text)
+			}
+		}
+	})
+}
+
 // Verifies that a right which is missing is named in the notes with what to do,
 // that the newest Event is tried again, less and less often, and that Events come
 // again by themselves when the right is back.

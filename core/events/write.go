@@ -3,6 +3,7 @@ package events
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -58,6 +59,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case mended, !tryAgain && due != nil && *due == rec:
 			due, again = nil, r.opts.Timing.Again
 		case tryAgain:
+			if due != nil && *due != rec {
+				r.lost++
+			}
 			due = &rec
 			retry.Reset(again/2 + rand.N(again/2+1))
 			again = min(2*again, r.opts.Timing.AgainLimit)
@@ -76,6 +80,7 @@ func (r *Recorder) write(ctx context.Context, rec owed) (written, again bool) {
 		}
 		if err == nil {
 			r.note("")
+			r.recovered()
 			return true, false
 		}
 		if try == tries || hopeless(err) {
@@ -98,7 +103,22 @@ func (r *Recorder) refused(rec record, err error) {
 		why = text
 	}
 	r.note("Events about Node " + r.opts.Node + " cannot be written: " + why)
-	r.log.Warn("Event not written", "reason", string(rec.reason), "message", rec.message, "error", err)
+	level := slog.LevelWarn
+	if !invalid(err) {
+		if r.outage {
+			level = slog.LevelDebug // the first of the outage has told
+		}
+		r.outage = true
+	}
+	r.log.Log(context.Background(), level, "Event not written", "reason", string(rec.reason), "message", rec.message, "error", err)
+}
+
+// recovered notes that Events can be written.
+func (r *Recorder) recovered() {
+	if r.outage {
+		r.log.Info("Events are written again", "lost", r.lost)
+	}
+	r.outage, r.lost = false, 0
 }
 
 // hopeless reports whether another try would soon end the same way.
