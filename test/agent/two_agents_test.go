@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -143,9 +144,14 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n.startProgram("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
 }
 
-// Whichever of two leaves first, and however: capacity stays, and if the one that stands
-// by leaves, or one that is told to, no device is unhealthy for a moment. Each has
-// sockets of its own, and at the end there is nothing of the one that left.
+// away is how long devices may be unhealthy when the agent that serves is killed and
+// another one stands by.
+const away = 5 * time.Second
+
+// Whichever of two leaves first, and however: capacity stays, and what containers have; if
+// the one that stands by leaves, or one that is told to, no device is unhealthy for a
+// moment, and if the one that serves is killed, none is for long. Each has sockets of its
+// own, and at the end there is nothing of the one that left.
 func TestWhicheverLeavesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		older bool // leaves
@@ -166,6 +172,7 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			older.wantRole(status.RoleActive)
 			n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
 			n.mark(gpu)
+			held := n.allocate("before", gpu, 2)
 			spec := n.specFile()
 			newer := n.startProgram("newer", "--take-over")
 			newer.wantRole(status.RoleActive)
@@ -175,16 +182,25 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			if c.older {
 				leaves, stays = older, newer
 			}
+			began := time.Now()
 			leaves.signal(c.with)
 			stays.wantRole(status.RoleActive)
+			n.eventually("one socket is left, and kubelet is connected to it", func() bool {
+				sockets, err := filepath.Glob(n.path("kubelet", "device-plugins", "accelmux-*"))
+				r := n.kubelet.State().Resources[gpu]
+				return err == nil && len(sockets) == 1 && r.Socket == sockets[0] && r.Connections == 1
+			})
 			n.wantCounts(gpu, 4, 4)
+			if took := time.Since(began); c.dips && took > away {
+				t.Errorf("the devices were there again %v after the kill, want it within %v", took, away)
+			}
+			n.wantCapacityKept(gpu, 4)
 			if !c.dips {
 				n.wantNoDip(gpu, 4)
 			}
-			n.eventually("one socket is left", func() bool {
-				sockets, err := filepath.Glob(n.path("kubelet", "device-plugins", "accelmux-*"))
-				return err == nil && len(sockets) == 1
-			})
+			if other := n.allocate("after", gpu, 2); slices.ContainsFunc(other, func(id string) bool { return slices.Contains(held, id) }) {
+				t.Errorf("two containers have %v and %v", held, other)
+			}
 			if after := n.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
 				t.Error("the CDI spec was removed or written anew, though no definition has changed")
 			}
