@@ -151,6 +151,8 @@ type Agent struct {
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
+	// unsaved asks for the state of health to be written.
+	unsaved chan struct{}
 	// plans is what is in force and what is being switched to.
 	plans plans
 	// switching is held from a step of plans until the supervisor has its specs, so
@@ -205,6 +207,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		inventory: inventory.NewStore(time.Now),
 		gate:      newGate(),
 		wake:      make(chan struct{}, 1),
+		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),
 
 		descriptions: descriptions{of: map[string]described{}},

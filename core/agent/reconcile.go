@@ -45,10 +45,32 @@ func (a *Agent) loop(ctx context.Context) {
 }
 
 // poke asks for another round.
-func (a *Agent) poke() {
+func (a *Agent) poke() { poke(a.wake) }
+
+// poke fills a channel of one slot, or finds it full: then what it asks for is pending.
+func poke(c chan<- struct{}) {
 	select {
-	case a.wake <- struct{}{}:
-	default: // one is pending
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// keepHealth writes the state of health after each round, and again when that is due,
+// until ctx ends. It has a goroutine of its own, as a disk that others use may take
+// seconds, and the next fault must not wait for it.
+func (a *Agent) keepHealth(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.unsaved:
+		case <-timer.C:
+		}
+		if again := a.health.Save(); !again.IsZero() {
+			timer.Reset(max(time.Until(again), 0))
+		}
 	}
 }
 
@@ -79,7 +101,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	a.journal.write(before, v)
 	a.plugin.Publish(table, names)
 	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
-	next = earliest(next, a.health.Save())
+	poke(a.unsaved)
 	next = earliest(next, judged.Next)
 	next = earliest(next, names.RetryAt())
 	next = earliest(next, a.publishFeatures(v))

@@ -286,3 +286,38 @@ func FuzzJournal(f *testing.F) {
 		_ = again.file.Close()
 	})
 }
+
+// TestJudgedDuringASave verifies that a write of the state file keeps nobody waiting,
+// and that what is judged meanwhile is known to a process that starts at any time after
+// it: the file does not cover it, so the journal must go on where it is.
+func TestJudgedDuringASave(t *testing.T) {
+	r := newRig(t, "a", "b", "c")
+	real, begun, goOn := r.judge.file.write, make(chan struct{}), make(chan struct{})
+	r.judge.file.write = func(path, magic string, payload []byte) error {
+		close(begun)
+		<-goOn
+		return real(path, magic, payload)
+	}
+	judge := func(id string) {
+		r.say(id, faulty("x", reset))
+		r.judge.Judge(r.store.Snapshot())
+	}
+	judge("a")
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		r.judge.Save()
+	}()
+	<-begun
+	judge("b")
+	close(goOn)
+	<-saved
+	r.judge.file.write = real
+	judge("c")
+	r.open()
+	for _, id := range []string{"a", "b", "c"} {
+		if got := codes(r.judge.Judge(nil), id); got != "x:reset" {
+			t.Errorf("after a restart %s has the faults %q", id, got)
+		}
+	}
+}

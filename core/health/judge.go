@@ -52,8 +52,8 @@ type BackendPolicy struct {
 var nothing = &inventory.Snapshot{}
 
 // Judge remembers faults and makes verdicts. Its methods are safe for concurrent
-// use, but only one goroutine may call Judge, Save and Close, which write to the
-// disk.
+// use, but only one goroutine may call Judge. Save takes as long as the disk does, and
+// does not keep Judge waiting.
 type Judge struct {
 	now func() time.Time
 	log *slog.Logger
@@ -67,6 +67,7 @@ type Judge struct {
 	view    *View
 	touched bool   // something other than the snapshot or the time has changed
 	pass    uint64 // counts calls that went over a snapshot
+	rosters map[string]*roster
 	// version grows with every change that belongs in the file; changed are the devices
 	// with a change that is not in the journal yet.
 	version uint64
@@ -94,7 +95,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, rosters: map[string]*roster{}, view: &View{}, changed: map[inventory.Key]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
 	var stale bool
@@ -152,28 +153,11 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 // journal, or the change is too large for it, a fault that is gone is written to the
 // state file first, and one that came is told first.
 func (j *Judge) Judge(snap *inventory.Snapshot) *View {
-	now := j.now()
-	j.mu.Lock()
 	if snap == nil {
 		snap = nothing
 	}
-	due := !j.view.Next.IsZero() && !j.view.Next.After(now)
-	if j.snap == snap && !j.touched && !due {
-		defer j.mu.Unlock()
-		return j.view
-	}
-	j.touched, j.logged = false, 0
-	next, went := j.take(snap, now)
-	j.snap = snap
-	view := &View{Generation: snap.Generation, faults: j.verdicts(snap, now)}
-	frame := j.frame()
-	if over := j.logged - maxLogged; over > 0 {
-		j.log.Warn("more changes of health not logged", "devices", over)
-	}
-	j.mu.Unlock()
-
-	view.Next = next
-	if !j.file.enter(frame, j.wholeFrame) && went {
+	view, went, noted := j.judge(snap)
+	if !noted && went {
 		j.save(false) // Save tells when it is tried again
 	}
 	j.mu.Lock()
@@ -182,9 +166,33 @@ func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	return view
 }
 
+// judge makes the view. It reports whether a fault went, and whether what changed is in
+// the journal.
+func (j *Judge) judge(snap *inventory.Snapshot) (_ *View, went, noted bool) {
+	j.file.order.Lock()
+	defer j.file.order.Unlock()
+	now := j.now()
+	j.mu.Lock()
+	due := !j.view.Next.IsZero() && !j.view.Next.After(now)
+	if j.snap == snap && !j.touched && !due {
+		defer j.mu.Unlock()
+		return j.view, false, true
+	}
+	j.touched, j.logged = false, 0
+	next, went := j.take(snap, now)
+	j.snap = snap
+	view := &View{Generation: snap.Generation, Next: next, faults: j.verdicts(snap, now)}
+	frame := j.frame()
+	if over := j.logged - maxLogged; over > 0 {
+		j.log.Warn("more changes of health not logged", "devices", over)
+	}
+	j.mu.Unlock()
+	return view, went, j.file.enter(frame, j.wholeFrame)
+}
+
 // Save writes faults that came or went to the state file. If that fails, the
 // verdicts hold all the same, and a note says so. It returns when to call it again
-// though nothing changes; zero means never.
+// though nothing changes; zero means never. Any goroutine may call it.
 func (j *Judge) Save() time.Time { return j.save(false) }
 
 // Close writes what is not written yet.
@@ -198,19 +206,20 @@ func (j *Judge) Close() error {
 func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, went bool) {
 	j.pass++
 	for _, b := range snap.Backends {
-		j.statements(b, now)
+		j.superseded(b, now)
 		if !b.LostAt.IsZero() {
+			j.lostStatements(b, now)
 			if end := b.LostAt.Add(j.policy(b.Name).Holdover); end.After(now) {
 				next = earlier(next, end)
 			}
 			continue // nobody watches its devices: the delays stand still
 		}
-		for _, d := range b.Devices {
-			j.present(d.Key, now)
+		if !j.hearChanged(b, now) {
+			j.hearAll(b, now)
 		}
 		for k, h := range j.spokenFor(b) {
 			j.say(k, h, now)
-			j.present(k, now)
+			j.present(k, none, now)
 		}
 		due, gone := j.expire(b, now)
 		next, went = earlier(next, due), went || gone
@@ -220,35 +229,9 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, w
 			r.listed = false
 		}
 	}
+	maps.DeleteFunc(j.rosters, func(_ string, r *roster) bool { return r.pass != j.pass })
 	j.prune()
 	return next, went
-}
-
-// statements takes what a backend said since the last call, and what it says now.
-func (j *Judge) statements(b *inventory.Backend, now time.Time) {
-	handled := j.handled[b.Name]
-	if b.Generation < handled {
-		handled = 0
-	}
-	for _, s := range b.Superseded {
-		if s.Generation > handled {
-			j.say(inventory.Key{Backend: b.Name, ID: s.ID}, s.Health, now)
-		}
-	}
-	if !b.LostAt.IsZero() && b.Generation == handled {
-		return // said, and taken, before it was lost
-	}
-	for _, d := range b.Devices {
-		j.say(d.Key, d.Health, now)
-		r := j.records[d.Key]
-		if r == nil && d.Edits.Empty() {
-			r = j.record(d.Key)
-		}
-		if r != nil && r.edits(d, now) {
-			j.change(d.Key)
-		}
-	}
-	j.handled[b.Name] = b.Generation
 }
 
 // say makes a record only for a device that needs one.
@@ -276,13 +259,13 @@ func (j *Judge) change(k inventory.Key) {
 }
 
 func (j *Judge) record(k inventory.Key) *record {
-	r := &record{seen: j.now()}
+	r := &record{seen: j.now(), place: unplaced}
 	j.records[k] = r
 	return r
 }
 
-// present marks a device as listed in this pass.
-func (j *Judge) present(k inventory.Key, now time.Time) {
+// present marks a device as listed in this pass; place is where, or none.
+func (j *Judge) present(k inventory.Key, place int32, now time.Time) {
 	r := j.records[k]
 	if r == nil {
 		return
@@ -290,13 +273,16 @@ func (j *Judge) present(k inventory.Key, now time.Time) {
 	if !r.listed {
 		r.back(now)
 	}
-	r.listed, r.pass, r.seen = true, j.pass, now
+	r.listed, r.pass, r.seen, r.place = true, j.pass, now, place
 }
 
 // spokenFor are the parents with faults that are not listed, and what their
 // partitions say for them.
 func (j *Judge) spokenFor(b *inventory.Backend) map[inventory.Key]inventory.Health {
 	var out map[inventory.Key]inventory.Health
+	if !j.rosters[b.Name].has(j.records, b.Name, func(r *record) bool { return r.pass != j.pass }) {
+		return nil
+	}
 	for _, d := range b.Devices {
 		if d.Parent == "" {
 			continue

@@ -60,12 +60,7 @@ type stateFault struct {
 	Derived bool `json:"derived,omitempty"`
 }
 
-// encodeState is the payload of the file, the same for the same records.
-func encodeState(bootID string, journal uint64, records map[inventory.Key]*record) ([]byte, error) {
-	s := state{BootID: bootID, Journal: &journal, Devices: storedDevices(records)}
-	return s.encode()
-}
-
+// encode is the payload, the same for the same state.
 func (s state) encode() ([]byte, error) {
 	payload, err := json.Marshal(s)
 	if err != nil {
@@ -173,7 +168,7 @@ func (s state) restore(now time.Time) map[inventory.Key]*record {
 		if d.Backend == "" || d.ID == "" || records[k] != nil {
 			continue
 		}
-		r := &record{seen: d.Seen}
+		r := &record{seen: d.Seen, place: unplaced}
 		for _, f := range d.Faults {
 			if f.Code == "" || r.find(f.Code, f.Derived) != nil {
 				continue

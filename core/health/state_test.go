@@ -348,7 +348,7 @@ func TestMessagesInTheFileAreBounded(t *testing.T) {
 	records := map[inventory.Key]*record{key("a"): {faults: []*fault{{
 		code: "x", message: strings.Repeat("é", 512), note: strings.Repeat("n", 1024), recovery: inventory.RecoveryReset,
 	}}}}
-	data, err := encodeState("b", 7, records)
+	data, err := state{BootID: "b", Devices: storedDevices(records)}.encode()
 	if err != nil || len(data) > 2*maxStoredMessage+500 {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}

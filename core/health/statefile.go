@@ -24,8 +24,7 @@ const (
 )
 
 // stateFile decides when the file is written, keeps the journal of what changed since,
-// and knows how that went. All methods but currentNotes are for the goroutine that
-// judges.
+// and knows how that went.
 type stateFile struct {
 	path, bootID string
 	now          func() time.Time
@@ -33,12 +32,19 @@ type stateFile struct {
 	// write is statefile.Write, but for tests.
 	write func(path, magic string, payload []byte) error
 
-	// journal is nil while it cannot be had; older says that the file is of a version
-	// that knew of none.
+	// older says that the file is of a version that knew of no journal.
+	older bool
+
+	// order is held while a change is made to the records and entered in the journal, so
+	// that who writes the file knows which frames it covers. It is taken before the
+	// Judge's mu, and guards the journal, which is nil while it cannot be had.
+	order      sync.Mutex
 	journal    *journal
-	older      bool
 	lastNumber uint64 // of a journal that is closed, or could not be opened
 
+	// writing is held while the file is written, and guards what follows. It is taken
+	// before order.
+	writing   sync.Mutex
 	saved     uint64 // the version of the records that is on disk
 	notBefore time.Time
 	failures  int
@@ -51,30 +57,37 @@ type stateFile struct {
 }
 
 // save writes the state if it changed, or if now is too early returns when to
-// come again. The lock is not held over the write.
+// come again. Nobody else waits for the write.
 func (j *Judge) save(force bool) (again time.Time) {
 	f, now := j.file, j.now()
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.order.Lock()
 	j.mu.Lock()
 	version := j.version
-	if version == f.saved {
+	if version == f.saved || !force && f.notBefore.After(now) {
 		j.mu.Unlock()
-		return time.Time{}
-	}
-	if !force && f.notBefore.After(now) {
-		j.mu.Unlock()
+		f.order.Unlock()
+		if version == f.saved {
+			return time.Time{}
+		}
 		return f.notBefore
 	}
-	payload, err := encodeState(f.bootID, f.number(), j.records)
+	covered := f.number()
+	devices := storedDevices(j.records)
 	j.mu.Unlock()
+	f.order.Unlock()
 
+	payload, err := state{BootID: f.bootID, Journal: &covered, Devices: devices}.encode()
 	if err == nil {
 		err = f.write(f.path, stateMagic, payload)
 	}
-	return f.written(version, now, err)
+	return f.written(version, covered, now, err)
 }
 
-// written takes the result of a write that started at start.
-func (f *stateFile) written(version uint64, start time.Time, err error) (again time.Time) {
+// written takes the result of a write that started at start, of the records of that
+// version and with them that many frames of the journal. The caller holds writing.
+func (f *stateFile) written(version, covered uint64, start time.Time, err error) (again time.Time) {
 	now := f.now()
 	f.mu.Lock()
 	failed := f.writeErr != nil
@@ -85,7 +98,7 @@ func (f *stateFile) written(version uint64, start time.Time, err error) (again t
 			f.log.Info("health state is written again", "path", f.path)
 		}
 		f.saved, f.failures = version, 0
-		if !f.restartJournal() {
+		if !f.restartJournal(covered) {
 			f.saved-- // the file does not cover what is in that journal
 		}
 		f.notBefore = now.Add(idleShare * now.Sub(start))
@@ -179,7 +192,7 @@ func (f *stateFile) read() (_ state, stale bool) {
 	return s, f.older
 }
 
-// number is that of the journal's last frame.
+// number is that of the journal's last frame. The caller holds order.
 func (f *stateFile) number() uint64 {
 	if f.journal == nil {
 		return f.lastNumber
@@ -187,7 +200,8 @@ func (f *stateFile) number() uint64 {
 	return f.journal.number
 }
 
-// enter writes a frame to the journal, and reports whether it is there.
+// enter writes a frame to the journal, and reports whether it is there. The caller holds
+// order.
 func (f *stateFile) enter(frame *state, whole func() ([]byte, error)) bool {
 	if frame == nil {
 		return true
@@ -205,10 +219,13 @@ func (f *stateFile) enter(frame *state, whole func() ([]byte, error)) bool {
 	return err == nil
 }
 
-// restartJournal has the journal begin anew when the state file has been written, and
-// reports whether that covers all of it. One that could not be had before may be had
-// now: the disk works.
-func (f *stateFile) restartJournal() bool {
+// restartJournal has the journal begin anew when the state file has been written that
+// covers the frames up to that number. It goes on where it is while there are newer ones.
+// One that could not be had before may be had now: the disk works. It reports whether
+// nothing is in that which the file does not cover.
+func (f *stateFile) restartJournal(covered uint64) bool {
+	f.order.Lock()
+	defer f.order.Unlock()
 	if f.journal == nil {
 		opened, frames, err := openJournal(f.path+journalSuffix, f.lastNumber)
 		if err != nil {
@@ -219,12 +236,16 @@ func (f *stateFile) restartJournal() bool {
 			return false
 		}
 	}
-	f.journal.rewind()
+	if f.journal.number == covered {
+		f.journal.rewind()
+	}
 	return true
 }
 
 // closeJournal is the end of it.
 func (f *stateFile) closeJournal() error {
+	f.order.Lock()
+	defer f.order.Unlock()
 	if f.journal == nil {
 		return nil
 	}
