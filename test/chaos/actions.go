@@ -76,6 +76,7 @@ func actions() []action {
 		{"mute-kubelet", 3, true, "in the place of a kubelet that stopped is one that accepts connections and never answers", (*world).muteKubelet},
 		{"pin", 2, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
 		{"swap-pinned", 3, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
+		{"step-clock", 3, false, "somebody sets the clock an hour forth or back, and right again", (*world).stepClock},
 	}
 }
 

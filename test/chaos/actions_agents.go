@@ -159,7 +159,10 @@ func (w *world) reboot(ctx context.Context, arg int) error {
 		w.kubelet.Free(pod)
 	}
 	w.pods = nil
-	for _, b := range []*backend{w.m.alpha, w.m.beta, w.m.delta} {
+	for _, b := range w.m.all() {
+		if !b.changes() {
+			continue
+		}
 		for _, d := range b.devices {
 			if clear(d.faults); d.entry.fault == byReboot {
 				d.entry.fault = ""

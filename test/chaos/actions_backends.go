@@ -173,7 +173,7 @@ func (w *world) loseProgram(ctx context.Context, arg int) error {
 // next process runs, or half of one, as by somebody who is still writing it, whereupon
 // the backend dies.
 func (w *world) swapProgram(ctx context.Context, arg int) error {
-	b, pid, ok := w.scripted(ctx, arg)
+	b, pid, ok := w.runningOf(ctx, arg, (*backend).changes)
 	if !ok {
 		return errSkip
 	}

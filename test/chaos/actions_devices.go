@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"slices"
 )
 
-// target is the device that an arg means, of the backends that have a scenario.
+// target is the device that an arg means, of the backends to whose devices anything can
+// be done.
 func (w *world) target(arg int, is func(*backend, *device) bool) (*backend, *device, bool) {
 	type place struct {
 		b *backend
@@ -12,7 +14,7 @@ func (w *world) target(arg int, is func(*backend, *device) bool) (*backend, *dev
 	}
 	var places []place
 	for _, b := range w.m.configured() {
-		if !b.scripted || b.down() {
+		if !b.changes() || b.down() {
 			continue
 		}
 		for _, d := range b.devices {
@@ -49,8 +51,8 @@ func (w *world) change(ctx context.Context, arg int, is func(*backend, *device) 
 }
 
 func (w *world) fault(ctx context.Context, arg int) error {
-	kind, _ := pick(recoveries, arg/64)
 	return w.change(ctx, arg, w.m.present, func(d *device) {
+		kind, _ := pick(d.kinds, arg/64)
 		d.entry.fault, d.entry.recovered = kind, false
 	})
 }
@@ -61,7 +63,7 @@ func (w *world) clear(ctx context.Context, arg int) error {
 
 func (w *world) recoverDevice(ctx context.Context, arg int) error {
 	return w.change(ctx, arg, func(b *backend, d *device) bool {
-		return w.m.present(b, d) && (d.entry.fault != "" || len(d.faults) > 0)
+		return b.evidence && w.m.present(b, d) && (d.entry.fault != "" || len(d.faults) > 0)
 	}, func(d *device) { d.entry.fault, d.entry.recovered = "", true })
 }
 
@@ -89,7 +91,11 @@ func (w *world) flap(ctx context.Context, arg int) error {
 }
 
 func (w *world) unplug(ctx context.Context, arg int) error {
-	return w.change(ctx, arg, w.m.present, func(d *device) { d.entry.unplugged = true })
+	return w.change(ctx, arg, func(b *backend, d *device) bool {
+		// Of the hardware one at a time: the kernel gives the lowest number that is free.
+		other := b.vendor != nil && slices.ContainsFunc(b.devices, func(d *device) bool { return d.entry.unplugged })
+		return w.m.present(b, d) && !d.fixed && !other
+	}, func(d *device) { d.entry.unplugged = true })
 }
 
 func (w *world) replug(ctx context.Context, arg int) error {

@@ -109,17 +109,17 @@ func (w *world) configure(ctx context.Context, change func()) error {
 		return err
 	}
 	_, report := w.active(ctx)
-	before := w.m.configuration(w.dir)
+	before := w.configuration()
 	change()
 	w.m.broken = false
-	if err := w.writeConfig(); err != nil || w.m.configuration(w.dir) == before {
+	if err := w.writeConfig(); err != nil || w.configuration() == before {
 		return err
 	}
 	// Perhaps kubelet hears of nothing new, and the next change must not come before the
 	// agent has read this one.
 	return w.await(ctx, advertised, "the new configuration is not in force", func() bool {
 		_, now := w.active(ctx)
-		return now.Role == status.RoleActive && now.Config.AppliedAt.After(report.Config.AppliedAt)
+		return now.Role == status.RoleActive && !now.Config.AppliedAt.Equal(report.Config.AppliedAt)
 	})
 }
 
@@ -170,7 +170,7 @@ func (w *world) breakConfig(ctx context.Context, arg int) error {
 		}
 	}
 	w.m.broken = true
-	text, _ := pick([]string{"profiles: [", "", w.m.configuration(w.dir) + "    unknown: 1\n", "\x00\xff"}, arg)
+	text, _ := pick([]string{"profiles: [", "", w.configuration() + "    unknown: 1\n", "\x00\xff"}, arg)
 	return w.replace("node.yaml", text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/signal"
@@ -50,7 +51,8 @@ func chaos(why string) int {
 	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
 	verbose := flag.Bool("v", false, "print each step")
 	keep := flag.String("log", "", "`file` for the agents' log")
-	limit := flag.Duration("limit", 0, "`time` after which no further step begins, and the run has passed; 0: none")
+	limit := flag.Duration("limit", 0, "`time` after which no further step begins; 0: none")
+	least := flag.Int("least", 0, "`number` of steps without which a run that -limit cut short has failed; 0: all")
 	list := flag.Bool("list", false, "print the actions and the invariants, and do nothing")
 	flag.Parse()
 	if *list {
@@ -70,9 +72,14 @@ func chaos(why string) int {
 		*agent = filepath.Join(*programs, "chaos", "accelmux")
 	}
 	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
+	remove, err := r.build(ctx)
+	defer remove()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	steps := draw(*seed, *count*drawnForOne)
 	if *replay != "" {
-		var err error
 		if steps, err = parseSteps(*replay); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
@@ -88,10 +95,7 @@ func chaos(why string) int {
 	res, err := r.run(ctx, steps)
 	if err == nil {
 		printResult(res)
-		if res.done < r.most {
-			fmt.Printf("only %d of %d steps were taken in %v\n", res.done, r.most, *limit)
-		}
-		return 0
+		return enough(os.Stderr, res, r.most, *least)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	var f *failure
@@ -100,6 +104,23 @@ func chaos(why string) int {
 		report(ctx, r, steps[:f.at+1], f, *shrinks)
 	}
 	return 1
+}
+
+// enough is the exit status of a run without a failure: it has passed if it took all of
+// most steps, or the least that it may be cut to; 0 for most of them.
+func enough(out io.Writer, res result, most, least int) int {
+	if res.done >= most {
+		return 0
+	}
+	if least == 0 {
+		least = most
+	}
+	verdict, code := "enough", 0
+	if res.done < least {
+		verdict, code = "FAILED", 1
+	}
+	_, _ = fmt.Fprintf(out, "CUT SHORT: %d of %d steps were taken in %v, and %d must be: %s\n", res.done, most, res.took.Round(time.Second), least, verdict)
+	return code
 }
 
 // report shrinks what failed and prints how to see it again.

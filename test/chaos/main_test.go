@@ -112,6 +112,22 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+// Verifies that a run which was cut short passes only with the least number of steps, and
+// that it says so.
+func TestEnough(t *testing.T) {
+	for _, c := range []struct{ done, most, least, code int }{
+		{300, 300, 0, 0}, {299, 300, 0, 1}, {150, 300, 150, 0}, {149, 300, 150, 1}, {3, 0, 0, 0},
+	} {
+		var out strings.Builder
+		if code := enough(&out, result{done: c.done}, c.most, c.least); code != c.code {
+			t.Errorf("%d of %d steps, at least %d: exit status %d", c.done, c.most, c.least, code)
+		}
+		if said := strings.Contains(out.String(), fmt.Sprintf("%d of %d", c.done, c.most)); said != (c.done < c.most) {
+			t.Errorf("%d of %d steps: %q", c.done, c.most, out.String())
+		}
+	}
+}
+
 // Verifies that a list is shrunk to the steps that matter, within the runs allowed.
 func TestShrink(t *testing.T) {
 	steps := draw(3, 200)

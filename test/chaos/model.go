@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -35,9 +36,12 @@ type device struct {
 	faults map[recovery]bool
 	// hazy says that faults may have been forgotten with good reason, or not.
 	hazy bool
+	// kinds are the faults that it can have; fixed says that it cannot be unplugged.
+	kinds []recovery
+	fixed bool
 }
 
-// backend is one mock backend of the node.
+// backend is one backend of the node.
 type backend struct {
 	name    string
 	devices []*device
@@ -46,6 +50,10 @@ type backend struct {
 	holdover bool
 	// scripted says that it watches a file which says what happens to its devices.
 	scripted bool
+	// vendor is what it is if it is a vendor's, else nil.
+	vendor *vendorOf
+	// evidence says that it can report that what was wrong is over.
+	evidence bool
 	// crash and missing keep it down; while it is wild, it does what it likes.
 	crash, missing, wild bool
 	// wrong says that its program is another one than the configuration pins.
@@ -56,11 +64,17 @@ type backend struct {
 	action string
 }
 
+// changes reports whether anything can be done to its devices.
+func (b *backend) changes() bool { return b.scripted || b.vendor != nil }
+
 func (b *backend) down() bool { return b.crash || b.missing || b.wild }
 
 // model is what is true of the node, apart from what kubelet's books say.
 type model struct {
 	alpha, beta, gamma, delta, epsilon *backend
+	zeta, eta, theta                   *backend
+	// vendors are those of the last three that the node has.
+	vendors []*backend
 
 	// The configuration.
 	units    int    // devices of alpha
@@ -104,25 +118,33 @@ func newModel() *model {
 	m.delta = newBackend("delta", true, "d-0", "d-1")
 	m.epsilon = newBackend("epsilon", true, "hostile-0", "hostile-1")
 	for _, b := range []*backend{m.alpha, m.beta, m.delta} {
-		b.scripted = true
+		b.scripted, b.evidence = true, true
 	}
+	m.zeta, m.eta, m.theta = newVendors()
+	m.vendors = []*backend{m.zeta, m.eta, m.theta}
 	return m
 }
 
 func newBackend(name string, holdover bool, ids ...string) *backend {
 	b := &backend{name: name, holdover: holdover}
 	for _, id := range ids {
-		b.devices = append(b.devices, &device{id: id, group: id, faults: map[recovery]bool{}})
+		b.devices = append(b.devices, newDevice(id))
 	}
 	return b
 }
 
+func newDevice(id string) *device {
+	return &device{id: id, group: id, faults: map[recovery]bool{}, kinds: recoveries}
+}
+
 // all are the backends, also one that is not configured now.
-func (m *model) all() []*backend { return []*backend{m.alpha, m.beta, m.gamma, m.delta, m.epsilon} }
+func (m *model) all() []*backend {
+	return append([]*backend{m.alpha, m.beta, m.gamma, m.delta, m.epsilon}, m.vendors...)
+}
 
 // configured are the backends that the configuration has.
 func (m *model) configured() []*backend {
-	all := []*backend{m.alpha, m.beta, m.gamma, m.epsilon}
+	all := append([]*backend{m.alpha, m.beta, m.gamma, m.epsilon}, m.vendors...)
 	if m.hasDelta() {
 		all = append(all, m.delta)
 	}
@@ -142,6 +164,12 @@ func (m *model) resourceOf(b *backend) (name string, replicas int) {
 		return steadyName, 1
 	case m.epsilon:
 		return wildName, 1
+	case m.zeta:
+		return zetaName, 1
+	case m.eta:
+		return etaName, 1
+	case m.theta:
+		return thetaName, 1
 	}
 	return deltaName, 1
 }
@@ -226,7 +254,7 @@ func (m *model) mended(b *backend, d *device, holds []hold) bool {
 // standing are the codes of the faults that the agent must know of.
 func (m *model) standing(b *backend, d *device, holds []hold) []string {
 	codes := []string{}
-	if d.entry.fault != "" {
+	if d.entry.fault != "" && b.named(d.entry.fault) {
 		codes = append(codes, code(d.entry.fault))
 	}
 	for kind := range d.faults {
@@ -243,6 +271,20 @@ func (m *model) standing(b *backend, d *device, holds []hold) []string {
 const reported = "c-"
 
 func code(kind recovery) string { return reported + string(kind) }
+
+// named reports whether the backend tells of a fault of the kind itself: of a node that
+// is missing the NVIDIA backend leaves that to the core.
+func (b *backend) named(kind recovery) bool {
+	return b.vendor == nil || slices.Contains(slices.Collect(maps.Values(b.vendor.codes)), kind)
+}
+
+// translated is the code of a fault in the words of the scenarios.
+func (b *backend) translated(text string) string {
+	if b.vendor != nil && b.vendor.codes[text] != "" {
+		return code(b.vendor.codes[text])
+	}
+	return text
+}
 
 func (m *model) groupHeld(b *backend, group string, holds []hold) bool {
 	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.group == group && len(holders(holds, d.id)) > 0 })

@@ -180,10 +180,20 @@ func (w *world) lookAtFaults(ctx context.Context, o *observation, active *proces
 	if err != nil {
 		return // oneAgent tells
 	}
+	of := map[string]*backend{}
+	for _, b := range w.m.all() {
+		for _, d := range b.devices {
+			of[d.id] = b
+		}
+	}
 	for _, d := range devices {
 		o.Known[d.ID] = []string{}
 		for _, f := range d.Faults {
-			o.Known[d.ID] = append(o.Known[d.ID], f.Code)
+			text := f.Code
+			if b := of[d.ID]; b != nil {
+				text = b.translated(text)
+			}
+			o.Known[d.ID] = append(o.Known[d.ID], text)
 		}
 	}
 	for _, b := range w.m.configured() {

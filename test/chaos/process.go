@@ -33,6 +33,9 @@ func (w *world) start(runDir string, turns bool) (*process, error) {
 		"--kubelet-dir", w.path("kubelet"), "--cdi-dir", w.path("disk", "cdi"), "--state-dir", w.path("disk", "state"), "--run-dir", runDir,
 		"--backend-dir", w.path("programs"), "--procfs", w.path("proc"), "--log-level", "debug",
 	}
+	if w.hardware != "" {
+		args = append(args, "--sysfs", w.hardware+"/sys", "--devfs", w.hardware+"/dev")
+	}
 	if turns {
 		args = append(args, "--take-over")
 	}

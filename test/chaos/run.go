@@ -15,6 +15,7 @@ import (
 // runner runs lists of steps, each on a node of its own.
 type runner struct {
 	programs string // directory of the backends
+	library  string // double of NVML; "" for none
 	agent    string // program
 	kubelet  string // program of a real one; "" for the stand-in
 	bound    time.Duration

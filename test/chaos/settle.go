@@ -38,6 +38,9 @@ func (w *world) settle(ctx context.Context) error {
 	limit := time.NewTimer(w.bound)
 	defer limit.Stop()
 	for {
+		if err := w.spreadClock(); err != nil {
+			return err
+		}
 		o := w.look(ctx, false)
 		broken := check(o, func(i invariant) bool { return !i.deep })
 		if broken == nil {

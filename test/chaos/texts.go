@@ -39,6 +39,9 @@ func (m *model) profile(dir string, extra bool) string {
         heartbeat: 500ms
         recovery: {delay: 0s}
 `, m.units, dir)
+	for _, v := range m.vendors {
+		fmt.Fprintf(&b, "      - name: %s%s", v.name, v.vendor.config)
+	}
 	if extra {
 		fmt.Fprintf(&b, `      - name: delta
 %s        settings: {count: 2, class: asic, id: "d-{{.GroupIndex}}", scenarioFile: %s/delta.yaml, scenarioPoll: 200ms}
@@ -52,6 +55,10 @@ func (m *model) profile(dir string, extra bool) string {
       - {name: %s, backend: gamma, injection: plain, registration: watcher}
       - {name: %s, backend: epsilon}
 `, m.name, m.replicas, partName, steadyName, wildName)
+	for _, v := range m.vendors {
+		name, _ := m.resourceOf(v)
+		fmt.Fprintf(&b, "      - {name: %s, backend: %s}\n", name, v.name)
+	}
 	if extra {
 		fmt.Fprintf(&b, "      - {name: %s, backend: delta}\n", deltaName)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -31,8 +32,12 @@ type world struct {
 
 	// The programs: of the agent, the mock backend, and this one, which is the hostile
 	// backend, too.
-	agent, mock, self string
-	selfName          string // as proc(5) has it
+	programs, agent, mock, self string
+	library                     string // of NVML; "" for none
+	selfName                    string // as proc(5) has it
+
+	// hardware is where sysfs and devfs are that vendors' backends read; "" for none.
+	hardware string
 
 	m       *model
 	server  *clustertest.Server
@@ -48,7 +53,8 @@ type world struct {
 	serial    int              // for names that are used once
 	double    double
 	mute      *mute // in kubelet's place; nil for none
-	rushed    bool  // something happened since the node was last at rest
+	clocks    clocks
+	rushed    bool // something happened since the node was last at rest
 }
 
 // newWorld makes a node at rest.
@@ -57,7 +63,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir, bound: r.bound, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}}
+	w := &world{dir: dir, bound: r.bound, library: r.library, mounts: r.mounts, m: newModel(), watch: newWatch(), baselines: map[int]int{}, killed: map[int]*backend{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
@@ -73,7 +79,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 		return nil, err
 	}
 	w.server = clustertest.New(&w.double, nodeName, map[string]string{})
-	if err := w.lay(r.programs); err != nil {
+	if err := w.lay(r.programs, r.library); err != nil {
 		return nil, err
 	}
 	if err := w.kubelet.Start(); err != nil {
@@ -86,7 +92,7 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 }
 
 // lay makes the node's files.
-func (w *world) lay(programs string) error {
+func (w *world) lay(programs, library string) error {
 	for _, sub := range []string{"programs", "disk", "proc"} {
 		if err := os.Mkdir(w.path(sub), 0o755); err != nil {
 			return err
@@ -101,7 +107,7 @@ func (w *world) lay(programs string) error {
 	if err != nil {
 		return err
 	}
-	w.mock = filepath.Join(programs, mockName)
+	w.programs, w.mock = programs, filepath.Join(programs, mockName)
 	text, err := os.ReadFile(w.mock)
 	if err != nil {
 		return fmt.Errorf("the mock backend is not built: %w", err)
@@ -112,6 +118,9 @@ func (w *world) lay(programs string) error {
 	}
 	if t, ok := readTask(os.Getpid()); ok {
 		w.selfName = t.Name
+	}
+	if err := w.layVendors(programs, library); err != nil {
+		return err
 	}
 	for _, b := range w.m.all() {
 		if err := errors.Join(w.link(b), w.writeScenario(b)); err != nil {
@@ -136,6 +145,9 @@ func (w *world) program(b *backend) string { return w.path("programs", "accelmux
 func (w *world) source(b *backend) string {
 	if b == w.m.epsilon {
 		return w.self
+	}
+	if b.vendor != nil {
+		return filepath.Join(w.programs, b.vendor.program)
 	}
 	return w.mock
 }
@@ -168,9 +180,20 @@ func (w *world) boot() error {
 	return os.WriteFile(filepath.Join(random, "boot_id"), fmt.Appendf(nil, "00000000-0000-4000-8000-%012d\n", w.next()), 0o600)
 }
 
-func (w *world) writeConfig() error { return w.replace("node.yaml", w.m.configuration(w.dir)) }
+func (w *world) writeConfig() error { return w.replace("node.yaml", w.configuration()) }
 
-func (w *world) writeScenario(b *backend) error { return w.replace(b.name+".yaml", b.scenario()) }
+// configuration is the node's.
+func (w *world) configuration() string {
+	return strings.NewReplacer("DIR/", w.hardware+"/", "LIBRARY", w.library).Replace(w.m.configuration(w.dir))
+}
+
+// writeScenario has the hardware or the scenario of a backend be as the model says.
+func (w *world) writeScenario(b *backend) error {
+	if b.vendor != nil {
+		return b.applyEntries()
+	}
+	return w.replace(b.name+".yaml", b.scenario())
+}
 
 // replace writes a file as an editor does, by a rename.
 func (w *world) replace(name, text string) error {
@@ -301,6 +324,9 @@ func (w *world) close() error {
 	}
 	if w.mounts {
 		errs = append(errs, unmountDisk(w.path("disk")))
+	}
+	if w.hardware != "" {
+		errs = append(errs, os.RemoveAll(w.hardware))
 	}
 	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
 }
