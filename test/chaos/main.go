@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/test/host"
 )
 
 func main() {
@@ -74,6 +76,9 @@ func chaos(why string) int {
 	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
 	remove, err := r.build(ctx)
 	defer remove()
+	if err == nil && os.Getenv(host.StrictEnv) == "1" && (why != "" || r.library == "") {
+		err = fmt.Errorf("there are no mounts (%s), or no backend of a vendor's; with %s=1 nothing may be left out", why, host.StrictEnv)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

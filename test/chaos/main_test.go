@@ -29,16 +29,23 @@ func TestMain(m *testing.M) {
 func newRunner(t *testing.T) *runner {
 	t.Helper()
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "chaos", "-o", programs+"/", "../../cmd/accelmux-backend-mock", "../../cmd/accelmux")
+	build := exec.Command("go", "build", "-tags", "chaos", "-o", programs+"/", "../../cmd/...")
 	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the agent and the mock backend: %v\n%s", err, output)
+		t.Fatalf("build the agent and the backends: %v\n%s", err, output)
 	}
-	return &runner{programs: programs, agent: programs + "/accelmux", bound: time.Minute, out: os.Stderr}
+	r := &runner{programs: programs, agent: programs + "/accelmux", bound: time.Minute, out: os.Stderr}
+	remove, err := r.build(t.Context())
+	t.Cleanup(remove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // Verifies that a node goes through one of most kinds of steps, and that nothing of it
 // is left.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	steps, err := parseSteps("allocate/0! fault/1 kill-backend/0 kill-agent/1 clear/0 take-over/0 replicas/1! free/0 " +
 		"restart-kubelet/0! unplug/0 delete-cdi/0 damage-state/0 replug/0 reboot/0 allocate/9")
@@ -55,9 +62,69 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Verifies that each kind of fault of a vendor's device is known, survives the backend and
+// the agent, and ends as the model says; that devices that are unplugged come back; and
+// that a clock which is set is no matter to anybody.
+func TestVendors(t *testing.T) {
+	t.Parallel()
+	r := newRunner(t)
+	w, err := newWorld(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if len(w.m.vendors) != 3 {
+		t.Fatalf("there are %d backends of vendors, want 3", len(w.m.vendors))
+	}
+	do := func(what string, err error) {
+		t.Helper()
+		if err == nil {
+			err = w.settle(t.Context())
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", what, err, w.story())
+		}
+	}
+	for _, b := range w.m.vendors {
+		for i, d := range b.devices {
+			// The second device of a backend has what the first has.
+			if i == 1 && len(b.devices[0].kinds) == len(d.kinds) {
+				continue
+			}
+			only := func(_ *backend, of *device) bool { return of == d }
+			for _, kind := range d.kinds {
+				do("a fault by "+string(kind)+" of "+d.id, w.change(t.Context(), 0, only, func(d *device) { d.entry = entry{fault: kind} }))
+				if resource, _ := w.m.resourceOf(b); w.kubelet.Seen() == nil || !slices.Contains(w.kubelet.Seen().Resources[resource].Unhealthy, d.id) {
+					t.Errorf("%s is not unhealthy at kubelet with a fault by %s", d.id, kind)
+				}
+				do("kill -9 of "+b.name, w.kill(t.Context(), b, w.pid(t.Context(), b)))
+				do("the end of it", w.change(t.Context(), 0, only, func(d *device) { d.entry.fault = "" }))
+			}
+			if !d.fixed {
+				do("unplugged", w.change(t.Context(), 0, only, func(d *device) { d.entry.unplugged = true }))
+				do("plugged in", w.change(t.Context(), 0, only, func(d *device) { d.entry.unplugged = false }))
+			}
+			if b.evidence {
+				do("recovered", w.change(t.Context(), 0, only, func(d *device) { d.entry.recovered = true }))
+			}
+		}
+	}
+	do("another agent", w.killAgent(t.Context(), 1))
+	for arg := range 2 {
+		if err := w.stepClock(t.Context(), arg); !errors.Is(err, errSkip) {
+			do("the clock", err)
+		}
+	}
+}
+
 // Verifies that a run which breaks an invariant ends with its name and the step: here
 // a fault is hidden behind the model's back.
 func TestRunFails(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	r.bound = 5 * time.Second
 	w, err := newWorld(t.Context(), r)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -271,20 +270,6 @@ func (m *model) standing(b *backend, d *device, holds []hold) []string {
 const reported = "c-"
 
 func code(kind recovery) string { return reported + string(kind) }
-
-// named reports whether the backend tells of a fault of the kind itself: of a node that
-// is missing the NVIDIA backend leaves that to the core.
-func (b *backend) named(kind recovery) bool {
-	return b.vendor == nil || slices.Contains(slices.Collect(maps.Values(b.vendor.codes)), kind)
-}
-
-// translated is the code of a fault in the words of the scenarios.
-func (b *backend) translated(text string) string {
-	if b.vendor != nil && b.vendor.codes[text] != "" {
-		return code(b.vendor.codes[text])
-	}
-	return text
-}
 
 func (m *model) groupHeld(b *backend, group string, holds []hold) bool {
 	return slices.ContainsFunc(b.devices, func(d *device) bool { return d.group == group && len(holders(holds, d.id)) > 0 })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,6 +82,20 @@ func (r *runner) build(ctx context.Context) (remove func(), err error) {
 		}
 	}
 	return remove, nil
+}
+
+// named reports whether the backend tells of a fault of the kind itself: of a node that
+// is missing the NVIDIA backend leaves that to the core.
+func (b *backend) named(kind recovery) bool {
+	return b.vendor == nil || slices.Contains(slices.Collect(maps.Values(b.vendor.codes)), kind)
+}
+
+// translated is the code of a fault in the words of the scenarios.
+func (b *backend) translated(text string) string {
+	if b.vendor != nil && b.vendor.codes[text] != "" {
+		return code(b.vendor.codes[text])
+	}
+	return text
 }
 
 // applyEntries has the hardware be as the entries say.
