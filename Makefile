@@ -56,13 +56,19 @@ test: ## Unit, property and end-to-end tests, with the race detector
 	@# What the race detector would hide.
 	$(GO) test -run '^TestAllocations$$' ./core/topology
 
+# Before anything is built.
+.PHONY: known-kubelet
+known-kubelet:
+	@test/kubelet/manager/releases.sh | grep -Fx -- '$(KUBELET)' >/dev/null || { \
+	    echo "no kubelet $(KUBELET): KUBELET is one of $$(test/kubelet/manager/releases.sh | xargs)" >&2; exit 1; }
+
 .PHONY: test-kubelet
-test-kubelet: build ## The same against the real device manager of kubelet KUBELET
+test-kubelet: known-kubelet build ## The same against the real device manager of kubelet KUBELET
 	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
 	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 20m ./...
 
 .PHONY: test-kubelet-matrix
-test-kubelet-matrix: build ## The same with every release that there is, into test/kubelet/README.md
+test-kubelet-matrix: build ## The same with every release, or those of ARGS, into test/kubelet/README.md
 	cd test/kubelet && $(GO) run ./matrix -bin $(BIN) $(ARGS)
 
 .PHONY: test-deployments
@@ -107,7 +113,7 @@ chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLA
 	$(BIN)/chaos/chaos -bin $(BIN) $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(REPLAY),-replay '$(REPLAY)') $(ARGS)
 
 .PHONY: chaos-kubelet
-chaos-kubelet: ## The same with the real device manager of kubelet KUBELET; 500 steps
+chaos-kubelet: known-kubelet ## The same with the real device manager of kubelet KUBELET; 500 steps
 	@mkdir -p $(BIN)
 	test/kubelet/manager/build.sh $(KUBELET) $(BIN)/kubelet-$(KUBELET)
 	$(MAKE) --no-print-directory chaos STEPS=$(or $(STEPS),500) ARGS='-kubelet $(BIN)/kubelet-$(KUBELET) $(ARGS)'

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,12 +36,12 @@ func run(ctx context.Context, bin, readme string, releases []string) error {
 	if err != nil {
 		return err
 	}
-	if len(releases) == 0 {
-		out, err := exec.CommandContext(ctx, "manager/releases.sh").Output()
-		if err != nil {
-			return fmt.Errorf("list the releases: %w", err)
-		}
-		releases = strings.Fields(string(out))
+	out, err := exec.CommandContext(ctx, "manager/releases.sh").Output()
+	if err != nil {
+		return fmt.Errorf("list the releases: %w", err)
+	}
+	if releases, err = choose(strings.Fields(string(out)), releases); err != nil {
+		return err
 	}
 	var failed []string
 	for _, release := range releases {
@@ -63,6 +64,20 @@ func run(ctx context.Context, bin, readme string, releases []string) error {
 		return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
 	}
 	return nil
+}
+
+// choose is which releases of those that there are to run: those that are asked for, or
+// all. One that there is not is an error before anything is built.
+func choose(all, asked []string) ([]string, error) {
+	for _, release := range asked {
+		if !slices.Contains(all, release) {
+			return nil, fmt.Errorf("no kubelet %s: there are %s", release, strings.Join(all, " "))
+		}
+	}
+	if len(asked) == 0 {
+		return all, nil
+	}
+	return asked, nil
 }
 
 // test builds a release and runs the tests with it.

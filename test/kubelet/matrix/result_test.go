@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,5 +54,24 @@ func TestTable(t *testing.T) {
 	}
 	if err := r.write(file); err == nil {
 		t.Error("a file without a place for the table is no error")
+	}
+}
+
+// TestChoose verifies that all releases are run unless some are asked for, and that one
+// that there is not is an error that says which there are.
+func TestChoose(t *testing.T) {
+	all := []string{"v1.36.3", "v1.37.1"}
+	for _, c := range []struct {
+		asked []string
+		want  string
+	}{
+		{nil, "[v1.36.3 v1.37.1] <nil>"},
+		{[]string{"v1.37.1"}, "[v1.37.1] <nil>"},
+		{[]string{"v1.37.1", "1.36.3"}, "[] no kubelet 1.36.3: there are v1.36.3 v1.37.1"},
+	} {
+		got, err := choose(all, c.asked)
+		if text := fmt.Sprint(got, " ", err); text != c.want {
+			t.Errorf("%q: %s, want %s", c.asked, text, c.want)
+		}
 	}
 }
