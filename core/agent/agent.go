@@ -189,7 +189,7 @@ type Agent struct {
 // Open checks the configuration, takes the state directory and opens what is
 // in it. Nothing is started yet. Run must follow: it gives everything back.
 func Open(opts Options) (*Agent, error) {
-	return open(opts, takeAlone)
+	return open(opts, func(dir string) (*handover.Post, *handover.Place, error) { return takeAlone(opts, dir) })
 }
 
 // open is Open for an agent that got its post, or a place to wait for it, from
@@ -239,7 +239,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		}
 	}()
 	lock := func() (func() error, error) { return handover.Lock(filepath.Join(opts.RunDir, runLockName)) }
-	if a.releaseRun, err = patiently(lock); err != nil {
+	if a.releaseRun, err = patiently(a.log, lock); err != nil {
 		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
 	}
 	if err := a.openParts(); err != nil {
@@ -269,15 +269,18 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 const lockPatience = time.Second
 
 // patiently tries to lock something, again and again for lockPatience if somebody has
-// it.
-func patiently[T any](try func() (T, error)) (T, error) {
+// it, and says so.
+func patiently[T any](log *slog.Logger, try func() (T, error)) (T, error) {
 	limit := time.Now().Add(lockPatience)
 	tick := time.NewTicker(lockPatience / 50)
 	defer tick.Stop()
-	for {
+	for first := true; ; first = false {
 		got, err := try()
 		if !errors.Is(err, handover.ErrHeld) || time.Now().After(limit) {
 			return got, err
+		}
+		if first {
+			log.Info("waiting for another agent to end", "held", err, "limit", lockPatience)
 		}
 		<-tick.C
 	}

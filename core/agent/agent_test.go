@@ -1,8 +1,13 @@
 package agent
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,18 +26,23 @@ func TestPatiently(t *testing.T) {
 		}
 		lock := func() (func() error, error) { return handover.Lock(path) }
 		began := time.Now()
-		if _, err := patiently(lock); !errors.Is(err, handover.ErrHeld) {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := patiently(logger, lock); !errors.Is(err, handover.ErrHeld) {
 			t.Errorf("the error is %v, want that of a lock that is held", err)
 		}
 		if took := time.Since(began); took < lockPatience || took > 2*lockPatience {
 			t.Errorf("it took %v, want %v", took, lockPatience)
+		}
+		if text := log.String(); strings.Count(text, "waiting for another agent") != 1 || !strings.Contains(text, fmt.Sprintf("pid %d", os.Getpid())) {
+			t.Errorf("the log does not say once who is waited for: %s", text)
 		}
 		time.AfterFunc(lockPatience/2, func() {
 			if err := release(); err != nil {
 				t.Error(err)
 			}
 		})
-		again, err := patiently(lock)
+		again, err := patiently(logger, lock)
 		if err != nil {
 			t.Fatalf("a lock that is free after a moment: %v", err)
 		}
@@ -40,4 +50,40 @@ func TestPatiently(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Verifies that an agent which takes no turns fails at once if the active one stays; that it
+// waits, and says so, if that is about to end; and that it gets the post then.
+func TestTakeAlone(t *testing.T) {
+	dir, err := os.MkdirTemp("", "a") // short, for the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	var log bytes.Buffer
+	opts := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	first, _, err := takeAlone(opts, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if _, _, err := takeAlone(opts, dir); !errors.Is(err, handover.ErrHeld) || !strings.Contains(err.Error(), "--take-over") {
+		t.Errorf("the error is %v, want that of a post that is taken", err)
+	}
+	if took := time.Since(began); took >= lockPatience || log.Len() > 0 {
+		t.Errorf("it took %v to say that the active one stays; log: %s", took, log.String())
+	}
+	first.Leave()
+	time.AfterFunc(lockPatience/4, func() {
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	second, _, err := takeAlone(opts, dir)
+	if err != nil || !strings.Contains(log.String(), "waiting for another agent to end") {
+		t.Fatalf("an agent that is about to end is not waited for: %v; log: %s", err, log.String())
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -33,7 +33,7 @@ func (c *cdiLock) take() error {
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		c.log.Debug("create the CDI directory", "error", err) // to open it tells
 	}
-	lock, err := patiently(func() (*handover.DirLock, error) { return handover.LockDir(c.dir) })
+	lock, err := patiently(c.log, func() (*handover.DirLock, error) { return handover.LockDir(c.dir) })
 	return c.took(lock, err)
 }
 
@@ -63,9 +63,9 @@ func (c *cdiLock) took(lock *handover.DirLock, err error) error {
 		c.lock, c.failed = lock, ""
 		c.contested.Store(nil)
 	case errors.Is(err, handover.ErrHeld):
-		err = fmt.Errorf("another agent, with another state directory than %s, keeps its CDI specs in %s; two would remove each other's: "+
+		err = fmt.Errorf("%w, and with another state directory than %s it keeps its CDI specs there; two would remove each other's: "+
 			"remove one of the two (two charts, or a service beside a DaemonSet), or have them take turns with --take-over and one --state-dir",
-			c.stateDir, c.dir)
+			err, c.stateDir)
 		text := err.Error()
 		c.contested.Store(&text)
 		c.warn("the CDI directory is not this agent's", err)

@@ -63,14 +63,27 @@ func (a *Agent) reportRivals(report *status.Report) {
 	}
 }
 
-// takeAlone takes the post of an agent that takes no turns.
-func takeAlone(dir string) (*handover.Post, *handover.Place, error) {
-	post, err := patiently(func() (*handover.Post, error) {
+// takeAlone takes the post of an agent that takes no turns. If the active one answers that
+// it stays, that is told at once; what only has the lock may be about to end.
+func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error) {
+	take := func() (*handover.Post, error) {
 		return handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
-	})
+	}
+	post, err := take()
+	if errors.Is(err, handover.ErrHeld) && !stays(dir) {
+		post, err = patiently(opts.withDefaults().Log, take)
+	}
 	if errors.Is(err, handover.ErrHeld) {
-		_ = handover.Tell(context.Background(), dir, handover.Self(handover.RoleRefused, status.Version)) // the error tells, too
 		err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
 	}
 	return post, nil, err
+}
+
+// stays tells the active agent of this one, and reports whether it has answered that it
+// stays.
+func stays(dir string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience/5)
+	defer cancel()
+	stays, _ := handover.Tell(ctx, dir, handover.Self(handover.RoleRefused, status.Version)) // the lock tells, too
+	return stays
 }

@@ -268,8 +268,8 @@ func TestPeers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = place.Close() }()
-	if err := Tell(t.Context(), dir, Peer{Role: RoleRefused, PID: 3, Host: long}); err != nil {
-		t.Fatal(err)
+	if stays, err := Tell(t.Context(), dir, Peer{Role: RoleRefused, PID: 3, Host: long}); err != nil || !stays {
+		t.Fatalf("the active one stays: %v, %v", stays, err)
 	}
 	for len(post.Others()) < 2 {
 		closed(t, "the words of both", post.Changed())
@@ -293,5 +293,37 @@ func TestPeers(t *testing.T) {
 	post.mu.Unlock()
 	if others := post.Others(); len(others) != 1 {
 		t.Errorf("much later the others are %+v", others)
+	}
+}
+
+// An agent that is active says that it stays, one that is about to end does not; and one
+// that does not answer, as its locks are left by a process that is gone, is not waited for
+// longer than the caller wants.
+func TestStays(t *testing.T) {
+	dir := shortDir(t)
+	if stays, err := Tell(t.Context(), dir, Peer{Role: RoleRefused}); stays || err == nil {
+		t.Errorf("nobody stays: %v, %v", stays, err)
+	}
+	post := take(t, dir)
+	if stays, err := Tell(t.Context(), dir, Peer{Role: RoleRefused}); !stays || err != nil {
+		t.Errorf("an active agent stays: %v, %v", stays, err)
+	}
+	for post.Leave() {
+		closed(t, "the end of the peer", post.Changed())
+	}
+	if stays, err := Tell(t.Context(), dir, Peer{Role: RoleRefused}); stays || err != nil {
+		t.Errorf("one that is about to end stays: %v, %v", stays, err)
+	}
+	silent := shortDir(t)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(silent, socketName), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if stays, _ := Tell(ctx, silent, Peer{Role: RoleRefused}); stays || time.Since(began) > patience/2 {
+		t.Errorf("one that does not answer stays: %v, after %v", stays, time.Since(began))
 	}
 }

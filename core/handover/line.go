@@ -55,16 +55,15 @@ func (l *line) send(m message) error {
 	return err
 }
 
-// listen calls take with every message until the connection ends, or a message
-// makes no sense.
-func (l *line) listen(take func(message)) {
+// listen calls take with every message until that wants no more, the connection ends, or
+// a message makes no sense.
+func (l *line) listen(take func(message) (more bool)) {
 	scanner := bufio.NewScanner(l.conn)
 	scanner.Buffer(make([]byte, 0, 1024), maxMessage)
 	for scanner.Scan() {
 		var m message
-		if json.Unmarshal(scanner.Bytes(), &m) != nil {
+		if json.Unmarshal(scanner.Bytes(), &m) != nil || !take(m) {
 			return
 		}
-		take(m)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -47,7 +48,7 @@ type DirLock struct {
 
 // LockDir takes a directory that has no room for a lock file, such as one that others
 // read or that is read-only, like [Lock]. The error is an [ErrHeld] if another process
-// has it; who that is, is not known.
+// has it, with its ID if procfs tells.
 func LockDir(path string) (*DirLock, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -55,11 +56,35 @@ func LockDir(path string) (*DirLock, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrHeld
+			err = fmt.Errorf("%w%s has locked %s", ErrHeld, holder(file), path)
+		} else {
+			err = fmt.Errorf("lock %s: %w", path, err)
 		}
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
 	return &DirLock{path: path, file: file}, nil
+}
+
+// holder is who has locked a file, to come after a noun: " (pid 12)"; "" if procfs does not
+// tell, as of a process outside the container.
+func holder(file *os.File) string {
+	var stat unix.Stat_t
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil || unix.Fstat(int(file.Fd()), &stat) != nil {
+		return ""
+	}
+	// 1: FLOCK  ADVISORY  WRITE 17942 fe:00:9994208 0 EOF
+	what := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
+	for line := range strings.Lines(string(locks)) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != what {
+			continue
+		}
+		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
+			return fmt.Sprintf(" (pid %d)", pid)
+		}
+	}
+	return ""
 }
 
 // Holds reports whether the directory is still the one at its path. One that was removed

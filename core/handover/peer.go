@@ -46,16 +46,33 @@ func (p Peer) bounded() *Peer {
 
 func cut(text string) string { return text[:min(len(text), 253)] }
 
-// Tell lets the active agent of a directory know of self, which does not wait for it.
-func Tell(ctx context.Context, dir string, self Peer) error {
+// Tell lets the active agent of a directory know of self, which does not wait for it. It
+// reports whether the active one has answered, and is not about to end: then the directory
+// stays taken. That the directory is locked alone does not say so, as the lock may outlive
+// its holder for a moment.
+func Tell(ctx context.Context, dir string, self Peer) (stays bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, socketName))
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer func() { _ = conn.Close() }()
-	return (&line{conn: conn}).send(message{Hello: &self})
+	l := &line{conn: conn}
+	// The end of ctx ends the listening as well.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer func() {
+		if stop() {
+			_ = conn.Close()
+		}
+	}()
+	if err := l.send(message{Hello: &self}); err != nil {
+		return false, err
+	}
+	l.listen(func(m message) bool {
+		stays = m.Hello != nil && !m.Leaving
+		return false // the first word says all
+	})
+	return stays, nil
 }
 
 // Others are the agents that wait, and the one that was refused last, if that was

@@ -47,7 +47,7 @@ func (p *Place) hear() {
 	leaving := sync.OnceFunc(func() { close(p.leaving) })
 	yours := sync.OnceFunc(func() { close(p.yours) })
 	defer close(p.gone)
-	p.line.listen(func(m message) {
+	p.line.listen(func(m message) bool {
 		if m.Hello != nil {
 			p.active.Store(m.Hello.bounded())
 		}
@@ -57,6 +57,7 @@ func (p *Place) hear() {
 		if m.Yours {
 			yours()
 		}
+		return true
 	})
 	_ = p.line.conn.Close()
 }

@@ -100,10 +100,7 @@ func (p *Post) admit(s *Successor) bool {
 	if p.closed || len(p.successors) >= maxSuccessors {
 		return false
 	}
-	_ = s.line.send(message{Hello: &p.self}) // what one that is gone already has said counts
-	if p.leaving && s.line.send(message{Leaving: true}) != nil {
-		return false
-	}
+	_ = s.line.send(message{Hello: &p.self, Leaving: p.leaving}) // what one that is gone already has said counts
 	p.successors = append(p.successors, s)
 	p.poke()
 	return true
@@ -111,7 +108,7 @@ func (p *Post) admit(s *Successor) bool {
 
 // hear listens to one successor until it hangs up.
 func (p *Post) hear(s *Successor) {
-	s.line.listen(func(m message) {
+	s.line.listen(func(m message) bool {
 		if m.Hello != nil {
 			p.greet(s, *m.Hello)
 		}
@@ -127,6 +124,7 @@ func (p *Post) hear(s *Successor) {
 			p.mu.Unlock()
 			p.poke()
 		}
+		return true
 	})
 	_ = s.line.conn.Close()
 	s.done()

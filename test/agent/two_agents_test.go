@@ -94,14 +94,17 @@ func TestSecondAgentByMistake(t *testing.T) {
 	if second.command.ProcessState.Success() || !n.logged("--take-over") {
 		t.Errorf("the second agent ended with %v", second.command.ProcessState)
 	}
+	if n.logged("waiting for another agent") {
+		t.Error("the second agent waits for one that is there to stay")
+	}
 	first.wantOther(second, "refused", "--take-over")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 }
 
 // Two agents that know nothing of each other, as they have different state directories,
-// but one CDI directory: the second ends at once and says what is wrong, and touches
-// nothing of the first's.
+// but one CDI directory: the second says at once whom it waits for, then what is wrong, and
+// touches nothing of the first's.
 func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
@@ -119,7 +122,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("the second agent runs")
 		}
-		if second.command.ProcessState.Success() || !n.logged("another agent, with another state directory") {
+		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d) has locked %s, and with another state directory", first.pid(), n.path("cdi"))) {
 			t.Errorf("the second agent ended with %v", second.command.ProcessState)
 		}
 	}
