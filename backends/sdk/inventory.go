@@ -2,7 +2,7 @@ package sdk
 
 import (
 	"bytes"
-	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,24 +11,16 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The numbers of the fields of WatchResponse and of Inventory.
+// The numbers of the fields of WatchResponse, of Inventory and of Changes, where those of
+// both are the same.
 const (
 	fieldInventory  = 1
+	fieldChanges    = 3
 	fieldGeneration = 1
 	fieldDevices    = 2
 	fieldProblems   = 3
 	fieldRevision   = 4
-)
-
-const (
-	// maxField is what a tag of one byte and a number take at most, in bytes.
-	maxField = 1 + binary.MaxVarintLen64
-	// room is kept free before the devices for what is known only after them: the
-	// length of the inventory and its generation.
-	room = 2 * maxField
-	// slack is how much longer an inventory may be than the one before without being
-	// copied for it, in bytes.
-	slack = 4096
+	fieldBase       = 5
 )
 
 // inventory is what was published once, as it goes to the core. Encoded, devices take
@@ -37,10 +29,9 @@ const (
 type inventory struct {
 	generation uint64
 	revision   uint64 // of the settings
-	devices    int
-	body       []byte // devices and problems; a part of message
-	message    []byte // the whole WatchResponse
-	err        error  // why there is no message
+	devices    list
+	problems   []byte // as they are in the message
+	err        error  // why there is none
 }
 
 // number is the generation; 0 of none.
@@ -51,12 +42,54 @@ func (i *inventory) number() uint64 {
 	return i.generation
 }
 
-// event is the message to send. It holds what is encoded already as fields that nobody
-// has looked into, which any encoder of protobuf writes as they are.
+// size is how long the message is, in bytes, but for a few.
+func (i *inventory) size() int { return i.devices.size + len(i.problems) }
+
+// event is the message to send.
 func (i *inventory) event() *backendv1.WatchResponse {
+	return encodedEvent(fieldInventory, i.generation, i.devices.blocks, i.problems, i.revision, 0)
+}
+
+// changes is the message to send to a stream that was sent base last; nil if that takes
+// the whole inventory: devices came, went or changed places, or many of them changed.
+func (i *inventory) changes(base *inventory) *backendv1.WatchResponse {
+	if base == nil || base.err != nil {
+		return nil
+	}
+	devices, ok := i.devices.since(&base.devices)
+	if !ok {
+		return nil
+	}
+	return encodedEvent(fieldChanges, i.generation, devices, i.problems, i.revision, base.generation)
+}
+
+// encodedEvent is a message made of what is encoded already. It holds that as fields that
+// nobody has looked into, which any encoder of protobuf writes as they are.
+func encodedEvent(field protowire.Number, generation uint64, devices [][]byte, problems []byte, revision, base uint64) *backendv1.WatchResponse {
+	first := appendNumber(nil, fieldGeneration, generation)
+	last := appendNumber(appendNumber(nil, fieldRevision, revision), fieldBase, base)
+	length := len(first) + len(problems) + len(last)
+	for _, d := range devices {
+		length += len(d)
+	}
+	data := make([]byte, 0, 1+protowire.SizeBytes(length))
+	data = protowire.AppendVarint(protowire.AppendTag(data, field, protowire.BytesType), uint64(length))
+	data = append(data, first...)
+	for _, d := range devices {
+		data = append(data, d...)
+	}
+	data = append(append(data, problems...), last...)
 	event := &backendv1.WatchResponse{}
-	event.ProtoReflect().SetUnknown(i.message)
+	event.ProtoReflect().SetUnknown(data)
 	return event
+}
+
+// appendNumber appends a field, if it is not 0.
+func appendNumber(to []byte, field protowire.Number, value uint64) []byte {
+	if value == 0 {
+		return to
+	}
+	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.VarintType), value)
 }
 
 // decode is the inventory again, the caller's own.
@@ -68,86 +101,39 @@ func (i *inventory) decode() (*backendv1.Inventory, error) {
 		return nil, i.err
 	}
 	event := &backendv1.WatchResponse{}
-	if err := proto.Unmarshal(i.message, event); err != nil {
+	if err := proto.Unmarshal(i.event().ProtoReflect().GetUnknown(), event); err != nil {
 		return nil, fmt.Errorf("decode the inventory: %w", err)
 	}
 	return event.GetInventory(), nil
 }
 
-// draft is an inventory that is being encoded. Nothing is kept of it for as long as it
-// is the same as the one before.
-type draft struct {
-	old   []byte // the body of the one before
-	again int    // how much of old has come again
-	data  []byte // room and body, from the first difference on; nil until then
-	head  []byte
-}
-
-// encode encodes an inventory, the same devices always as the same bytes.
-func encode(before *inventory, devices []*Device, problems []string) (*draft, error) {
-	d := &draft{}
-	if before != nil {
-		d.old = before.body
+// encode makes the inventory that follows on another one. The same devices are always
+// encoded as the same bytes, and nothing is kept of those that are the same; it is
+// changed if anything is not.
+func encode(before *inventory, devices []*Device, problems []string) (next *inventory, changed bool, err error) {
+	if before == nil {
+		before = &inventory{}
 	}
-	steady := proto.MarshalOptions{Deterministic: true}
-	var value []byte
-	for _, device := range devices {
-		var err error
-		if value, err = steady.MarshalAppend(value[:0], device); err != nil {
-			return nil, fmt.Errorf("device %q cannot be encoded for the core: %w", clip(device.GetId(), maxAttribute), err)
-		}
-		d.add(fieldDevices, value)
+	next = &inventory{}
+	if next.devices, changed, err = before.devices.next(devices); err != nil {
+		return nil, false, err
 	}
 	for _, p := range problems[:min(len(problems), maxProblems)] {
-		d.add(fieldProblems, []byte(clip(p, maxMessage)))
+		next.problems = protowire.AppendTag(next.problems, fieldProblems, protowire.BytesType)
+		next.problems = protowire.AppendString(next.problems, clip(p, maxMessage))
 	}
-	return d, nil
+	return next, changed || !bytes.Equal(next.problems, before.problems), nil
 }
 
-// add adds a field.
-func (d *draft) add(field protowire.Number, value []byte) {
-	d.head = protowire.AppendTag(d.head[:0], field, protowire.BytesType)
-	d.head = protowire.AppendVarint(d.head, uint64(len(value)))
-	if d.data == nil {
-		rest, ok := bytes.CutPrefix(d.old[d.again:], d.head)
-		if ok && bytes.HasPrefix(rest, value) {
-			d.again += len(d.head) + len(value)
-			return
-		}
-		d.own()
+// change makes the inventory in which some devices are other ones of the same IDs.
+func (i *inventory) change(devices []*Device) (next *inventory, changed bool, err error) {
+	switch {
+	case i == nil:
+		return nil, false, errors.New("no inventory was published yet that could be changed")
+	case i.err != nil:
+		return nil, false, fmt.Errorf("there is no inventory that could be changed: %w", i.err)
 	}
-	d.data = append(append(d.data, d.head...), value...)
-}
-
-// own copies what has come again, as it goes on in another way.
-func (d *draft) own() {
-	d.data = make([]byte, room, room+len(d.old)+slack)
-	d.data = append(d.data, d.old[:d.again]...)
-}
-
-// same says whether all is as in the inventory before, and nothing is missing.
-func (d *draft) same() bool { return d.data == nil && d.again == len(d.old) }
-
-// finish makes an inventory of it.
-func (d *draft) finish(generation, revision uint64, devices int) *inventory {
-	if d.data == nil {
-		d.own()
-	}
-	end := len(d.data)
-	if revision != 0 {
-		d.data = protowire.AppendTag(d.data, fieldRevision, protowire.VarintType)
-		d.data = protowire.AppendVarint(d.data, revision)
-	}
-	var count, head [maxField]byte
-	number := protowire.AppendVarint(protowire.AppendTag(count[:0], fieldGeneration, protowire.VarintType), generation)
-	start := room - len(number)
-	copy(d.data[start:], number)
-	length := protowire.AppendTag(head[:0], fieldInventory, protowire.BytesType)
-	length = protowire.AppendVarint(length, uint64(len(d.data)-start))
-	start -= len(length)
-	copy(d.data[start:], length)
-	return &inventory{
-		generation: generation, revision: revision, devices: devices,
-		body: d.data[room:end:end], message: d.data[start:len(d.data):len(d.data)],
-	}
+	next = &inventory{problems: i.problems}
+	next.devices, changed, err = i.devices.replace(devices)
+	return next, changed, err
 }

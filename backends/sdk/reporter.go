@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,24 +38,49 @@ func newReporter() *Reporter {
 // Publish hands over the whole inventory: all devices in a stable order, and up
 // to 64 sentences about hardware that could not be listed. It encodes them before
 // it returns, so the caller may go on changing its own. Generations are counted here; an
-// inventory that equals the one before gets none and is not sent. Publish also
-// counts as a [Reporter.Beat].
+// inventory that equals the one before gets none and is not sent. One with the same IDs
+// in the same order of which few devices differ is sent as these devices, if the core
+// takes that. Publish also counts as a [Reporter.Beat].
 func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	old := r.newest
 	// Beats and streams do not wait for it.
-	d, err := encode(old, devices, problems)
+	next, changed, err := encode(r.newest, devices, problems)
+	r.take(next, changed, err)
+}
 
+// Change replaces devices of what was published last by those given, which have the same
+// IDs: the others stay, and so do the problems and the order. It is for a loop that knows
+// which of very many devices changed, and takes time for these alone; the core is sent
+// these alone, as it is after a Publish of the same. Otherwise it is as Publish is.
+//
+// An error says that nothing was changed: there is no inventory yet, or none that could be
+// encoded, or a device is not in it, comes twice or cannot be encoded. Then Publish.
+func (r *Reporter) Change(devices ...*Device) error {
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	next, changed, err := r.newest.change(devices)
+	if err != nil {
+		return fmt.Errorf("change devices of the inventory: %w", err)
+	}
+	r.take(next, changed, nil)
+	return nil
+}
+
+// take makes an inventory the newest, if it is any news, or the error of one. The caller
+// holds publishing.
+func (r *Reporter) take(next *inventory, changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch revision, generation := r.apply(), old.number()+1; {
-	case err != nil:
-		if old == nil || old.err == nil || old.err.Error() != err.Error() || old.revision != revision {
-			r.newest = &inventory{generation: generation, revision: revision, err: err}
-		}
-	case old == nil || old.err != nil || !d.same() || old.revision != revision:
-		r.newest = d.finish(generation, revision, len(devices))
+	old := r.newest
+	revision := r.apply()
+	if err != nil {
+		next = &inventory{err: err}
+		changed = old == nil || old.err == nil || old.err.Error() != err.Error()
+	}
+	if changed || old == nil || (old.err == nil) != (err == nil) || old.revision != revision {
+		next.generation, next.revision = old.number()+1, revision
+		r.newest = next
 	}
 	r.beats++
 	r.signal()

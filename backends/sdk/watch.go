@@ -19,7 +19,8 @@ const (
 )
 
 // Watch implements the contract. The stream says what the loop said: the newest
-// inventory at once and after every change, and one heartbeat for any number of
+// inventory at once and after every change, or what changed in it since it was sent if
+// the core takes that, and one heartbeat for any number of
 // beats, at most four in an interval.
 func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
 	heartbeat := backendplugin.DefaultHeartbeat
@@ -31,23 +32,20 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		return err
 	}
 	ctx := stream.Context()
-	var sent, heard uint64 // generation and beats that the core knows of
-	var last time.Time     // when it was sent anything
+	var sent *inventory // that the core knows of
+	var heard uint64    // beats that it knows of
+	var last time.Time  // when it was sent anything
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
 		newest, beats, changed := s.reporter.state()
 		var event *backendv1.WatchResponse
 		switch {
-		case newest.number() > sent:
-			if newest.err != nil {
-				return status.Error(codes.Internal, clip(newest.err.Error(), maxMessage))
+		case newest.number() > sent.number():
+			if event, err = newest.after(sent, req.GetChanges()); err != nil {
+				return err
 			}
-			if size := len(newest.message); size > backendplugin.MaxMessageSize-1024 {
-				return status.Errorf(codes.ResourceExhausted,
-					"the inventory of %d devices is %d bytes long; at most %d can be sent", newest.devices, size, backendplugin.MaxMessageSize)
-			}
-			sent, event = newest.number(), newest.event()
+			sent = newest
 		case beats > heard && time.Since(last) >= heartbeat/4:
 			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
 		}
@@ -73,6 +71,24 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		case <-wait.C:
 		}
 	}
+}
+
+// after is what a stream sends that has sent another inventory before, or none: only what
+// changed, if it may.
+func (i *inventory) after(sent *inventory, changes bool) (*backendv1.WatchResponse, error) {
+	if i.err != nil {
+		return nil, status.Error(codes.Internal, clip(i.err.Error(), maxMessage))
+	}
+	if size := i.size(); size > backendplugin.MaxMessageSize-1024 {
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"the inventory of %d devices is %d bytes long; at most %d can be sent", i.devices.count, size, backendplugin.MaxMessageSize)
+	}
+	if changes {
+		if event := i.changes(sent); event != nil {
+			return event, nil
+		}
+	}
+	return i.event(), nil
 }
 
 // turn makes sure that the loop turns, and returns it.
