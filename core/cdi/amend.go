@@ -55,7 +55,7 @@ func (s *Store) amend(key inventory.Key, text string) error {
 		found = true
 		next := maps.Clone(f.defs)
 		for _, name := range names {
-			d := next[name]
+			d := *next[name]
 			d.amendment = text
 			edits, err := d.edits()
 			if err == nil {
@@ -64,7 +64,7 @@ func (s *Store) amend(key inventory.Key, text string) error {
 			if err != nil {
 				return err
 			}
-			next[name] = d
+			next[name] = &d
 		}
 		if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 			return err

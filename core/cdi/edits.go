@@ -81,6 +81,9 @@ func mountOptions(m inventory.Mount) []string {
 
 // groups sorts the IDs and leaves out duplicates and 0, which CDI ignores.
 func groups(ids []uint32) []uint32 {
+	if len(ids) == 0 {
+		return nil
+	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
 	if len(sorted) > 0 && sorted[0] == 0 {
 		sorted = sorted[1:]

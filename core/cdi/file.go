@@ -1,10 +1,12 @@
 package cdi
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -58,8 +60,6 @@ type specFile struct {
 	// defs are what a runtime that reads the file sees, or would see if nobody
 	// had touched it; durable are those that would survive a power cut, too.
 	defs, durable definitions
-	// last are the names that were given out by the latest Publish.
-	last map[inventory.Key]string
 	// written is the file as we put it there; seen is it as the latest Publish
 	// left it, which is not the same where a write failed.
 	written, seen stamp
@@ -81,9 +81,9 @@ func (f *specFile) intact() bool {
 }
 
 // ready reports whether the name means d on disk.
-func (f *specFile) ready(name string, d definition) bool {
+func (f *specFile) ready(name string, d *definition) bool {
 	found, ok := f.durable[name]
-	return ok && found == d
+	return ok && found.same(d)
 }
 
 // commit makes the disk say next, and writes only if it does not yet. After an
@@ -105,24 +105,16 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 	}
 	if !f.intact() {
 		f.durable, f.sideKnown = nil, false
-	} else if !f.stale && maps.Equal(f.defs, next) && maps.Equal(f.durable, next) {
+	} else if !f.stale && f.defs.same(next) && f.durable.same(next) {
 		return f.explain(w, next)
 	}
 	if len(next) == 0 {
 		return f.remove(w)
 	}
-	spec, err := next.spec(f.kind)
-	if err != nil {
-		return err
-	}
-	content, err := encodeSpec(spec)
-	if err != nil {
-		return err
-	}
 	if err := f.explain(w, f.defs, next); err != nil {
 		return err
 	}
-	err = w.Replace(f.path(), content, specMode)
+	err := w.ReplaceWith(f.path(), specMode, func(file io.Writer) error { return next.write(file, f.kind) })
 	if err != nil && !errors.Is(err, statefile.ErrNotDurable) {
 		return err // the file is what it was
 	}
@@ -201,22 +193,11 @@ func (f *specFile) remove(w statefile.Writer) error {
 func common(a, b definitions) definitions {
 	out := definitions{}
 	for name, d := range a {
-		if b[name] == d {
+		if d.same(b[name]) {
 			out[name] = d
 		}
 	}
 	return out
-}
-
-func encodeSpec(spec any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	if err := enc.Encode(spec); err != nil {
-		return nil, fmt.Errorf("encode CDI spec: %w", err)
-	}
-	return b.Bytes(), nil
 }
 
 // sideFile is what a spec cannot say.
@@ -236,13 +217,9 @@ type sideDefinition struct {
 // given oldest first, or nil if they say it all. A name that means different
 // things in them has an entry for each, in that order.
 func encodeSide(specs ...definitions) ([]byte, error) {
-	all := meanings{}
 	needed := map[string]bool{}
 	for _, defs := range specs {
 		for name, d := range defs {
-			if !slices.Contains(all[name], d) {
-				all[name] = append(all[name], d)
-			}
 			if name != d.key.ID || d.amendment != "" {
 				needed[name] = true
 			}
@@ -253,10 +230,20 @@ func encodeSide(specs ...definitions) ([]byte, error) {
 	}
 	var side sideFile
 	for _, name := range slices.Sorted(maps.Keys(needed)) {
-		for _, d := range all[name] {
+		var all []*definition
+		for _, defs := range specs {
+			if d := defs[name]; d != nil && !slices.ContainsFunc(all, d.same) {
+				all = append(all, d)
+			}
+		}
+		for _, d := range all {
+			base, err := d.base.text()
+			if err != nil {
+				return nil, fmt.Errorf("definition %s: %w", name, err)
+			}
 			side.Definitions = append(side.Definitions, sideDefinition{
 				Name: name, Device: d.key.ID,
-				Base: json.RawMessage(d.base), Amendment: json.RawMessage(d.amendment),
+				Base: json.RawMessage(base), Amendment: json.RawMessage(d.amendment),
 			})
 		}
 	}
@@ -265,7 +252,7 @@ func encodeSide(specs ...definitions) ([]byte, error) {
 
 // meanings are what a side file says that a name means, in a spec that may be
 // the one beside it; the newest is last.
-type meanings map[string][]definition
+type meanings map[string][]*definition
 
 // loadSide reads a side file. Whatever is wrong with one entry costs that entry.
 func loadSide(path string, k kind) (meanings, []byte, error) {
@@ -279,10 +266,12 @@ func loadSide(path string, k kind) (meanings, []byte, error) {
 	}
 	found := meanings{}
 	for _, entry := range side.Definitions {
-		d := definition{key: inventory.Key{Backend: k.backend, ID: entry.Device}}
-		if d.base, err = recode(entry.Base); err != nil || d.base == "" {
+		d := &definition{key: inventory.Key{Backend: k.backend, ID: entry.Device}}
+		base, err := recode(entry.Base)
+		if err != nil || base == "" {
 			continue
 		}
+		d.base = read(base)
 		if d.amendment, err = recode(entry.Amendment); err != nil {
 			continue
 		}
@@ -351,10 +340,10 @@ func loadSpec(path string) (*specFile, error) {
 // find tells which device a name on disk belongs to, and which part of its edits
 // is an amendment. If the edits are none of those that the side file knows, the
 // disk is right.
-func (m meanings) find(k kind, name, text string) definition {
+func (m meanings) find(k kind, name, text string) *definition {
 	known := m[name]
 	if len(known) == 0 {
-		return definition{key: inventory.Key{Backend: k.backend, ID: name}, base: text}
+		return &definition{key: inventory.Key{Backend: k.backend, ID: name}, base: read(text)}
 	}
 	for _, d := range slices.Backward(known) {
 		edits, err := d.edits()
@@ -365,7 +354,7 @@ func (m meanings) find(k kind, name, text string) definition {
 			return d
 		}
 	}
-	return definition{key: known[len(known)-1].key, base: text}
+	return &definition{key: known[len(known)-1].key, base: read(text)}
 }
 
 // adopt takes over definitions that only the side file has: the spec was lost.
@@ -380,15 +369,31 @@ func (f *specFile) adopt(side meanings) {
 	}
 }
 
+// matchesDisk reports whether the spec is as we would write it.
 func (f *specFile) matchesDisk() bool {
-	spec, err := f.defs.spec(f.kind)
+	file, err := os.Open(f.path())
 	if err != nil {
 		return false
 	}
-	want, err := encodeSpec(spec)
-	if err != nil {
+	defer func() { _ = file.Close() }()
+	found := bufio.NewReader(file)
+	if err := f.defs.write(expected{found}, f.kind); err != nil {
 		return false
 	}
-	found, err := os.ReadFile(f.path())
-	return err == nil && bytes.Equal(found, want)
+	_, err = found.ReadByte()
+	return errors.Is(err, io.EOF)
+}
+
+// expected fails unless what is written is what it reads.
+type expected struct{ found io.Reader }
+
+func (e expected) Write(data []byte) (int, error) {
+	found := make([]byte, len(data))
+	if _, err := io.ReadFull(e.found, found); err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(found, data) {
+		return 0, errors.New("other content")
+	}
+	return len(data), nil
 }

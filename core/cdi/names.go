@@ -22,13 +22,8 @@ const (
 // Names are the CDI names of the devices of one [Store.Publish]. They never
 // change; safe for concurrent use. The nil Names has none.
 type Names struct {
-	names   map[inventory.Key]name
+	names   map[inventory.Key]*given
 	retryAt time.Time
-}
-
-type name struct {
-	qualified string
-	err       error
 }
 
 // Qualified is the fully qualified CDI name of a device, such as
@@ -38,10 +33,25 @@ type name struct {
 func (n *Names) Qualified(key inventory.Key) (string, error) {
 	if n != nil {
 		if found, ok := n.names[key]; ok {
-			return found.qualified, found.err
+			if found.err != nil {
+				return "", found.err
+			}
+			return found.qualified, nil
 		}
 	}
 	return "", fmt.Errorf("device %s has no CDI definition", key)
+}
+
+// device is the name of the device in the file of the kind; "" if it has none.
+func (n *Names) device(k kind, key inventory.Key) string {
+	if n == nil || n.names[key] == nil {
+		return ""
+	}
+	kind, name, _ := strings.Cut(n.names[key].qualified, "=")
+	if kind != k.String() {
+		return ""
+	}
+	return name
 }
 
 // RetryAt is when Publish should be called again though nothing changed, because
@@ -103,8 +113,8 @@ func plainName(id string) string {
 
 // derivedName is the name of another definition of the device than the one that
 // the plain name has. Attempt counts up from 0 if it is taken.
-func derivedName(id, edits string, attempt int) string {
-	return stemOf(id) + "_" + digest(id, edits, fmt.Sprint(attempt))
+func derivedName(id string, edits sum, attempt int) string {
+	return stemOf(id) + "_" + digest(id, string(edits[:]), fmt.Sprint(attempt))
 }
 
 // stemOf is as much of the ID as may start a CDI device name.

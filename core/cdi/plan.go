@@ -1,12 +1,9 @@
 package cdi
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
@@ -18,17 +15,23 @@ import (
 // the file.
 const maxDefinitions = 16
 
-// definition is what one CDI name means. Two that are equal mean the same.
+// definition is what one CDI name means.
 type definition struct {
 	key inventory.Key
-	// base is the canonical text of the device's own edits, and amendment of
-	// those that Prepare added; "" for none.
-	base, amendment string
+	// base are the device's own edits.
+	base content
+	// amendment is the canonical text of those that Prepare added; "" for none.
+	amendment string
+}
+
+// same reports whether both mean the same.
+func (d *definition) same(o *definition) bool {
+	return d == o || d != nil && o != nil && d.key == o.key && d.base.sum == o.base.sum && d.amendment == o.amendment
 }
 
 // edits are the whole of what a container gets.
-func (d definition) edits() (*specs.ContainerEdits, error) {
-	base, err := decode(d.base)
+func (d *definition) edits() (*specs.ContainerEdits, error) {
+	base, err := d.base.of.edits()
 	if err != nil || d.amendment == "" {
 		return base, err
 	}
@@ -39,8 +42,12 @@ func (d definition) edits() (*specs.ContainerEdits, error) {
 	return compose(base, amendment), nil
 }
 
-// definitions are those of one kind, by the device name in the spec.
-type definitions map[string]definition
+// definitions are those of one kind, by the device name in the spec. A definition is
+// in several of them and never changes, but for who has its edits.
+type definitions map[string]*definition
+
+// same reports whether all names mean the same.
+func (d definitions) same(o definitions) bool { return maps.EqualFunc(d, o, (*definition).same) }
 
 // of are the names of one device, sorted.
 func (d definitions) of(key inventory.Key) []string {
@@ -54,30 +61,28 @@ func (d definitions) of(key inventory.Key) []string {
 	return names
 }
 
-// want is a device that is there, and the canonical text of its edits.
-type want struct {
-	key  inventory.Key
-	base string
-}
-
-// planned is what the definitions of one kind are to become.
+// planned is what the disk is to say.
 type planned struct {
-	next    definitions
+	next definitions
+	// current is the name by which a new container gets the device.
 	current map[inventory.Key]string
-	errs    map[inventory.Key]error
+	// errs are the devices that cannot be defined.
+	errs map[inventory.Key]error
 }
 
-// plan decides what the definitions become, given what they are, the names that
-// were given out last, the devices that are there, and who is held. It is where
-// the table in the package comment is carried out.
-func plan(old definitions, last map[inventory.Key]string, wanted []want, held func(inventory.Key) bool) planned {
-	p := planned{next: maps.Clone(old), current: map[inventory.Key]string{}, errs: map[inventory.Key]error{}}
+// plan decides from the definitions that there are, the names that were given out last,
+// the devices that are there, and who is held, which is asked of those only for which it
+// matters. It is where the table in the package comment is carried out.
+func plan(old definitions, last func(inventory.Key) string, wanted []*given, held func(inventory.Key) bool) planned {
+	p := planned{next: maps.Clone(old), current: make(map[inventory.Key]string, len(wanted)), errs: map[inventory.Key]error{}}
 	if p.next == nil {
-		p.next = definitions{}
+		p.next = make(definitions, len(wanted))
 	}
-	byKey := map[inventory.Key][]string{}
+	derived := map[inventory.Key][]string{}
 	for name, d := range old {
-		byKey[d.key] = append(byKey[d.key], name)
+		if name != plainName(d.key.ID) {
+			derived[d.key] = append(derived[d.key], name)
+		}
 	}
 	// One answer for each device and plan, so that a device which is taken in
 	// between is not half held.
@@ -91,26 +96,31 @@ func plan(old definitions, last map[inventory.Key]string, wanted []want, held fu
 		return answer
 	}
 	for _, w := range wanted {
-		mine := byKey[w.key]
+		key := w.device.Key
+		mine := derived[key]
+		if plain := plainName(key.ID); old[plain] != nil && old[plain].key == key {
+			mine = append(mine, plain)
+		}
 		slices.Sort(mine)
-		name, err := p.choose(w, mine, last[w.key], isHeld(w.key))
+		name, err := p.choose(w, mine, last(key), isHeld)
 		if err != nil {
-			p.errs[w.key] = err
+			p.errs[key] = err
 			continue
 		}
-		d := p.next[name]
-		if d.key != w.key || d.base != w.base {
-			p.next[name] = definition{key: w.key, base: w.base}
+		if d := p.next[name]; d == nil || d.key != key || d.base.sum != w.sum {
+			p.next[name] = &definition{key: key, base: content{w.sum, w}}
+		} else {
+			d.base.of = w // and not a device that was
 		}
-		p.current[w.key] = name
+		p.current[key] = name
 	}
 	for name, d := range p.next {
-		if isHeld(d.key) || p.current[d.key] == name {
+		if p.current[d.key] == name || isHeld(d.key) {
 			continue
 		}
 		// A container may be getting this name right now, by the Names before
 		// these; its device would count as held before the next plan.
-		if _, there := p.current[d.key]; there && last[d.key] == name {
+		if _, there := p.current[d.key]; there && last(d.key) == name {
 			continue
 		}
 		delete(p.next, name)
@@ -119,14 +129,21 @@ func plan(old definitions, last map[inventory.Key]string, wanted []want, held fu
 }
 
 // choose picks the name for what the device is now.
-func (p planned) choose(w want, mine []string, last string, held bool) (string, error) {
-	plain := plainName(w.key.ID)
-	owner, taken := p.next[plain]
-	plainIsFree := !taken || owner.key == w.key
-	if plainIsFree && (!held || len(mine) == 0) {
+func (p planned) choose(w *given, mine []string, last string, isHeld func(inventory.Key) bool) (string, error) {
+	key := w.device.Key
+	plain := plainName(key.ID)
+	same := func(name string) bool {
+		d := p.next[name]
+		return d != nil && d.key == key && d.base.sum == w.sum
+	}
+	if len(mine) == 1 && mine[0] == plain && same(plain) {
+		return plain, nil // as nearly always, and whoever holds it
+	}
+	owner := p.next[plain]
+	plainIsFree := owner == nil || owner.key == key
+	if plainIsFree && (len(mine) == 0 || !isHeld(key)) {
 		return plain, nil
 	}
-	same := func(name string) bool { return p.next[name].key == w.key && p.next[name].base == w.base }
 	for _, name := range append([]string{last, plain}, mine...) {
 		if same(name) {
 			return name, nil
@@ -134,60 +151,12 @@ func (p planned) choose(w want, mine []string, last string, held bool) (string, 
 	}
 	if len(mine) >= maxDefinitions {
 		return "", fmt.Errorf("device %s changed its container edits %d times while a container holds it; it can be given out again when that container is gone",
-			w.key, len(mine))
+			key, len(mine))
 	}
 	for attempt := 0; ; attempt++ {
-		name := derivedName(w.key.ID, w.base, attempt)
+		name := derivedName(key.ID, w.sum, attempt)
 		if _, taken := p.next[name]; !taken {
 			return name, nil
 		}
-	}
-}
-
-// spec is the content of the kind's file, of the least version that it needs.
-func (d definitions) spec(k kind) (*specs.Spec, error) {
-	spec := &specs.Spec{Kind: k.String()}
-	for _, name := range slices.Sorted(maps.Keys(d)) {
-		edits, err := d[name].edits()
-		if err != nil {
-			return nil, fmt.Errorf("definition %s: %w", k.qualified(name), err)
-		}
-		spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: *edits})
-	}
-	shareHooks(spec)
-	version, err := specs.MinimumRequiredVersion(spec)
-	if err != nil {
-		return nil, fmt.Errorf("determine the CDI version of %s: %w", k, err)
-	}
-	spec.Version = strings.TrimPrefix(version, "v")
-	return spec, nil
-}
-
-// shareHooks makes the hooks with which all devices begin the spec's own: those
-// run once in a container, however many of the devices it gets. Everything else is
-// merged by the runtime; hooks are not.
-func shareHooks(spec *specs.Spec) {
-	if len(spec.Devices) < 2 {
-		return
-	}
-	shared := spec.Devices[0].ContainerEdits.Hooks
-	for _, d := range spec.Devices[1:] {
-		n := 0
-		for n < min(len(shared), len(d.ContainerEdits.Hooks)) && reflect.DeepEqual(shared[n], d.ContainerEdits.Hooks[n]) {
-			n++
-		}
-		shared = shared[:n]
-	}
-	for i := range spec.Devices {
-		rest := spec.Devices[i].ContainerEdits
-		rest.Hooks = rest.Hooks[len(shared):]
-		if errors.Is(checkEdits(&rest), errNoEdits) {
-			return // a device without any edits would be invalid
-		}
-	}
-	spec.ContainerEdits.Hooks = shared
-	for i := range spec.Devices {
-		edits := &spec.Devices[i].ContainerEdits
-		edits.Hooks = edits.Hooks[len(shared):]
 	}
 }

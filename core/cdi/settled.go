@@ -8,8 +8,7 @@ import (
 )
 
 // settled is a Publish that left nothing to do: each device has the one definition
-// that it needs, under its plain name and on disk, and nobody else defines it. It
-// never changes. Most rounds are about health, and end here.
+// that it needs, under its plain name and on disk, and nobody else defines it. Most rounds are about health, and end here.
 type settled struct {
 	// devices are those that were published; nobody changes the list.
 	devices []*inventory.Device
@@ -33,6 +32,17 @@ func (s *Store) settle(devices []*inventory.Device, names *Names) {
 		}
 	}
 	s.settled = &settled{devices: devices, names: names}
+}
+
+// renew takes the devices in place of those that were published, which have the same
+// edits and would be kept for them.
+func (p *settled) renew(devices []*inventory.Device) {
+	for i, d := range devices {
+		if d != p.devices[i] {
+			p.names.names[d.Key].device = d
+		}
+	}
+	p.devices = devices
 }
 
 // holds reports whether publishing these devices would change nothing: they are the

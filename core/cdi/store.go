@@ -57,8 +57,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	files map[kind]*specFile
-	// texts are the checked edits of the devices of the latest Publish.
-	texts map[inventory.Key]checked
+	// names are those of the latest Publish.
+	names *Names
 	// foreign are other owners' spec files in the directory, by file name.
 	foreign map[string]foreignFile
 	// settled is what the latest Publish led to, if another one of the same edits
@@ -70,14 +70,6 @@ type Store struct {
 	failures int
 	retryAt  time.Time
 	closed   bool
-}
-
-// checked is the canonical text of a device's edits. A device never changes, so
-// it holds as long as the device is the same one.
-type checked struct {
-	device *inventory.Device
-	text   string
-	err    error
 }
 
 // Open takes over what an earlier run left in the directory: its definitions
@@ -124,14 +116,14 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed && s.settled.holds(s, devices) {
-		s.settled = &settled{devices: devices, names: s.settled.names}
+		s.settled.renew(devices)
 		return s.settled.names
 	}
 	s.settled = nil
-	names := &Names{names: make(map[inventory.Key]name, len(devices))}
+	names := &Names{names: make(map[inventory.Key]*given, len(devices))}
 	if s.closed {
 		for _, d := range devices {
-			names.names[d.Key] = name{err: fmt.Errorf("device %s: the CDI store is closed", d.Key)}
+			names.names[d.Key] = &given{device: d, err: fmt.Errorf("device %s: the CDI store is closed", d.Key)}
 		}
 		return names
 	}
@@ -142,12 +134,13 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	wanted := s.wanted(devices, names)
 	failed := false
 	for _, k := range s.kinds(wanted) {
-		if err := s.publishKind(k, wanted[k], held, names); err != nil {
+		if err := s.publishKind(k, wanted[k], held); err != nil {
 			s.log.Error("write CDI definitions, trying again", "backend", k.backend, "class", k.class, "error", err)
 			failed = true
 		}
 	}
 	names.retryAt = s.backOff(failed)
+	s.names = names
 	if !failed {
 		s.settle(devices, names)
 	}
@@ -155,30 +148,32 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 }
 
 // publishKind carries out the plan for one kind.
-func (s *Store) publishKind(k kind, wanted []want, held func(inventory.Key) bool, names *Names) error {
+func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bool) error {
 	f := s.files[k]
 	if f == nil {
 		f = &specFile{kind: k, dir: s.opts.Dir}
 		s.files[k] = f
 	}
-	p := plan(f.defs, f.last, wanted, held)
+	last := func(key inventory.Key) string { return s.names.device(k, key) }
+	p := plan(f.defs, last, wanted, held)
 	writeErr := f.commit(s.opts.Disk, p.next)
-	f.last = p.current
 	for _, w := range wanted {
-		if err := p.errs[w.key]; err != nil {
-			names.names[w.key] = name{err: err}
+		key := w.device.Key
+		if w.err = p.errs[key]; w.err != nil {
 			continue
 		}
-		device := p.current[w.key]
-		qualified := k.qualified(device)
+		device := p.current[key]
+		if before := s.names.device(k, key); before == device {
+			w.qualified = s.names.names[key].qualified
+		} else {
+			w.qualified = k.qualified(device)
+		}
 		switch file := s.conflict(k, device); {
 		case file != "":
-			names.names[w.key] = name{err: fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
-				qualified, file)}
+			w.err = fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
+				w.qualified, file)
 		case !f.ready(device, p.next[device]):
-			names.names[w.key] = name{err: fmt.Errorf("CDI device %s is not on disk: %w", qualified, writeErr)}
-		default:
-			names.names[w.key] = name{qualified: qualified}
+			w.err = fmt.Errorf("CDI device %s is not on disk: %w", w.qualified, writeErr)
 		}
 	}
 	if len(f.defs) == 0 && len(wanted) == 0 && writeErr == nil {
@@ -187,41 +182,48 @@ func (s *Store) publishKind(k kind, wanted []want, held func(inventory.Key) bool
 	return writeErr
 }
 
-// wanted groups the devices by kind, sorted; what CDI cannot express gets its
-// error here.
-func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]want {
-	wanted := map[kind][]want{}
-	texts := make(map[inventory.Key]checked, len(devices))
+// wanted groups the devices by kind, sorted, and puts them into names; what CDI cannot
+// express gets its error here.
+func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]*given {
+	wanted := map[kind][]*given{}
 	for _, d := range devices {
+		if _, twice := names.names[d.Key]; twice {
+			continue
+		}
 		k := kind{backend: d.Backend, class: d.Class}
-		c := s.texts[d.Key]
-		if c.device != d {
-			c = check(k, d)
+		g := s.unchanged(k, d)
+		if g == nil {
+			g = check(k, d)
 		}
-		if _, twice := texts[d.Key]; twice {
-			continue
+		if names.names[d.Key] = g; g.err == nil {
+			wanted[k] = append(wanted[k], g)
 		}
-		texts[d.Key] = c
-		if c.err != nil {
-			names.names[d.Key] = name{err: c.err}
-			continue
-		}
-		wanted[k] = append(wanted[k], want{key: d.Key, base: c.text})
 	}
-	s.texts = texts
 	for _, list := range wanted {
-		slices.SortFunc(list, func(a, b want) int { return cmp.Compare(a.key.ID, b.key.ID) })
+		slices.SortFunc(list, func(a, b *given) int { return cmp.Compare(a.device.ID, b.device.ID) })
 	}
 	return wanted
 }
 
-// check turns a device's edits into their canonical text, or says why a runtime
-// would not take them.
-func check(k kind, d *inventory.Device) checked {
-	c := checked{device: d}
-	fail := func(err error) checked {
-		c.err = fmt.Errorf("device %s cannot be defined for CDI: %w", d.Key, err)
-		return c
+// unchanged is a device with the edits that it had at the Publish before; else nil.
+func (s *Store) unchanged(k kind, d *inventory.Device) *given {
+	if s.names == nil {
+		return nil
+	}
+	before := s.names.names[d.Key]
+	if before == nil || before.sum == (sum{}) || before.device.Class != k.class ||
+		before.device != d && !inventory.SameEdits(before.device.Edits, d.Edits) {
+		return nil
+	}
+	return &given{device: d, sum: before.sum}
+}
+
+// check hashes a device's edits, or says why a runtime would not take them.
+func check(k kind, d *inventory.Device) *given {
+	g := &given{device: d}
+	fail := func(err error) *given {
+		g.err = fmt.Errorf("device %s cannot be defined for CDI: %w", d.Key, err)
+		return g
 	}
 	if err := k.check(); err != nil {
 		return fail(err)
@@ -236,12 +238,12 @@ func check(k kind, d *inventory.Device) checked {
 	if err != nil {
 		return fail(err)
 	}
-	c.text = text
-	return c
+	g.sum = sumOf(text)
+	return g
 }
 
 // kinds are those on disk and those wanted, sorted.
-func (s *Store) kinds(wanted map[kind][]want) []kind {
+func (s *Store) kinds(wanted map[kind][]*given) []kind {
 	all := map[kind]bool{}
 	for k := range s.files {
 		all[k] = true
@@ -281,7 +283,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 	var errs []error
 	for _, k := range s.kinds(nil) {
 		f := s.files[k]
-		p := plan(f.defs, nil, nil, held)
+		p := plan(f.defs, func(inventory.Key) string { return "" }, nil, held)
 		if len(p.next) > 0 {
 			if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 				errs = append(errs, err)

@@ -1,10 +1,12 @@
 package statefile
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,7 +60,16 @@ type Writer struct {
 // removed, except with [ErrNotDurable], where the new content is in place. The
 // directory must exist.
 func (w Writer) Replace(path string, data []byte, perm fs.FileMode) error {
-	temp, err := w.stage(path, data, perm)
+	return w.ReplaceWith(path, perm, func(file io.Writer) error {
+		_, err := file.Write(data)
+		return err
+	})
+}
+
+// ReplaceWith is Replace with the data that write writes, in pieces of any size, for a
+// file that is better not in memory as a whole. An error of write is one of Replace.
+func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer) error) error {
+	temp, err := w.stage(path, write, perm)
 	if err == nil {
 		if err = w.step(OpRename, path); err == nil {
 			err = os.Rename(temp, path)
@@ -81,7 +92,7 @@ func (w Writer) Replace(path string, data []byte, perm fs.FileMode) error {
 
 // stage writes the temporary file. Its name is returned even with an error, as
 // long as it exists.
-func (w Writer) stage(path string, data []byte, perm fs.FileMode) (name string, err error) {
+func (w Writer) stage(path string, write func(io.Writer) error, perm fs.FileMode) (name string, err error) {
 	if err := w.step(OpCreate, path); err != nil {
 		return "", err
 	}
@@ -98,7 +109,11 @@ func (w Writer) stage(path string, data []byte, perm fs.FileMode) (name string, 
 	if err := w.step(OpWrite, path); err != nil {
 		return name, err
 	}
-	if _, err := f.Write(data); err != nil {
+	buffered := bufio.NewWriterSize(f, 64<<10)
+	if err := write(buffered); err != nil {
+		return name, err
+	}
+	if err := buffered.Flush(); err != nil {
 		return name, err
 	}
 	if err := f.Chmod(perm); err != nil {

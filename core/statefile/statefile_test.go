@@ -3,6 +3,7 @@ package statefile_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,6 +105,30 @@ func TestReplaceFailsWhole(t *testing.T) {
 				t.Errorf("directory (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Verifies that what cannot be written to its end leaves nothing behind.
+func TestReplaceWithFailsWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	errWrite := errors.New("no more")
+	for _, err := range []error{nil, errWrite} {
+		got := statefile.Writer{}.ReplaceWith(path, 0o600, func(file io.Writer) error {
+			for range 3 {
+				if _, err := file.Write(bytes.Repeat([]byte("a"), 50<<10)); err != nil {
+					return err
+				}
+			}
+			return err
+		})
+		if !errors.Is(got, err) {
+			t.Errorf("got %v, want %v", got, err)
+		}
+		content, _ := os.ReadFile(path)
+		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || len(content) != 150<<10 {
+			t.Errorf("%d bytes, %v: %v", len(content), all, err)
+		}
 	}
 }
 
