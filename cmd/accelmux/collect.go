@@ -20,21 +20,30 @@ const (
 	// Go's own percentage has it at twice that, which of a few MB is soon, and each
 	// collection delays the calls of kubelet that meet it.
 	heapRoom = 16 << 20
-	// leastPercent is Go's own, for a heap that is large; mostPercent leaves heapRoom
+	// ownPercent is Go's own, for a heap between the two; mostPercent leaves heapRoom
 	// room for stacks, of which a collection takes account, too. In between, percentStep
 	// keeps the value from being set, which stops all threads, for no more than noise.
-	leastPercent, mostPercent, percentStep = 100, 300, 50
+	ownPercent, mostPercent, percentStep = 100, 300, 50
 
-	// calmTime after a collection without another, a burst is over: what it needed goes
-	// back to the system, if that is more than spareHeap and a quarter of what is in use.
+	// largeRoom is what a heap may grow that has more in use than that, as with tens of
+	// thousands of devices: the double of it would be memory that is never used but for
+	// garbage. It is ten changes of health of one of 50,000 devices, and a collection of
+	// 100 MB takes 100 ms of a core. At leastPercent room grows with the heap again.
+	largeRoom, leastPercent, largeStep = 32 << 20, 25, 5
+
+	// burstTime after a collection without another, a burst is over: what it needed goes
+	// back to the system, if that is spareHeap more than what the heap may grow anyway.
+	// calmTime after it, nothing goes on: then spareHeap and a quarter of what is in use
+	// is enough.
+	burstTime = time.Second
 	calmTime  = 10 * time.Second
 	spareHeap = 2 << 20
 )
 
 // collector decides when garbage is collected.
 type collector struct {
-	percent int
-	calm    *time.Timer
+	percent     int
+	burst, calm *time.Timer
 }
 
 // collectLater puts the first garbage collection off until the start is over, or the heap
@@ -45,7 +54,7 @@ func collectLater() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	c := &collector{percent: startPercent, calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
+	c := &collector{percent: startPercent, burst: time.NewTimer(0), calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
 	debug.SetGCPercent(c.percent)
 	c.await()
 }
@@ -62,25 +71,37 @@ func (c *collector) collected() {
 		c.percent = percent
 		debug.SetGCPercent(percent)
 	}
+	c.burst.Stop()
 	c.calm.Stop()
-	c.calm = time.AfterFunc(calmTime, giveBack)
+	c.burst = time.AfterFunc(burstTime, func() { giveBack(roomOf(live)) })
+	c.calm = time.AfterFunc(calmTime, func() { giveBack(live / 4) })
 	c.await()
 }
 
-// giveBack returns memory to the system, if that is worth a collection.
-func giveBack() {
-	if live, spare := heap(); spare > spareHeap+live/4 {
+// giveBack returns memory to the system, if it is worth a collection: if the heap has
+// spareHeap more than so many bytes that are not in use.
+func giveBack(kept uint64) {
+	if _, spare := heap(); spare > spareHeap+kept {
 		debug.FreeOSMemory()
 	}
 }
 
 // percentFor is how much a heap may grow of which so many bytes are in use.
 func percentFor(live uint64) int {
-	if live == 0 || live >= heapRoom {
-		return leastPercent
+	percent := uint64(ownPercent)
+	switch {
+	case live == 0:
+	case live < heapRoom:
+		percent = max(min(100*(heapRoom-live)/live, mostPercent)/percentStep*percentStep, ownPercent)
+	case live > largeRoom:
+		percent = max(100*largeRoom/live/largeStep*largeStep, leastPercent)
 	}
-	percent := min(100*(heapRoom-live)/live, mostPercent) / percentStep * percentStep
-	return max(int(percent), leastPercent) //nolint:gosec // it is mostPercent at most
+	return int(percent) //nolint:gosec // it is mostPercent at most
+}
+
+// roomOf is how much a heap may grow, in bytes.
+func roomOf(live uint64) uint64 {
+	return live / 100 * uint64(percentFor(live)) //nolint:gosec // it is positive
 }
 
 // heap is, in bytes, what the latest collection found in use, and what the heap has

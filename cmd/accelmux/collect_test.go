@@ -9,7 +9,7 @@ import (
 
 // percent is when the next garbage collection is due.
 func percent() int {
-	now := debug.SetGCPercent(leastPercent)
+	now := debug.SetGCPercent(ownPercent)
 	debug.SetGCPercent(now)
 	return now
 }
@@ -43,17 +43,21 @@ func TestCollectLater(t *testing.T) {
 			}
 		}
 	}
-	await("after a collection", func() bool { return percent() < startPercent && percent() > leastPercent })
-	large := make([]byte, 2*heapRoom)
+	await("after a collection", func() bool { return percent() < startPercent && percent() > ownPercent })
+	large := make([]byte, heapRoom+heapRoom/4)
+	await("with a larger heap", func() bool { return percent() == ownPercent })
+	runtime.KeepAlive(large)
+	large = make([]byte, 10*largeRoom)
 	await("with a large heap", func() bool { return percent() == leastPercent })
 	runtime.KeepAlive(large)
-	await("with a small heap again", func() bool { return percent() > leastPercent })
+	await("with a small heap again", func() bool { return percent() > ownPercent })
 }
 
 func TestPercentFor(t *testing.T) {
 	for live, want := range map[uint64]int{
-		0: leastPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: leastPercent,
-		heapRoom - 1: leastPercent, heapRoom: leastPercent, 1 << 40: leastPercent,
+		0: ownPercent, 1: mostPercent, 3 << 20: mostPercent, 5 << 20: 200, 6 << 20: 150, 7 << 20: ownPercent,
+		heapRoom - 1: ownPercent, heapRoom: ownPercent, largeRoom: ownPercent,
+		40 << 20: 80, 100 << 20: 30, 128 << 20: leastPercent, 1 << 40: leastPercent,
 	} {
 		if percent := percentFor(live); percent != want {
 			t.Errorf("with %d bytes in use: %d, want %d", live, percent, want)
