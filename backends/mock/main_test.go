@@ -42,6 +42,11 @@ func newRig(t *testing.T, dir, settings string) *rig {
 
 func newRigWithHeartbeat(t *testing.T, dir, settings string, heartbeat time.Duration) *rig {
 	t.Helper()
+	return watchRig(t, dir, settings, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)})
+}
+
+func watchRig(t *testing.T, dir, settings string, request *backendv1.WatchRequest) *rig {
+	t.Helper()
 	r := &rig{t: t, file: filepath.Join(dir, "scenario.yaml"), events: make(chan *backendv1.WatchResponse),
 		crashed: make(chan int, 1), ended: make(chan error, 1)}
 	r.backend = New(func(code int) { r.crashed <- code })
@@ -53,8 +58,7 @@ func newRigWithHeartbeat(t *testing.T, dir, settings string, heartbeat time.Dura
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r.cancel = cancel
 	go func() {
-		r.ended <- r.Watch(&backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)},
-			sdktest.NewStream(ctx, r.events))
+		r.ended <- r.Watch(request, sdktest.NewStream(ctx, r.events))
 	}()
 	t.Cleanup(func() {
 		cancel()

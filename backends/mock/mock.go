@@ -99,6 +99,7 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	f := &following{}
 	defer f.stop()
 	var last rendered
+	var published view
 	for {
 		woken := time.Now()
 		v := b.now()
@@ -111,8 +112,8 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		f.follow(ctx, v.cfg.scenarioFile, v.cfg.poll)
 		if !v.hang {
 			if r := v.rendered(); r != last {
-				out.Publish(v.devices(), append(v.problems(), createFiles(v.cfg.specs)...)...)
-				last = r
+				publish(out, &v, &published)
+				last, published = r, v
 				noteChange(v.cfg.changeLog, woken)
 			}
 			out.Beat()
@@ -130,6 +131,15 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// publish says what differs from what was published last, or all there is.
+func publish(out *sdk.Reporter, v, last *view) {
+	if devices, ok := v.since(last); ok && out.Change(devices...) == nil {
+		return
+	}
+	v.unmade = createFiles(v.cfg.specs)
+	out.Publish(v.devices(), append(v.problems(), v.unmade...)...)
 }
 
 // noteChange adds a change to the log, if there is one. It is for measurements: what

@@ -20,6 +20,8 @@ type view struct {
 	cleared  map[string]fault
 	problem  string
 	version  int
+	// unmade are the files that could not be made, where this was published.
+	unmade []string
 
 	// What specs found out on its first use; without plugged devices, the settings' own.
 	all  []*spec
@@ -84,30 +86,40 @@ func (v *view) devices() []*sdk.Device {
 			gone[s.device.GetId()] = true
 			continue
 		}
-		d := s.device
-		if e.Fault != nil || e.Recovered || e.Unknown || e.Attributes != nil {
-			d = proto.CloneOf(d)
-			d.Health = v.health(s, e)
-			for name, a := range e.Attributes {
-				d.Attributes[name] = a.wire
-			}
-		}
-		out = append(out, d)
+		out = append(out, v.device(s, e))
 	}
 	if len(gone) > 0 { // before that, links lead only to what is listed
-		to := func(l *sdk.Link) bool { return gone[l.GetPeerId()] }
 		for i, d := range out {
-			if slices.ContainsFunc(d.GetLinks(), to) {
-				d = proto.CloneOf(d)
-				d.Links = slices.DeleteFunc(d.Links, to)
-				out[i] = d
-			}
+			out[i] = withoutLinks(d, func(id string) bool { return gone[id] })
 		}
 	}
 	if v.garbage {
 		out = v.spoil(out)
 	}
 	return out
+}
+
+// device is one of the inventory, but for links to those that are gone.
+func (v *view) device(s *spec, e entry) *sdk.Device {
+	d := s.device
+	if e.Fault != nil || e.Recovered || e.Unknown || e.Attributes != nil {
+		d = proto.CloneOf(d)
+		d.Health = v.health(s, e)
+		for name, a := range e.Attributes {
+			d.Attributes[name] = a.wire
+		}
+	}
+	return d
+}
+
+// withoutLinks is the device without its links to those that are gone.
+func withoutLinks(d *sdk.Device, gone func(id string) bool) *sdk.Device {
+	to := func(l *sdk.Link) bool { return gone(l.GetPeerId()) }
+	if slices.ContainsFunc(d.GetLinks(), to) {
+		d = proto.CloneOf(d)
+		d.Links = slices.DeleteFunc(d.Links, to)
+	}
+	return d
 }
 
 func (v *view) health(s *spec, e entry) *sdk.Health {
