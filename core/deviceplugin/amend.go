@@ -21,13 +21,14 @@ func (v *view) amend(before *view) bool {
 	var changed []int
 	for i := range v.source {
 		was, now := &before.source[i], &v.source[i]
-		if was.ID != now.ID || was.Device.Key != now.Device.Key {
+		if was.ID != now.ID {
 			return false
 		}
-		if was.Device == now.Device && was.Verdict.Same(now.Verdict) {
-			continue
-		}
-		if was.Device != now.Device && !alike(was.Device, now.Device) {
+		if was.Device == now.Device { // most are, and need not be fetched to be compared
+			if was.Verdict.Same(now.Verdict) {
+				continue
+			}
+		} else if was.Device.Key != now.Device.Key || !alike(was.Device, now.Device) {
 			return false
 		}
 		changed = append(changed, i)

@@ -23,7 +23,7 @@ func (n *plainNames) Qualified(key inventory.Key) (string, error) {
 	if key == n.without {
 		return "", fmt.Errorf("%s has none", key)
 	}
-	return "mock.accelmux.io/gpu=" + key.ID, nil
+	return key.Backend + ".accelmux.io/gpu=" + key.ID, nil
 }
 
 // Verifies that a view that is made from the one before it is the one that is made
@@ -95,7 +95,7 @@ func changeUnits(random *rand.Rand, before *resource.Resource, replicas int) *re
 	d := *r.Units[first].Device
 	units := r.Units[first : first+replicas]
 	verdict := units[0].Verdict
-	switch random.IntN(9) {
+	switch random.IntN(10) {
 	case 0, 1:
 		verdict = health.Verdict{Faults: []health.Fault{{Code: fmt.Sprint("c", random.IntN(2)), Recovery: inventory.RecoverySelf}}}
 	case 2, 3:
@@ -109,6 +109,8 @@ func changeUnits(random *rand.Rand, before *resource.Resource, replicas int) *re
 	case 7:
 		d.Edits.AdditionalGIDs = []uint32{random.Uint32N(3)}
 	case 8:
+		d.Backend = []string{"mock", "other"}[random.IntN(2)]
+	case 9:
 		return unitsOf(5+random.IntN(3), replicas)
 	}
 	for i := range units {
@@ -123,7 +125,7 @@ func TestListOnTheWire(t *testing.T) {
 		r := unitsOf(count, 1)
 		want := &pluginapi.ListAndWatchResponse{}
 		for i := range r.Units {
-			r.Units[i].Device.NUMANodes = []int{0, i % 2}[:i%3]
+			r.Units[i].Device.NUMANodes = []int{0, i % 2, 200 * i}[:i%4]
 			r.Units[i].Verdict.Healthy = i%7 != 0
 		}
 		v := newView(r, &plainNames{}, nil)
@@ -140,6 +142,53 @@ func TestListOnTheWire(t *testing.T) {
 		}
 		if got := buffers.Materialize(); !bytes.Equal(got, expected) || v.list.size != len(expected) {
 			t.Errorf("%d units: %d bytes (%d as counted), want %d", count, len(got), v.list.size, len(expected))
+		}
+	}
+}
+
+// wireDevice is an entry of the list as a message.
+func wireDevice(u *unit) *pluginapi.Device {
+	d := &pluginapi.Device{ID: u.ID, Health: pluginapi.Unhealthy}
+	if u.healthy {
+		d.Health = pluginapi.Healthy
+	}
+	// No topology at all if it is unknown: kubelet takes an empty one as a hint.
+	if len(u.Device.NUMANodes) > 0 {
+		d.Topology = &pluginapi.TopologyInfo{}
+		for _, node := range u.Device.NUMANodes {
+			d.Topology.Nodes = append(d.Topology.Nodes, &pluginapi.NUMANode{ID: int64(node)})
+		}
+	}
+	return d
+}
+
+// Verifies, for lists drawn at random, what counts as a healthy unit that is taken away.
+func TestTakesAway(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		drawn := func(others []*unit) (units []*unit) {
+			for i := range 6 {
+				switch random.IntN(4) {
+				case 0:
+				case 1:
+					if at := slices.IndexFunc(others, func(u *unit) bool { return u.ID == fmt.Sprint(i) }); at >= 0 {
+						units = append(units, others[at])
+					}
+				default:
+					units = append(units, &unit{Unit: resource.Unit{ID: fmt.Sprint(i), Device: &inventory.Device{}}, healthy: random.IntN(5) > 0})
+				}
+			}
+			return units
+		}
+		was := newList(drawn(nil))
+		now := newList(drawn(was.units))
+		healthy := map[string]bool{}
+		for _, u := range now.units {
+			healthy[u.ID] = u.healthy
+		}
+		want := slices.ContainsFunc(was.units, func(u *unit) bool { return u.healthy && !healthy[u.ID] })
+		if got := was.takesAway(now); got != want {
+			t.Fatalf("seed %d: takes away: %v, want %v", seed, got, want)
 		}
 	}
 }

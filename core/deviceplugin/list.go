@@ -3,12 +3,12 @@ package deviceplugin
 import (
 	"bytes"
 	"slices"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
@@ -79,33 +79,63 @@ func (l list) with(changed map[int32]*unit) list {
 	return next
 }
 
-// appendUnit appends an entry of the list. What cannot be encoded would be left out;
-// IDs are checked where they come in.
+// The fields of an entry: Device.ID, .health and .topology, TopologyInfo.nodes and
+// NUMANode.ID.
+const (
+	deviceID, deviceHealth, deviceTopology = 1, 2, 3
+	topologyNodes, nodeID                  = 1, 1
+)
+
+// appendUnit appends an entry of the list, as protobuf encodes a Device. It is written
+// out because each change has a block of them encoded anew. What cannot be encoded is
+// left out; IDs are checked where they come in.
 func appendUnit(to []byte, u *unit) []byte {
-	d := wireDevice(u)
-	before := len(to)
-	to = protowire.AppendTag(to, listDevices, protowire.BytesType)
-	to = protowire.AppendVarint(to, uint64(proto.Size(d))) //nolint:gosec // a size
-	to, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(to, d)
-	if err != nil {
-		return to[:before]
+	if !utf8.ValidString(u.ID) {
+		return to
+	}
+	health := pluginapi.Unhealthy
+	if u.healthy {
+		health = pluginapi.Healthy
+	}
+	topology := 0
+	for _, node := range u.Device.NUMANodes {
+		topology += protowire.SizeTag(topologyNodes) + protowire.SizeBytes(sizeNode(node))
+	}
+	size := protowire.SizeTag(deviceHealth) + protowire.SizeBytes(len(health))
+	if u.ID != "" {
+		size += protowire.SizeTag(deviceID) + protowire.SizeBytes(len(u.ID))
+	}
+	// No topology at all if it is unknown: kubelet takes an empty one as a hint.
+	if topology > 0 {
+		size += protowire.SizeTag(deviceTopology) + protowire.SizeBytes(topology)
+	}
+	to = appendHead(to, listDevices, size)
+	if u.ID != "" {
+		to = append(appendHead(to, deviceID, len(u.ID)), u.ID...)
+	}
+	to = append(appendHead(to, deviceHealth, len(health)), health...)
+	if topology > 0 {
+		to = appendHead(to, deviceTopology, topology)
+		for _, node := range u.Device.NUMANodes {
+			if to = appendHead(to, topologyNodes, sizeNode(node)); node != 0 {
+				to = protowire.AppendVarint(protowire.AppendTag(to, nodeID, protowire.VarintType), uint64(node)) //nolint:gosec // as protobuf has it
+			}
+		}
 	}
 	return to
 }
 
-func wireDevice(u *unit) *pluginapi.Device {
-	d := &pluginapi.Device{ID: u.ID, Health: pluginapi.Unhealthy}
-	if u.healthy {
-		d.Health = pluginapi.Healthy
+// sizeNode is that of a NUMANode; a zero is left out.
+func sizeNode(node int) int {
+	if node == 0 {
+		return 0
 	}
-	// No topology at all if it is unknown: kubelet takes an empty one as a hint.
-	if len(u.Device.NUMANodes) > 0 {
-		d.Topology = &pluginapi.TopologyInfo{}
-		for _, node := range u.Device.NUMANodes {
-			d.Topology.Nodes = append(d.Topology.Nodes, &pluginapi.NUMANode{ID: int64(node)})
-		}
-	}
-	return d
+	return protowire.SizeTag(nodeID) + protowire.SizeVarint(uint64(node)) //nolint:gosec // as protobuf has it
+}
+
+// appendHead begins a field that has so many bytes.
+func appendHead(to []byte, field protowire.Number, size int) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(to, field, protowire.BytesType), uint64(size)) //nolint:gosec // a size
 }
 
 // same tells whether kubelet would see no difference.
@@ -115,14 +145,14 @@ func (l list) same(other list) bool { return slices.EqualFunc(l.blocks, other.bl
 func (l list) takesAway(next list) bool {
 	i := 0
 	for at, old := range l.units {
-		if at < len(next.units) && next.units[at] == old {
+		if at < len(next.units) && next.units[at] == old || !old.healthy {
 			continue
+		}
+		if at < len(next.units) && next.units[at].ID == old.ID {
+			i = at // where it mostly is
 		}
 		for i < len(next.units) && next.units[i].ID < old.ID {
 			i++
-		}
-		if !old.healthy {
-			continue
 		}
 		if i == len(next.units) || next.units[i].ID != old.ID || !next.units[i].healthy {
 			return true
