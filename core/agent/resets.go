@@ -294,23 +294,34 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 
 // wanted are the groups with a device that a reset may help.
 func (r *resets) wanted(v *view) map[resetGroup]*need {
-	wanted := map[resetGroup]*need{}
-	for _, backend := range v.snapshot.Backends {
-		policy := v.plan.backend(backend.Name)
-		if policy == nil || policy.Recovery.Reset != config.ResetAuto || !backend.Description.Reset || !backend.LostAt.IsZero() {
+	wanted, grouped := map[resetGroup]*need{}, map[int32]bool{}
+	for key := range v.health.Faulty() {
+		at, listed := v.index.devices[key]
+		if !listed || !needsReset(v, key) {
 			continue
 		}
-		for _, device := range backend.Devices {
-			// What the backend calls recovered only waits for its delay to pass.
-			if !device.Health.Recovered && needsReset(v, device.Key) {
-				group := groupOf(device)
-				if wanted[group] == nil {
-					wanted[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
-				}
-				wanted[group].add(device, v.health.Verdict(device.Key))
-			}
+		backend := v.snapshot.Backends[at.backend]
+		device, policy := backend.Devices[at.device], v.plan.backend(backend.Name)
+		if policy == nil || policy.Recovery.Reset != config.ResetAuto || !backend.Description.Reset || !backend.LostAt.IsZero() ||
+			device.Health.Recovered { // then it only waits for its delay to pass
+			continue
 		}
-		for _, device := range backend.Devices {
+		group := groupOf(device)
+		if wanted[group] == nil {
+			wanted[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
+		}
+		wanted[group].add(device, v.health.Verdict(key))
+		if group.single {
+			wanted[group].members = []inventory.Key{key}
+		} else {
+			grouped[at.backend] = true
+		}
+	}
+	for i := range grouped {
+		for _, device := range v.snapshot.Backends[i].Devices {
+			if device.ResetGroup == "" {
+				continue
+			}
 			if need := wanted[groupOf(device)]; need != nil {
 				need.members = append(need.members, device.Key)
 			}

@@ -1,11 +1,14 @@
 package agent
 
 import (
+	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/usage"
@@ -146,5 +149,58 @@ func TestUnrecovered(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Verifies which groups are to be reset, and of what devices, against a look at all
+// devices.
+func TestWanted(t *testing.T) {
+	some := 0
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		p := manyPlan(t)
+		p.profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
+		all := many(8)
+		backend := all.Backends[0]
+		backend.Description.Reset = random.IntN(5) > 0
+		for _, d := range backend.Devices {
+			d.ResetGroup = []string{"", "g", "h"}[random.IntN(3)]
+			if random.IntN(3) == 0 {
+				d.Health = inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: []inventory.Recovery{inventory.RecoverySelf, inventory.RecoveryReset}[random.IntN(2)]}
+			}
+		}
+		judge := newJudge(t)
+		judge.Judge(all)
+		for i := range 3 { // what was reset, or was not listed for a moment
+			all = flapped(all, random.IntN(8), i == 0)
+		}
+		judged := judge.Judge(all)
+		v := (&view{plan: p, snapshot: all, health: judged, table: &resource.Table{}}).indexed(nil)
+		want := map[resetGroup][]inventory.Key{}
+		for _, faulted := range all.Backends[0].Devices {
+			if p.profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
+				continue
+			}
+			want[groupOf(faulted)] = nil
+			for _, d := range all.Backends[0].Devices {
+				if groupOf(d) == groupOf(faulted) {
+					want[groupOf(faulted)] = append(want[groupOf(faulted)], d.Key)
+				}
+			}
+		}
+		got := map[resetGroup][]inventory.Key{}
+		for group, need := range (&resets{}).wanted(v) {
+			got[group] = need.members
+			if need.since.IsZero() || need.delay < longestDelay {
+				t.Errorf("seed %d: %v is wanted since %v, with a delay of %v", seed, group, need.since, need.delay)
+			}
+		}
+		if !maps.EqualFunc(got, want, slices.Equal[[]inventory.Key]) {
+			t.Fatalf("seed %d: wanted are %v, want %v", seed, got, want)
+		}
+		some += len(got)
+	}
+	if some < 50 {
+		t.Errorf("only %d resets were wanted", some)
 	}
 }

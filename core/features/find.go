@@ -56,13 +56,14 @@ type Finder struct {
 type found struct {
 	backend    *inventory.Backend
 	attributes []string
-	replicas   []int // by device
-	values     map[string]string
-	problems   []Problem
+	// replicas are those of all backends; nobody changes them.
+	replicas map[inventory.Key]int
+	values   map[string]string
+	problems []Problem
 }
 
 // Find makes the features of the profile's backends. Replicas is how many containers
-// may share a device; one that is missing is not shared. It returns, too, when to look
+// may share a device; one that is missing is not shared. Nobody may change them any more. It returns, too, when to look
 // again though nothing changes, because a holdover ends; zero means never.
 func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, replicas map[inventory.Key]int, now time.Time) (*Set, time.Time) {
 	known := map[string]*inventory.Backend{}
@@ -105,18 +106,36 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 	return set, next
 }
 
-// find is what was found before, if the inventory is the same and shared the same way.
+// find is what was found before, if nothing that it was made of differs.
 func (f *Finder) find(backend *inventory.Backend, attributes []string, replicas map[inventory.Key]int) *found {
-	n := &found{backend: backend, attributes: attributes, values: map[string]string{}}
-	for _, device := range backend.Devices {
-		n.replicas = append(n.replicas, max(1, replicas[device.Key]))
+	if before := f.found[backend.Name]; before != nil && before.holds(backend, attributes, replicas) {
+		again := *before
+		again.backend = backend
+		return &again
 	}
-	if before := f.found[backend.Name]; before != nil && before.backend == backend &&
-		slices.Equal(before.attributes, attributes) && slices.Equal(before.replicas, n.replicas) {
-		return before
-	}
+	n := &found{backend: backend, attributes: attributes, replicas: replicas, values: map[string]string{}}
 	n.find()
 	return n
+}
+
+// holds reports whether what was found is to be found in another inventory, too: its
+// devices are the same but for what no feature tells of.
+func (n *found) holds(backend *inventory.Backend, attributes []string, replicas map[inventory.Key]int) bool {
+	changed, same := backend.Differences(n.backend)
+	if !same || !slices.Equal(n.attributes, attributes) || !maps.Equal(n.replicas, replicas) {
+		return false
+	}
+	for _, i := range changed {
+		was, now := n.backend.Devices[i], backend.Devices[i]
+		if was.Class != now.Class || slices.ContainsFunc(attributes, func(name string) bool {
+			a, hasA := value(was, name)
+			b, hasB := value(now, name)
+			return a != b || hasA != hasB
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // add takes in the features of one backend.
@@ -145,10 +164,11 @@ func (n *found) problem(format string, args ...any) {
 func (n *found) find() {
 	classes := map[string][]*inventory.Device{}
 	listed, shares, shared := map[string]bool{}, map[string]int{}, map[string]bool{}
-	for i, device := range n.backend.Devices {
+	for _, device := range n.backend.Devices {
+		replicas := max(1, n.replicas[device.Key])
 		classes[device.Class] = append(classes[device.Class], device)
-		listed[device.ID], shares[device.ID] = true, n.replicas[i]
-		shared[device.Class] = shared[device.Class] || n.replicas[i] > 1
+		listed[device.ID], shares[device.ID] = true, replicas
+		shared[device.Class] = shared[device.Class] || replicas > 1
 	}
 	names := slices.Sorted(maps.Keys(classes))
 	full := false

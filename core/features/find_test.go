@@ -323,3 +323,42 @@ func TestLife(t *testing.T) {
 	p = profile(config.Backend{Name: "b"})
 	check(12*time.Minute, snapshot(a), "", "b.accelmux.io", 13*time.Minute)
 }
+
+// Verifies that a Finder that knows the inventory before finds what one does that knows
+// none, whatever changes.
+func TestFindAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var f features.Finder
+		p := profile(config.Backend{Name: "b", Features: []string{"model", "memory"}})
+		b := backend("b", device("gpu", "model", "M1"), device("gpu", "model", "M1"), device("nic", "model", "M2"), part("d-0", device("gpu")))
+		var replicas map[inventory.Key]int
+		for range rapid.IntRange(1, 8).Draw(t, "inventories") {
+			next := *b
+			next.Devices = slices.Clone(b.Devices)
+			i := rapid.IntRange(0, len(next.Devices)-1).Draw(t, "device")
+			d := *next.Devices[i]
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			case 0, 1:
+				d.Health.Message += "x"
+			case 2:
+				d.Class = rapid.SampledFrom([]string{"gpu", "nic"}).Draw(t, "class")
+			case 3:
+				d.Attributes = inventory.Named(map[string]inventory.Attribute{"model": {Value: rapid.SampledFrom([]string{"M1", "M2", ""}).Draw(t, "model")}})
+			case 4:
+				d.Capacities = inventory.Named(map[string]int64{"memory": rapid.Int64Range(0, 2).Draw(t, "memory")})
+			case 5:
+				d.Parent = rapid.SampledFrom([]string{"", "d-1", "p"}).Draw(t, "parent")
+			case 6:
+				replicas = map[inventory.Key]int{d.Key: rapid.IntRange(1, 3).Draw(t, "replicas")}
+			case 7:
+				p = profile(config.Backend{Name: "b", Features: []string{"model", "memory"}[:rapid.IntRange(0, 2).Draw(t, "features")]})
+			}
+			next.Devices[i], b = &d, &next
+			got, _ := f.Find(p, snapshot(b), replicas, start)
+			want, _ := new(features.Finder).Find(p, snapshot(b), replicas, start)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("features (-from the start +knowing the one before):\n%s", diff)
+			}
+		}
+	})
+}
