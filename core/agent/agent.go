@@ -369,7 +369,7 @@ func (a *Agent) openState() error {
 	a.book.Suspect(a.cdi.Devices()...)
 	a.rivals = rival.New(rival.Options{
 		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,
-		Found: a.contested, Log: a.log, Timing: a.opts.Timing.Rival,
+		Listening: a.plugin.Listening, Found: a.contested, Renew: a.plugin.Renew, Log: a.log, Timing: a.opts.Timing.Rival,
 	})
 	a.active.Store(true)
 	return nil

@@ -58,6 +58,8 @@ type advert struct {
 	// predecessors whose streams kubelet has not closed yet, in order.
 	current *instance
 	old     []*instance
+	// renew: kubelet must take the resource anew, though it has a stream.
+	renew bool
 	// phase is what run is doing; state is what is shown of it.
 	phase, state  State
 	since         time.Time
@@ -296,7 +298,7 @@ func (a *advert) install(in *instance) {
 	if a.current != nil {
 		a.old = append(a.old, a.current)
 	}
-	a.current = in
+	a.current, a.renew = in, false
 	if !in.streamed {
 		// Kubelet's time to connect begins now.
 		in.idleSince = time.Now()

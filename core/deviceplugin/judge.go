@@ -16,6 +16,7 @@ const (
 	causeOptions    cause = "its options changed"
 	causeVanished   cause = "its socket vanished"
 	causeNewKubelet cause = "kubelet is a new one"
+	causeContested  cause = "another plugin that served it has left"
 	causeMuted      cause = "its successor failed"
 	causeBroken     cause = "its stream broke and kubelet did not open another"
 	causeNoStream   cause = "kubelet did not ask for its devices"
@@ -38,7 +39,7 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 		a.mu.Unlock()
 		return causeNew, 0
 	}
-	streams, streamed, muted, idleSince := in.streams, in.streamed, in.isMuted, in.idleSince
+	streams, streamed, muted, idleSince, renew := in.streams, in.streamed, in.isMuted, in.idleSince, a.renew
 	a.mu.Unlock()
 
 	// Kubelet may be about to open the first stream. To close the socket under it
@@ -55,6 +56,8 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 		return causeWay, 0
 	case settled && !in.offers(v):
 		return causeOptions, 0
+	case settled && renew:
+		return causeContested, 0
 	case streams > 0:
 		return "", never
 	}

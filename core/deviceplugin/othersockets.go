@@ -3,6 +3,7 @@ package deviceplugin
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,6 +48,44 @@ func (p *Plugin) OtherSockets(ctx context.Context) []OtherSocket {
 	}
 	slices.SortFunc(found, func(a, b OtherSocket) int { return strings.Compare(a.Path, b.Path) })
 	return found
+}
+
+// Listening are the sockets in kubelet's directories that others listen on, whatever they
+// serve: not kubelet, and not this process.
+func (p *Plugin) Listening(ctx context.Context) []string {
+	var found []string
+	for _, dir := range p.sockets.dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // whoever needs the directory tells
+		}
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			if entry.Type()&fs.ModeSocket == 0 || path == p.watch.socket || p.sockets.isOwn(entry.Name()) {
+				continue
+			}
+			if accepts(ctx, path) == nil {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// Renew has kubelet take a resource anew, by a new socket: it may have the list of another
+// plugin that has left. The one before serves until kubelet has connected. It does nothing
+// about a resource that is not registered.
+func (p *Plugin) Renew(resource string) {
+	p.mu.Lock()
+	a := p.adverts[resource]
+	p.mu.Unlock()
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	a.renew = a.current != nil
+	a.mu.Unlock()
+	poke(a.wake)
 }
 
 // named is the resource whose sockets have names like that.

@@ -118,7 +118,12 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 func (s *sockets) isOthers(entry fs.DirEntry) bool {
 	name := strings.TrimPrefix(entry.Name(), hidden)
 	return entry.Type()&fs.ModeSocket != 0 && strings.HasPrefix(name, socketPrefix) && strings.HasSuffix(name, socketSuffix) &&
-		!strings.Contains(name, "-"+s.process+"-")
+		!s.isOwn(name)
+}
+
+// isOwn tells whether this is the name of one of this process's sockets.
+func (s *sockets) isOwn(name string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(name, hidden), socketPrefix) && strings.Contains(name, "-"+s.process+"-")
 }
 
 // isOf tells whether the name is one that next makes for the resource, in any process.

@@ -14,6 +14,7 @@
 // NVIDIA's does, before kubelet asks it for a container; and who it is. No call of the
 // device plugin API says what a socket serves.
 //
-// The package tells; it does nothing about it. To register again would have both plugins
-// register again without end.
+// While the other one is there, the package only tells: to register again would have both
+// plugins register again without end. When it has left, kubelet still goes by its list, or
+// has none: then the resource is registered again, once.
 package rival

@@ -28,8 +28,12 @@ type Options struct {
 	// Unasked are units that kubelet gave away without asking, as
 	// [usage.Book.Unasked] has them.
 	Unasked func() []usage.Unasked
-	// Found is told of each that was not there at the last look. It must not block.
+	// Listening are sockets of others, as [deviceplugin.Plugin.Listening] has them.
+	Listening func(context.Context) []string
+	// Found is told of each that was not there at the last look, and Renew has a resource
+	// registered again. They must not block.
 	Found func(Rival)
+	Renew func(resource string)
 	Log   *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
 	Timing Timing
@@ -91,6 +95,10 @@ type Watch struct {
 	suspects map[key]time.Time
 	served   map[string]time.Time
 	compared time.Time
+	// contests are by resource, and empty are those of which kubelet had no healthy unit
+	// when the lists were compared last. Run's own.
+	contests map[string]*contest
+	empty    map[string]bool
 
 	mu    sync.Mutex
 	found map[key]Rival
@@ -103,7 +111,7 @@ func New(opts Options) *Watch {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Watch{opts: opts, suspects: map[key]time.Time{}, served: map[string]time.Time{}, found: map[key]Rival{}}
+	return &Watch{opts: opts, suspects: map[key]time.Time{}, served: map[string]time.Time{}, found: map[key]Rival{}, contests: map[string]*contest{}}
 }
 
 // Run looks until ctx ends. It returns nil.
@@ -143,6 +151,7 @@ func (w *Watch) look(ctx context.Context) {
 			w.settle(SignList, signs, true)
 		}
 	}
+	w.renew(ctx)
 }
 
 // note keeps since when each resource has been served.
@@ -221,7 +230,7 @@ func (w *Watch) sockets(ctx context.Context) map[key]Rival {
 }
 
 // remove is what to do about a plugin that is not accelmux's.
-const remove = ": is the vendor's own device plugin, or another accelmux, still on this node? Remove it and then restart this agent, as kubelet keeps its list; or give the resource another name"
+const remove = ": is the vendor's own device plugin, or another accelmux, still on this node? Remove it, and this agent registers again; or give the resource another name"
 
 // containers are the signs of containers that got units from somebody else. One that is
 // known stays one until it is gone.
@@ -259,6 +268,7 @@ func (w *Watch) lists(ctx context.Context, served map[string]int) (signs map[key
 		return nil, false
 	}
 	after := w.listed(served) // what changed meanwhile does not count
+	w.empty = map[string]bool{}
 	for name, ours := range listed {
 		var strange, missing []string
 		for id := range kubelets[name] {
@@ -271,6 +281,7 @@ func (w *Watch) lists(ctx context.Context, served map[string]int) (signs map[key
 				missing = append(missing, id)
 			}
 		}
+		w.empty[name] = len(kubelets[name]) == 0
 		if text := difference(strange, missing); text != "" {
 			signs[key{SignList, name, text}] = Rival{
 				Sign: SignList, Resource: name, Message: "kubelet's list of " + name + " is not this agent's: " + text + remove,

@@ -30,6 +30,8 @@ type node struct {
 	compared int
 	during   func() // called while kubelet is asked
 	told     []string
+	live     []string
+	renewed  []string
 }
 
 func (n *node) watch() *Watch {
@@ -61,8 +63,10 @@ func (n *node) watch() *Watch {
 			}
 			return n.kubelets, nil
 		},
-		Unasked: func() []usage.Unasked { n.mu.Lock(); defer n.mu.Unlock(); return n.unasked },
-		Found:   func(r Rival) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, r.Message) },
+		Unasked:   func() []usage.Unasked { n.mu.Lock(); defer n.mu.Unlock(); return n.unasked },
+		Listening: func(context.Context) []string { n.mu.Lock(); defer n.mu.Unlock(); return n.live },
+		Renew:     func(name string) { n.mu.Lock(); defer n.mu.Unlock(); n.renewed = append(n.renewed, name) },
+		Found:     func(r Rival) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, r.Message) },
 	})
 }
 
@@ -207,4 +211,51 @@ func TestContainer(t *testing.T) {
 		n.after(10 * time.Second)
 		want(t, w, "when it is gone", "")
 	})
+}
+
+// A resource is registered again once the plugin that kubelet has the list of has left, and
+// never while that is there: it has left if one of the others' sockets has, if there is
+// none, or if kubelet has no unit.
+func TestRenew(t *testing.T) {
+	theirs, none := map[string]map[string]bool{gpu: {"GPU-1": true}}, map[string]map[string]bool{gpu: {}}
+	for name, c := range map[string]struct {
+		live     []string
+		kubelets map[string]map[string]bool
+		then     func(n *node)
+		want     int
+	}{
+		"it is there":                 {[]string{"vendor", "nic"}, theirs, func(*node) {}, 0},
+		"another one comes":           {[]string{"vendor"}, theirs, func(n *node) { n.live = []string{"vendor", "nic"} }, 0},
+		"its socket goes":             {[]string{"vendor", "nic"}, theirs, func(n *node) { n.live = []string{"nic"} }, 1},
+		"it had gone already":         {nil, theirs, func(*node) {}, 1},
+		"kubelet has nothing":         {[]string{"nic"}, none, func(*node) {}, 1},
+		"kubelet has nothing by then": {[]string{"vendor", "nic"}, theirs, func(n *node) { n.live, n.kubelets = []string{"nic"}, none }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(n *node, w *Watch) {
+				ours := n.kubelets
+				n.live = c.live
+				n.after(2 * time.Minute)
+				if len(n.renewed) > 0 {
+					t.Errorf("it is registered again though nothing is wrong")
+				}
+				n.kubelets = c.kubelets
+				n.after(2 * time.Minute)
+				c.then(n)
+				n.after(time.Hour)
+				// That it did not help is no reason to try again and again.
+				if len(n.renewed) != c.want {
+					t.Errorf("registered again: %q, want it %d times", n.renewed, c.want)
+				}
+				n.kubelets = ours
+				n.after(2 * time.Minute)
+				want(t, w, "when kubelet has our list", "")
+				n.live = nil
+				n.after(time.Hour)
+				if len(n.renewed) != c.want {
+					t.Errorf("registered again with nothing wrong: %q", n.renewed)
+				}
+			})
+		})
+	}
 }

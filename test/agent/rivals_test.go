@@ -15,6 +15,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -66,7 +67,8 @@ func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
 }
 
 // A vendor's plugin that was left in place: what kubelet has is not what the agent lists.
-// Status says so, with the devices, and what to do; the agent does not register again.
+// Status says so, with the devices, and what to do; the agent does not register again while
+// that plugin is there, and once when it was removed: then kubelet has our devices.
 func TestVendorsPluginLeftInPlace(t *testing.T) {
 	n := startNode(t, 4, oneBackend, quickRivals)
 	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
@@ -75,10 +77,38 @@ func TestVendorsPluginLeftInPlace(t *testing.T) {
 		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
 	}
 	stop()
-	n.stopAgent()
-	n.startAgentWith(func() agent.Options { o := n.options(); quickRivals(&o); return o }())
 	n.wantCounts(gpu, 4, 4)
-	n.wantNoProblem("is not this agent's")
+	n.eventually("the problem is over", func() bool { return !strings.Contains(n.problems(), "is not this agent's") })
+	n.allocate("pod", gpu, 1)
+	if got := n.registrations(gpu); got != 2 {
+		t.Errorf("the resource was registered %d times, want it once again", got)
+	}
+}
+
+// A vendor's plugin with the same devices, and a kubelet up to 1.36: nothing shows while the
+// plugin is there, and without it kubelet has no device until the agent has registered again.
+func TestVendorsPluginWithTheSameDevices(t *testing.T) {
+	n := newNode(t)
+	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: n.observe, Legacy: true})
+	n.startKubelet()
+	n.configure(oneBackend)
+	options := n.options()
+	quickRivals(&options)
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	stop := startVendorsPlugin(t, n, gpu, "mock-0", "mock-1", "mock-2", "mock-3")
+	n.mark(gpu)
+	stop()
+	n.eventually("the devices are away", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.lowest[gpu] == 0
+	})
+	n.wantCounts(gpu, 4, 4)
+	n.allocate("pod", gpu, 1)
+	if got := n.registrations(gpu); got != 2 {
+		t.Errorf("the resource was registered %d times, want it once again", got)
+	}
 }
 
 func (n *node) wantNoProblem(text string) {
