@@ -51,7 +51,7 @@ func TestAmended(t *testing.T) {
 	}
 }
 
-func encode(t *testing.T, i *backendv1.Inventory) *Wire {
+func encode(t testing.TB, i *backendv1.Inventory) *Wire {
 	t.Helper()
 	// Maps are encoded in any order otherwise, and every device would differ.
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(i)

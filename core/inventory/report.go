@@ -3,6 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -23,26 +24,30 @@ type report struct {
 }
 
 // parseReport checks a whole inventory: each device, then what holds between
-// them. Devices that are equal to one in previous are that one.
-func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device) report {
+// them. Devices that are equal to one in force are that one; those whose bytes are the
+// same are not even decoded.
+func parseReport(p *parser, backend string, w *Wire, k *known) report {
 	var (
-		out      report
-		left     problems // devices left out
-		remarks  problems // devices that stay
-		listed   = make(map[string]*Device, w.Len())
-		wired    = make([][]*backendv1.Link, 0, w.Len())
-		position = make(map[string]int, w.Len())
+		out     report
+		left    problems // devices left out
+		remarks problems // devices that stay
+		listed  = make(map[string]*Device, w.Len())
+		wired   = make([][]*backendv1.Link, 0, w.Len())
+		places  = make([]int, 0, w.Len()) // in the report
 	)
 	out.devices = make([]*Device, 0, w.Len())
+	keep := func(i int, d *Device, links []*backendv1.Link) {
+		listed[d.ID] = d
+		out.devices, wired, places = append(out.devices, d), append(wired, links), append(places, i)
+	}
 	for i := range w.Len() {
-		var d *Device
-		var remark string
-		wire, err := w.device(i)
-		if err == nil {
-			d, remark, err = p.device(backend, wire)
+		if d := k.unchanged(w.at(i)); d != nil && listed[d.ID] == nil {
+			keep(i, d, nil)
+			continue
 		}
+		d, wire, remark, err := p.decode(backend, w, i)
 		if err == nil && listed[d.ID] != nil {
-			err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", position[d.ID])
+			err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", places[slices.Index(out.devices, listed[d.ID])]+1)
 		}
 		if err != nil {
 			var policy *policyError
@@ -55,17 +60,19 @@ func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device
 		if remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		listed[d.ID], position[d.ID] = d, i+1
-		out.devices = append(out.devices, d)
-		wired = append(wired, wire.GetLinks())
+		keep(i, d, wire.GetLinks())
 	}
 	out.devices, wired = dropNested(out.devices, wired, listed, &left)
 	for i, d := range out.devices {
+		before := k.before(d.ID)
+		if d == before {
+			continue
+		}
 		var remark string
 		if d.Links, remark = links(d, wired[i], func(id string) *Device { return listed[id] }); remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		if before := previous[d.ID]; before != nil {
+		if before != nil {
 			if d.shareWith(before); equalDevice(before, d) {
 				out.devices[i] = before
 			}
@@ -75,6 +82,14 @@ func parseReport(p *parser, backend string, w *Wire, previous map[string]*Device
 	out.problems = append(left.list("devices are left out"), own(w.problems)...)
 	out.problems = append(out.problems, remarks.list("devices have defects")...)
 	return out
+}
+
+// decode is the device at a place, and its wire also with an error.
+func (p *parser) decode(backend string, w *Wire, i int) (d *Device, wire *backendv1.Device, remark string, err error) {
+	if wire, err = w.device(i); err == nil {
+		d, remark, err = p.device(backend, wire)
+	}
+	return d, wire, remark, err
 }
 
 // dropNested leaves out devices whose parents go round in a circle, or further

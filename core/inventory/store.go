@@ -97,7 +97,7 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 		next := *src.backend
 		next.Description = d
 		if !samePolicy {
-			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, byID(src.backend.Devices))
+			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, &known{devices: src.backend.Devices})
 			next.Devices, next.Problems, src.defects = r.devices, r.problems, r.defects
 		}
 		s.publish(src, &next, true)
@@ -169,11 +169,7 @@ func (src *source) check(backend string, wire *Wire) (report, error) {
 	if r, ok := src.amended(backend, wire); ok {
 		return r, nil
 	}
-	var previous map[string]*Device
-	if src.backend != nil {
-		previous = byID(src.backend.Devices)
-	}
-	r := parseReport(newParser(src.desc, src.policy), backend, wire, previous)
+	r := parseReport(newParser(src.desc, src.policy), backend, wire, src.known())
 	if n := wire.Len(); n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
 		return report{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
 			n, r.problems[0].Device, r.problems[0].Message)
