@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/backends/amd/gpu"
+	"github.com/accelmux/accelmux/backends/amd/ras"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
@@ -85,6 +86,72 @@ func TestReset(t *testing.T) {
 	// A card whose memory still has bad pages was reset in vain.
 	r.do(r.tree.SetFile(filepath.Join("sys/bus/pci/devices", at.String(), "ras/gpu_vram_bad_pages"), "0x00000001 : 0x00001000 : F\n"))
 	refused("the reset was done, but 1 bad pages", first, second)
+}
+
+// After a reset counters that are sound are no evidence before the GPU was looked at: here
+// its node is missing since.
+func TestResetIsLookedAt(t *testing.T) {
+	m := amdtree.NewMI210()
+	m.GPUs = m.GPUs[:1]
+	r := newRig(t, m)
+	read, reset := make(chan struct{}, 1000), make(chan struct{})
+	counters, look := r.backend.seams.counters, r.backend.seams.read
+	r.backend.seams.counters = func(dir string, options ...ras.Option) counterReader {
+		return told{counters(dir, options...), read}
+	}
+	r.backend.seams.read = func(root string, names *gpu.Names) (gpu.Inventory, error) {
+		select {
+		case <-reset: // until the counters were read since, and that was taken in
+			for len(read) > 0 {
+				<-read
+			}
+			for range 2 {
+				<-read
+			}
+		default:
+		}
+		return look(root, names)
+	}
+	r.watch(quick)
+	r.inventory("the GPU", healthy(1))
+	at := m.GPUs[0].Address.String()
+	r.do(r.tree.RaiseCounter(0, "umc.ue", 1))
+	r.inventory("the fault", onlyBad(1, at, "ecc-uncorrectable"))
+	r.file("0\n", r.tree.Sysfs(), "kernel/debug/dri", at, "amdgpu_gpu_recover")
+	_, renders := r.tree.Minors(0)
+	r.do(os.Remove(filepath.Join(r.tree.Devfs(), fmt.Sprintf("dri/renderD%d", renders[0]))))
+	close(reset)
+	var result *backendv1.ResetResponse
+	var err error
+	for _, inv := range r.During(func() {
+		result, err = r.Reset(t.Context(), &backendv1.ResetRequest{DeviceIds: []string{gpu.ID(m.GPUs[0].UniqueID, m.GPUs[0].Address)}})
+	}) {
+		if d := inv.GetDevices()[0]; d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_UNHEALTHY {
+			t.Errorf("without its node it is %v", d.GetHealth())
+		}
+	}
+	if r.do(err); result.GetResults()[0].GetRecovered() || !strings.Contains(result.GetResults()[0].GetMessage(), "is missing") {
+		t.Errorf("the reset: %v", result.GetResults()[0])
+	}
+	if missing := onlyBad(1, at, "node-missing"); !missing(r.Last) { // unless it came with the call
+		r.inventory("the missing node", missing)
+	}
+}
+
+// told is a reader that tells of each reading.
+type told struct {
+	counterReader
+	of chan<- struct{}
+}
+
+func (r told) Read() (ras.Counters, error) {
+	defer func() {
+		select {
+		case r.of <- struct{}{}:
+		default: // enough of them
+		}
+	}()
+	return r.counterReader.Read()
 }
 
 // Before a start the GPU is looked at, if settings say so.

@@ -49,6 +49,8 @@ func (k *record) health(cfg *config, now time.Time) *sdk.Health {
 // reset is the fault of a card that is being reset.
 func (k *record) reset(now time.Time) *sdk.Health {
 	switch {
+	case k.resetting.IsZero() && !k.unseen.IsZero():
+		return sdk.Fault("resetting", sdk.RecoverySelf, "the GPU was reset, and is looked at before it counts as sound")
 	case k.resetting.IsZero() && k.counts.last.Busy:
 		return sdk.Fault("resetting", sdk.RecoverySelf, "the GPU is being reset: it does not count errors now")
 	case k.resetting.IsZero():

@@ -37,6 +37,9 @@ type record struct {
 	// resetting is since when the card is being reset, at the latest by when it must be
 	// over; zero if it is not.
 	resetting, resetBy time.Time
+	// unseen is since when the card waits for a look after a reset that is over: its
+	// counters alone do not say that all of it is there again. Zero if it does not.
+	unseen time.Time
 	// wedged is what the driver said with a uevent that it could not mend itself.
 	wedged *sdk.Health
 	// hot is when heat slowed the card down last.
@@ -122,7 +125,9 @@ func (r *roster) take(found look, now time.Time) {
 func (k *record) found(g gpu.GPU, by look, now time.Time) {
 	if k.stray {
 		k.renew(now)
+		k.unseen = time.Time{} // this look has
 	}
+	k.looked(by)
 	if k.gpu.PCI.Address != g.PCI.Address {
 		k.counts = counts{at: k.counts.at} // the rest is of another slot's files
 	}
@@ -138,6 +143,7 @@ func (k *record) lost(by look) {
 	at := k.gpu.PCI.Address
 	onBus := by.bus[at]
 	k.fresh = false
+	k.looked(by)
 	switch {
 	case by.err != nil && errors.Is(by.err, fs.ErrNotExist):
 		k.stray = true
@@ -158,11 +164,18 @@ func (k *record) lost(by look) {
 	}
 }
 
+// looked ends the wait for a look, if this one began after the reset.
+func (k *record) looked(by look) {
+	if !by.began.Before(k.unseen) {
+		k.unseen = time.Time{}
+	}
+}
+
 // renew drops what was heard of a card that was reset, or whose driver was loaded
-// anew. What its counters say from now on is judged.
+// anew. What its counters say from now on is judged, once it was looked at.
 func (k *record) renew(now time.Time) {
 	k.wedged, k.hot, k.resetting, k.resetBy, k.fresh = nil, time.Time{}, time.Time{}, time.Time{}, false
-	k.counts.rebase, k.counts.due = now, now
+	k.counts.rebase, k.counts.due, k.unseen = now, now, now
 }
 
 // counted takes in what a reading of the counters found.
