@@ -77,17 +77,24 @@ const asked = 400
 
 // GarbageOf is what an agent allocates while do runs, without what asking takes.
 func GarbageOf(address string, do func() error) (Garbage, error) {
-	if _, err := readings(address, 5); err != nil { // the first ones make what is kept
+	return GarbageBetween(address, asked, do)
+}
+
+// GarbageBetween is GarbageOf with so many readings before and after, at least 2: fewer
+// where an answer takes long, and what is measured is much.
+func GarbageBetween(address string, times int, do func() error) (Garbage, error) {
+	times = max(times, 2)
+	if _, err := readings(address, min(times, 5)); err != nil { // the first ones make what is kept
 		return Garbage{}, err
 	}
-	before, err := readings(address, asked)
+	before, err := readings(address, times)
 	if err != nil {
 		return Garbage{}, err
 	}
 	if err := do(); err != nil {
 		return Garbage{}, err
 	}
-	after, err := readings(address, asked)
+	after, err := readings(address, times)
 	if err != nil {
 		return Garbage{}, err
 	}

@@ -91,25 +91,17 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	scrape, err := n.scrape()
-	if err != nil {
-		return nil, err
-	}
 	events := setup.Samples(s.events)
-	before, err := rig.Collect(n.metrics)
+	var took, floors []time.Duration
+	flap, err := n.garbage(2*events, func() (err error) {
+		took, floors, err = n.faults(events)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	took, floors, err := n.faults(events)
-	if err != nil {
-		return nil, err
-	}
-	flap, err := n.since(before, scrape, 2*events)
-	if err != nil {
-		return nil, err
-	}
-	came := setup.Samples(changes)
-	change, err := n.change(came, scrape)
+	came := setup.Samples(changes) / 2 * 2
+	change, err := n.garbage(came, func() error { return n.change(came) })
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +109,11 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	if setup.Quick {
 		pause = time.Second
 	}
-	rest, err := n.rest(pause, scrape)
+	<-time.After(2 * time.Second)
+	rest, err := n.garbage(1, func() error {
+		<-time.After(pause)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -200,11 +196,7 @@ func (n *node) floor(device int) (time.Duration, error) {
 }
 
 // change takes a device away and brings it back.
-func (n *node) change(times int, scrape rig.Garbage) (rig.Garbage, error) {
-	before, err := rig.Collect(n.metrics)
-	if err != nil {
-		return rig.Garbage{}, err
-	}
+func (n *node) change(times int) error {
 	for range times / 2 {
 		for _, gone := range []int{1, 0} {
 			<-time.After(spacing)
@@ -213,36 +205,13 @@ func (n *node) change(times int, scrape rig.Garbage) (rig.Garbage, error) {
 				text = "devices: {mock-3: {unplugged: true}}"
 			}
 			if err := n.scenario(text); err != nil {
-				return rig.Garbage{}, err
+				return err
 			}
 			units := n.units() - gone*n.replicas
 			if _, err := n.await(resource, units, units); err != nil {
-				return rig.Garbage{}, err
+				return err
 			}
 		}
 	}
-	return n.since(before, scrape, times/2*2)
-}
-
-// rest leaves the node alone.
-func (n *node) rest(pause time.Duration, scrape rig.Garbage) (rig.Garbage, error) {
-	<-time.After(2 * time.Second)
-	before, err := rig.Collect(n.metrics)
-	if err != nil {
-		return rig.Garbage{}, err
-	}
-	<-time.After(pause)
-	return n.since(before, scrape, 1)
-}
-
-// since is what was allocated for each of so many events, without the question itself.
-func (n *node) since(before, scrape rig.Garbage, events int) (rig.Garbage, error) {
-	after, err := rig.Collect(n.metrics)
-	if err != nil {
-		return rig.Garbage{}, err
-	}
-	return rig.Garbage{
-		Bytes:       max(0, after.Bytes-before.Bytes-scrape.Bytes) / float64(events),
-		Allocations: max(0, after.Allocations-before.Allocations-scrape.Allocations) / float64(events),
-	}, nil
+	return nil
 }
