@@ -47,6 +47,8 @@ type node struct {
 	lists   chan list
 	// changes is how many lines the mock's log has.
 	changes int
+	// readings is how often the core's counters are read before and after what is measured.
+	readings int
 }
 
 func startNode(bin string, s shape) (_ *node, err error) {
@@ -190,8 +192,6 @@ func (n *node) stop() error {
 
 // garbage is what the core allocates for each of so many events, which do has happen.
 func (n *node) garbage(events int, do func() error) (rig.Garbage, error) {
-	// With many units an answer of /metrics takes half a second, and a flap allocates
-	// more than an answer does.
-	all, err := rig.GarbageBetween(n.metrics, min(400, 200_000/n.units()), do)
+	all, err := rig.GarbageBetween(n.metrics, n.readings, do)
 	return all.Times(1 / float64(events)), err
 }
