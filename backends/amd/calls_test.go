@@ -106,7 +106,10 @@ func TestResetIsLookedAt(t *testing.T) {
 				<-read
 			}
 			for range 2 {
-				<-read
+				select {
+				case <-read:
+				case <-t.Context().Done():
+				}
 			}
 		default:
 		}
