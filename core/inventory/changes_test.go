@@ -251,39 +251,58 @@ func FuzzChanges(f *testing.F) {
 	})
 }
 
-// BenchmarkChange is one device of 50,000 that changes, from the message to the snapshot.
+// BenchmarkChange is one device of 50,000 that changes, from the message to the snapshot,
+// beside the whole inventory in its place.
 func BenchmarkChange(b *testing.B) {
+	encoded := func(m proto.Message) []byte {
+		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return data
+	}
 	devices := wireDevices(50_000)
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(inv(1, devices...))
-	if err != nil {
-		b.Fatal(err)
-	}
-	w, err := ParseWire(data)
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, _ := newTestStore(b)
-	if err := s.Report("mock", w); err != nil {
-		b.Fatal(err)
-	}
-	d, g := wireDevice("GPU-30000"), uint64(1)
-	b.ReportAllocs()
-	for b.Loop() {
-		d.Health.Message = fmt.Sprint(g)
-		more, err := proto.MarshalOptions{Deterministic: true}.Marshal(&backendv1.Changes{Base: g, Generation: g + 1, Devices: []*backendv1.Device{d}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		c, err := ParseChanges(more)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if w, err = w.Change(c); err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Report("mock", w); err != nil {
-			b.Fatal(err)
-		}
-		g++
+	healthy, sick := devices[30_000], wireDevice(devices[30_000].GetId())
+	sick.Health = &backendv1.Health{State: 2, Code: "x", Recovery: 1}
+	first := encoded(inv(0, devices...))
+	devices[30_000] = sick
+	second := encoded(inv(0, devices...))
+	for name, next := range map[string]func(*Wire, uint64) (*Wire, error){
+		"changes": func(w *Wire, g uint64) (*Wire, error) {
+			d := []*backendv1.Device{healthy, sick}[g%2]
+			c, err := ParseChanges(encoded(&backendv1.Changes{Base: g - 1, Generation: g, Devices: []*backendv1.Device{d}}))
+			if err != nil {
+				return nil, err
+			}
+			return w.Change(c)
+		},
+		"whole": func(_ *Wire, g uint64) (*Wire, error) {
+			w, err := ParseWire([][]byte{first, second}[g%2])
+			w.generation = g
+			return w, err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := newTestStore(b)
+			w, err := ParseWire(first)
+			if err != nil {
+				b.Fatal(err)
+			}
+			g := uint64(1)
+			w.generation = g
+			if err := s.Report("mock", w); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				g++
+				if w, err = next(w, g); err != nil {
+					b.Fatal(err)
+				}
+				if err := s.Report("mock", w); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
