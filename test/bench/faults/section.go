@@ -23,11 +23,12 @@ import (
 // Section is this section of the table.
 var Section = rig.Section{
 	Name: "faults",
-	About: "Allocate of a sound backend's devices (mock, 8 of them) while another backend of the same agent is hostile: the\n" +
-		"p99 of calls that are timed one by one in its first seconds, with all that the core does about it (test/hostile\n" +
-		"has the misdeeds). The floor is the p99 of the same agent's Allocate in the same run while nothing is wrong, in\n" +
-		"turns where the misdeed can be switched off. Where the backend itself burns more than a tenth of a core, an unrelated\n" +
-		"process burns as much meanwhile: what one process takes from another on this machine is not the agent's doing.",
+	About: "Allocate of a sound backend's devices (mock, 8 of them) while another backend of the same agent is hostile, or has\n" +
+		"its program swapped or its memory limited: the p99 of calls that are timed one by one in its first seconds, with all\n" +
+		"that the core does about it (test/hostile has the misdeeds). The floor is the p99 of the same agent's Allocate in the\n" +
+		"same run while nothing is wrong, in turns where the misdeed can be switched off. Where the backend itself burns more\n" +
+		"than a tenth of a core, an unrelated process burns as much meanwhile: what one process takes from another on this\n" +
+		"machine is not the agent's doing.",
 	Measure: measure,
 	Roles:   map[string]rig.Role{burnRole: burn},
 }
@@ -44,6 +45,7 @@ profiles:
     backends:
       - name: bad
         command: hostilebackend
+        %s
         env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q}
         heartbeat: 300ms
         recovery: {delay: 0s}
@@ -75,10 +77,18 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 		return nil, err
 	}
 	var figures []rig.Figure
-	for _, misdeed := range hostile.All() {
-		figure, err := compare(s, dir, misdeed)
+	pin, err := prepare(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range deeds() {
+		line := ""
+		if d.pinned {
+			line = pin
+		}
+		figure, err := compare(s, dir, d, line)
 		if err != nil {
-			return nil, fmt.Errorf("a backend that %s: %w", misdeed.What, err)
+			return nil, fmt.Errorf("a backend that %s: %w", d.What, err)
 		}
 		figures = append(figures, figure)
 	}
@@ -88,7 +98,7 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 // install makes the directory of the backends.
 func install(bin, dir string) error {
 	//nolint:noctx // it ends by itself
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "hostilebackend"), "./test/hostile/hostilebackend")
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, program), "./test/hostile/hostilebackend")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the hostile backend: %w\n%s", err, output)
 	}
@@ -99,16 +109,20 @@ func install(bin, dir string) error {
 // scene is an agent with a hostile backend, and a client of the sound one's.
 type scene struct {
 	*rig.Node
-	misdeed hostile.Misdeed
+	misdeed deed
+	dir     string // of the backends
 	file    string
 	call    func() error
 	client  *status.Client
 }
 
-func compare(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, err error) {
+func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, err error) {
+	if misdeed.undo != nil {
+		defer func() { err = errors.Join(err, misdeed.undo(dir)) }()
+	}
 	file := filepath.Join(dir, "on")
 	node, err := rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, misdeed.Name, file), Want: map[string]int{resource: devices, bad: hostile.Devices},
+		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, file), Want: map[string]int{resource: devices, bad: hostile.Devices},
 		Args: []string{"--backend-dir", dir},
 	})
 	if err != nil {
@@ -121,7 +135,7 @@ func compare(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, e
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	agent, request := pluginapi.NewDevicePluginClient(conn), rig.AllocateRequest(node.Units(resource)[0])
-	c := &scene{Node: node, misdeed: misdeed, file: file, client: status.NewClient(node.Path("run")), call: func() error {
+	c := &scene{Node: node, misdeed: misdeed, dir: dir, file: file, client: status.NewClient(node.Path("run")), call: func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 		defer cancel()
 		_, err := agent.Allocate(ctx, request)
@@ -131,7 +145,8 @@ func compare(s *rig.Setup, dir string, misdeed hostile.Misdeed) (_ rig.Figure, e
 	if _, err := c.time(span / 3); err != nil { // warms up
 		return rig.Figure{}, err
 	}
-	return c.race(s)
+	figure, err := c.race(s)
+	return figure, errors.Join(err, c.known())
 }
 
 // race times both sides.
@@ -201,6 +216,11 @@ func (c *scene) length() time.Duration {
 func (c *scene) disturbed() (took []time.Duration, core, backend float64, err error) {
 	pid := c.Backends["bad"]
 	ours, its, began := used(c.Agent), used(pid), time.Now()
+	if c.misdeed.act != nil {
+		if err := c.misdeed.act(c.dir, pid); err != nil {
+			return nil, 0, 0, err
+		}
+	}
 	if err := os.WriteFile(c.file, nil, 0o600); err != nil {
 		return nil, 0, 0, err
 	}
@@ -226,6 +246,8 @@ func (c *scene) begin(pid int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
 	switch {
+	case c.misdeed.fatal:
+		return errors.Join(awaitEnd(pid), c.off())
 	case c.misdeed.Call == "Sample":
 		_, err := c.client.Telemetry(ctx)
 		return err
