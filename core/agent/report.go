@@ -216,6 +216,18 @@ func (a *Agent) Devices() []status.Device {
 	return devices
 }
 
+// Healths implements status.Source.
+func (a *Agent) Healths(show func(status.DeviceHealth)) {
+	v := a.view.Load()
+	v.each(func(d *inventory.Device, verdict health.Verdict) {
+		is := status.DeviceHealth{Backend: d.Backend, ID: d.ID, Resource: v.resourceOf(d.Key), Healthy: verdict.Healthy}
+		if len(verdict.Faults) > 0 {
+			is.Fault = verdict.Faults[0].Code
+		}
+		show(is)
+	})
+}
+
 func (a *Agent) holders(key inventory.Key) []status.Holder {
 	var holders []status.Holder
 	for _, h := range a.book.Holders(key) {

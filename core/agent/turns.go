@@ -240,6 +240,9 @@ func (t *turns) Report() status.Report {
 // Devices implements status.Source.
 func (t *turns) Devices() []status.Device { return []status.Device{} }
 
+// Healths implements status.Source.
+func (t *turns) Healths(func(status.DeviceHealth)) {}
+
 // Telemetry implements status.Source.
 func (t *turns) Telemetry(context.Context) status.Telemetry {
 	return status.Telemetry{Devices: []status.Measured{}}

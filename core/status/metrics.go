@@ -52,12 +52,12 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 		give(resourceHealthy, float64(r.Healthy), r.Name)
 		give(resourceAllocated, float64(r.Allocated), r.Name)
 	}
-	for _, d := range m.source.Devices() {
+	m.source.Healths(func(d DeviceHealth) {
 		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
-		if len(d.Faults) > 0 {
-			give(deviceFault, 1, d.Backend, d.ID, d.Faults[0].Code)
+		if d.Fault != "" {
+			give(deviceFault, 1, d.Backend, d.ID, d.Fault)
 		}
-	}
+	})
 }
 
 // gives takes one value of a family.

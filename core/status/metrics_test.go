@@ -47,11 +47,11 @@ func (trouble) Report() Report {
 	}
 }
 
-func (trouble) Devices() []Device {
-	return []Device{
-		{Backend: "nvidia", ID: "GPU-0", Resource: "nvidia.com/gpu", Healthy: true},
-		{Backend: "nvidia", ID: "GPU-1", Faults: []Fault{{Code: "xid-79"}, {Code: "xid-13"}}},
-	}
+func (trouble) Devices() []Device { return nil }
+
+func (trouble) Healths(show func(DeviceHealth)) {
+	show(DeviceHealth{Backend: "nvidia", ID: "GPU-0", Resource: "nvidia.com/gpu", Healthy: true})
+	show(DeviceHealth{Backend: "nvidia", ID: "GPU-1", Fault: "xid-79"})
 }
 
 func (trouble) Telemetry(context.Context) Telemetry { return Telemetry{} }

@@ -148,6 +148,15 @@ type Problem struct {
 	Message  string `json:"message"`
 }
 
+// DeviceHealth is what metrics tell of a device.
+type DeviceHealth struct {
+	// Resource is the name that it is advertised under, "" if none selects it.
+	Backend, ID, Resource string
+	Healthy               bool
+	// Fault is the code of its first one, or "".
+	Fault string
+}
+
 // Device is one device, for `accelmux devices`.
 type Device struct {
 	Backend string `json:"backend"`

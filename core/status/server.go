@@ -19,6 +19,9 @@ import (
 type Source interface {
 	Report() Report
 	Devices() []Device
+	// Healths shows each device's in turn; all of the devices' facts at a time would be
+	// the most of what metrics take.
+	Healths(show func(DeviceHealth))
 	// Telemetry may wait for a first sample: for a second, not for hardware.
 	Telemetry(ctx context.Context) Telemetry
 	Topologies

@@ -17,8 +17,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type fixed struct{ topologies }
 
-func (fixed) Report() Report    { return Report{Node: "node-1"} }
-func (fixed) Devices() []Device { return []Device{{ID: "d"}} }
+func (fixed) Report() Report             { return Report{Node: "node-1"} }
+func (fixed) Devices() []Device          { return []Device{{ID: "d"}} }
+func (fixed) Healths(func(DeviceHealth)) {}
 
 func (fixed) Telemetry(context.Context) Telemetry {
 	return Telemetry{Devices: []Measured{{ID: "d", Values: []Value{{Name: "power_watts", Value: 61.5}}}}}
