@@ -32,9 +32,9 @@ const (
 	largeRoom, leastPercent, largeStep = 32 << 20, 25, 5
 
 	// burstTime after a collection without another, a burst is over: what it needed goes
-	// back to the system, if that is spareHeap more than what the heap may grow anyway.
-	// calmTime after it, nothing goes on: then spareHeap and a quarter of what is in use
-	// is enough.
+	// back to the system, if that is spareHeap more than what the heap may grow anyway, or
+	// for a large heap an eighth of what is in use. calmTime after it, nothing goes on:
+	// then spareHeap and a quarter of what is in use is enough.
 	burstTime = time.Second
 	calmTime  = 10 * time.Second
 	spareHeap = 2 << 20
@@ -73,7 +73,11 @@ func (c *collector) collected() {
 	}
 	c.burst.Stop()
 	c.calm.Stop()
-	c.burst = time.AfterFunc(burstTime, func() { giveBack(roomOf(live)) })
+	kept := live / 8
+	if live <= largeRoom {
+		kept = live / 100 * uint64(c.percent) //nolint:gosec // it is positive
+	}
+	c.burst = time.AfterFunc(burstTime, func() { giveBack(kept) })
 	c.calm = time.AfterFunc(calmTime, func() { giveBack(live / 4) })
 	c.await()
 }
@@ -97,11 +101,6 @@ func percentFor(live uint64) int {
 		percent = max(100*largeRoom/live/largeStep*largeStep, leastPercent)
 	}
 	return int(percent) //nolint:gosec // it is mostPercent at most
-}
-
-// roomOf is how much a heap may grow, in bytes.
-func roomOf(live uint64) uint64 {
-	return live / 100 * uint64(percentFor(live)) //nolint:gosec // it is positive
 }
 
 // heap is, in bytes, what the latest collection found in use, and what the heap has

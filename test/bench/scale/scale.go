@@ -44,6 +44,8 @@ const (
 	spacing = 200 * time.Millisecond
 	// changes is how many devices come or go for what a change costs.
 	changes = 20
+	// calm is how long after the start, or after metrics were asked for, memory is looked at.
+	calm = 2 * time.Second
 	// idle is how long the node is left alone.
 	idle = 20 * time.Second
 )
@@ -86,7 +88,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
-	<-time.After(2 * time.Second)
+	<-time.After(calm)
 	fresh, err := rig.Anonymous(n.agent.Process.Pid)
 	if err != nil {
 		return nil, err
@@ -122,6 +124,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	if err != nil {
 		return nil, err
 	}
+	<-time.After(calm) // of the question itself
 	after, err := rig.Anonymous(n.agent.Process.Pid)
 	if err != nil {
 		return nil, err
