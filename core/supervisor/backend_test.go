@@ -173,15 +173,8 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 	ticker := time.NewTicker(r.GetHeartbeatInterval().AsDuration() / 3)
 	defer ticker.Stop()
 	generation := uint64(0)
-	change := func(base uint64, devices ...*backendv1.Device) error {
-		generation++
-		all := b.inventory(generation).GetInventory()
-		return stream.Send(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{
-			Generation: generation, Base: base, Problems: append(all.GetProblems(), "by changes"), SettingsRevision: 7, Devices: devices,
-		}}})
-	}
 	if b.role == "changes-first" {
-		if err := change(0); err != nil {
+		if err := stream.Send(b.changes(1, 0)); err != nil {
 			return err
 		}
 	}
@@ -203,25 +196,12 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 				if err := stream.Send(b.inventory(generation)); err != nil {
 					return err
 				}
-			case "changes":
+			case "changes", "other-base", "stranger", "swelling-changes":
 				if !r.GetChanges() {
 					return status.Error(codes.Internal, "nobody asked for changes")
 				}
-				if err := change(generation); err != nil {
-					return err
-				}
-			case "other-base":
-				if err := change(generation + 1); err != nil {
-					return err
-				}
-			case "stranger":
-				if err := change(generation, &backendv1.Device{Id: "stranger"}); err != nil {
-					return err
-				}
-			case "swelling-changes":
-				device := &backendv1.Device{}
-				device.ProtoReflect().SetUnknown(bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000))
-				if err := change(generation, device); err != nil {
+				generation++
+				if err := stream.Send(b.command(command, generation)); err != nil {
 					return err
 				}
 			case "silence":

@@ -2,7 +2,6 @@ package supervisor_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -264,37 +263,6 @@ func TestViolation(t *testing.T) {
 	s := r.untilState(supervisor.Quarantined)
 	if want := "its inventory is refused: device 7 is listed twice"; s.LastError != want || s.Restarts != 1 {
 		t.Errorf("status = %+v", s)
-	}
-}
-
-// Changes become the inventory that they lead to. Those that fit none are refused as an
-// inventory is, and so end the process; the next one begins with a whole inventory.
-func TestChanges(t *testing.T) {
-	for command, want := range map[string]string{
-		"other-base": "its changes are refused: they change generation 4, but the one before them on the stream is 3",
-		"stranger":   `its changes are refused: the device "stranger" is not in the inventory that they change`,
-	} {
-		t.Run(command, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, fast())
-			r.run(spec("normal"))
-			for n := range 2 {
-				if err := r.command(t.Context(), "changes"); err != nil {
-					t.Fatal(err)
-				}
-				report := fmt.Sprintf("report b %d", n+2)
-				r.until(t, "the changes have come", func() bool { return r.count(report) == 1 })
-			}
-			r.mu.Lock()
-			last := r.reports["b"]
-			r.mu.Unlock()
-			if n := len(last.GetProblems()); last.GetSettingsRevision() != 7 || n == 0 || last.GetProblems()[n-1] != "by changes" {
-				t.Errorf("the inventory is %v", last)
-			}
-			_ = r.command(t.Context(), command) // it may be ended before it answers
-			r.untilError(want)
-			r.until(t, "it is back", func() bool { return r.count("report b 1") == 2 && r.count("lost b") == 1 })
-		})
 	}
 }
 
