@@ -23,6 +23,8 @@ type report struct {
 	changed []int
 }
 
+var errTwice = errors.New("its ID comes twice")
+
 // parseReport checks a whole inventory: each device, then what holds between
 // them. Devices that are equal to one in force are that one; those whose bytes are the
 // same are not even decoded.
@@ -47,7 +49,9 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 		}
 		d, wire, remark, err := p.decode(backend, w, i)
 		if err == nil && listed[d.ID] != nil {
-			err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", places[slices.Index(out.devices, listed[d.ID])]+1)
+			if err = errTwice; !left.full() { // the first is looked for among all
+				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", places[slices.Index(out.devices, listed[d.ID])]+1)
+			}
 		}
 		if err != nil {
 			var policy *policyError
@@ -127,8 +131,11 @@ type problems struct {
 	more int
 }
 
+// full says that no more are kept, only counted.
+func (p *problems) full() bool { return len(p.kept) == MaxProblems }
+
 func (p *problems) add(device, format string, args ...any) {
-	if len(p.kept) == MaxProblems {
+	if p.full() {
 		p.more++
 		return
 	}
