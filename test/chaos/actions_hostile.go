@@ -66,16 +66,22 @@ func (w *world) misbehave(ctx context.Context, arg int) error {
 	if err := os.WriteFile(w.path(whileFile), nil, 0o600); err != nil {
 		return err
 	}
-	if slices.Contains([]hostile.Group{hostile.Starts, hostile.Hangs, hostile.Crashes}, deed.Group) && !late(deed) {
+	if early(deed) {
 		return w.killWild(ctx)
 	}
 	return nil
 }
 
-// late reports whether a misdeed takes place in a call that a new process does not get
-// at once.
-func late(m hostile.Misdeed) bool {
-	return slices.Contains([]string{"Prepare", "Release", "Reset"}, m.Call) || m.Name == "crashes-in-a-loop"
+// early reports whether a misdeed takes place at the start of a process, or in a call that
+// a new one gets at once.
+func early(m hostile.Misdeed) bool {
+	switch m.Call {
+	case "Describe", "Configure", "Watch":
+		return true
+	case "":
+		return slices.Contains([]hostile.Group{hostile.Starts, hostile.Hangs, hostile.Crashes}, m.Group) && m.Name != "crashes-in-a-loop"
+	}
+	return false
 }
 
 // renew replaces a backend's process by another one and waits for that.
