@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"iter"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,19 +32,12 @@ type OtherSocket struct {
 // are kubelet's.
 func (p *Plugin) OtherSockets(ctx context.Context) []OtherSocket {
 	var found []OtherSocket
-	for _, dir := range p.sockets.dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // whoever needs the directory tells
+	for path, entry := range p.sockets.all() {
+		if !p.sockets.isOthers(entry) {
+			continue
 		}
-		for _, entry := range entries {
-			if !p.sockets.isOthers(entry) {
-				continue
-			}
-			path := filepath.Join(dir, entry.Name())
-			if pid, err := listener(ctx, path); err == nil {
-				found = append(found, OtherSocket{Path: path, PID: pid, Resource: p.named(path)})
-			}
+		if pid, err := listener(ctx, path); err == nil {
+			found = append(found, OtherSocket{Path: path, PID: pid, Resource: p.named(path)})
 		}
 	}
 	slices.SortFunc(found, func(a, b OtherSocket) int { return strings.Compare(a.Path, b.Path) })
@@ -54,19 +48,9 @@ func (p *Plugin) OtherSockets(ctx context.Context) []OtherSocket {
 // serve: not kubelet, and not this process.
 func (p *Plugin) Listening(ctx context.Context) []string {
 	var found []string
-	for _, dir := range p.sockets.dirs {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // whoever needs the directory tells
-		}
-		for _, entry := range entries {
-			path := filepath.Join(dir, entry.Name())
-			if entry.Type()&fs.ModeSocket == 0 || path == p.watch.socket || p.sockets.isOwn(entry.Name()) {
-				continue
-			}
-			if accepts(ctx, path) == nil {
-				found = append(found, path)
-			}
+	for path, entry := range p.sockets.all() {
+		if path != p.watch.socket && !p.sockets.isOwn(entry.Name()) && accepts(ctx, path) == nil {
+			found = append(found, path)
 		}
 	}
 	return found
@@ -86,6 +70,21 @@ func (p *Plugin) Renew(resource string) {
 	a.renew = a.current != nil
 	a.mu.Unlock()
 	poke(a.wake)
+}
+
+// all are the sockets in kubelet's directories. Of a directory that cannot be read there
+// are none: whoever needs it tells.
+func (s *sockets) all() iter.Seq2[string, fs.DirEntry] {
+	return func(yield func(string, fs.DirEntry) bool) {
+		for _, dir := range s.dirs {
+			entries, _ := os.ReadDir(dir)
+			for _, entry := range entries {
+				if entry.Type()&fs.ModeSocket != 0 && !yield(filepath.Join(dir, entry.Name()), entry) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // named is the resource whose sockets have names like that.
