@@ -40,7 +40,7 @@ device that fails and recovers, a backend that is killed, a kubelet restart.
 It ends by itself, and leaves nothing behind.`,
 		Example: `  accelmux demo
   accelmux demo --watch      # stay, and play with the devices yourself`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), backendDir, watch, verbose)
 		},

@@ -46,7 +46,7 @@ func runDirFlag(cmd *cobra.Command) *string {
 // newAskCommand makes a command that asks the running agent for something and
 // prints it, for people as a table.
 func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
-	command.Args = cobra.NoArgs
+	command.Args = noArguments
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
 	command.RunE = func(cmd *cobra.Command, _ []string) error {

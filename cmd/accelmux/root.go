@@ -31,6 +31,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newRunCommand(),
 		newDemoCommand(),

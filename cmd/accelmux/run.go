@@ -38,10 +38,11 @@ once. What an operator must know is written as Events on the Node.
 With --take-over a newer agent replaces a running one without a gap: it starts its
 backends, the running one saves its state and lets go, and goes on serving until
 kubelet has connected to the newer one. Then it stands by, and takes over again if
-the newer one ends. Both need the same --state-dir, and a --run-dir of their own.`,
+the newer one ends; without --take-over itself, it ends. Both need the same
+--state-dir, and a --run-dir of their own.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), level, format)
@@ -61,7 +62,7 @@ the newer one ends. Both need the same --state-dir, and a --run-dir of their own
 	flags.StringVar(&options.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
 	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
 	flags.StringVar(&options.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
-	flags.BoolVar(&options.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by")
+	flags.BoolVar(&options.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by, if it has this flag, too")
 	flags.StringVar(&options.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
 	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&options.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")

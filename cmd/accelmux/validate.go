@@ -15,7 +15,7 @@ func newValidateCommand() *cobra.Command {
 		Long: `Checks a node configuration as "accelmux run" would: every error is printed with
 file, line and field. Backend settings are checked by the backend when it runs.`,
 		Example: "  accelmux validate /etc/accelmux/node.yaml",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := config.Load(args[0])
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -227,7 +228,10 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 			return nil, err
 		}
 	}
-	if err := errors.Join(os.MkdirAll(opts.StateDir, 0o700), os.MkdirAll(opts.RunDir, 0o700)); err != nil {
+	switch err := errors.Join(os.MkdirAll(opts.StateDir, 0o700), os.MkdirAll(opts.RunDir, 0o700)); {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("make the agent's directories: %w: run it as root, or name others with --state-dir and --run-dir", err)
+	case err != nil:
 		return nil, fmt.Errorf("make the agent's directories: %w", err)
 	}
 	if a.post, a.place, err = seat(opts.StateDir); err != nil {

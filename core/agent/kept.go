@@ -22,6 +22,9 @@ func (a *Agent) loadFirst() (refused, err error) {
 	}
 	data, err := a.keeper.Kept()
 	if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(unusable, fs.ErrNotExist) {
+			unusable = fmt.Errorf("%w: write one, or name yours with --config", unusable)
+		}
 		return nil, unusable
 	}
 	kept := config.Event{Data: data}

@@ -74,7 +74,7 @@ func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error
 		post, err = patiently(opts.withDefaults().Log, take)
 	}
 	if errors.Is(err, handover.ErrHeld) {
-		err = fmt.Errorf("%w: stop it, take over from it with --take-over, or give this one its own with --state-dir", err)
+		err = fmt.Errorf("%w: stop it, or take over from it with --take-over and a --run-dir of its own", err)
 	}
 	return post, nil, err
 }

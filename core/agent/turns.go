@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -25,17 +26,18 @@ const (
 )
 
 // Run runs an agent until ctx ends. Without Options.TakeOver that is Open and
-// [Agent.Run]. With it, the agents with one state directory take turns: the
-// newest takes over as soon as its backends work, and the one before stands by,
-// to take over again if the newest ends. One that has stood by takes over from
-// nobody who is there to stay.
+// [Agent.Run], which ends with an error when another agent has taken over. With
+// it, the agents with one state directory take turns: the newest takes over as
+// soon as its backends work, and the one before stands by, to take over again if
+// the newest ends. One that has stood by takes over from nobody who is there to
+// stay.
 func Run(ctx context.Context, opts Options) error {
 	if !opts.TakeOver {
 		a, err := Open(opts)
 		if err != nil {
 			return err
 		}
-		return a.Run(ctx)
+		return aloneEnd(a.Run(ctx))
 	}
 	t := &turns{opts: opts.withDefaults(), startedAt: time.Now()}
 	defer t.giveUp()
@@ -54,6 +56,15 @@ func Run(ctx context.Context, opts Options) error {
 		}
 	}
 	return nil
+}
+
+// aloneEnd is the end of an agent that takes no turns: it says so if another one has
+// taken over from it.
+func aloneEnd(err error) error {
+	if errors.Is(err, errSucceeded) {
+		return fmt.Errorf("%w; this one ends, as it runs without --take-over: with it, it would stand by", err)
+	}
+	return err
 }
 
 // giveUp gives back what no turn has taken.

@@ -34,6 +34,28 @@ func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
+// Verifies that a command that is used wrongly says what to do instead.
+func TestMistypedCommands(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "node.yaml")
+	for line, want := range map[string]string{
+		"statsu":           "status",
+		"run --confg x":    `did you mean "--config"?`,
+		"devices --jsn":    "`accelmux devices --help` lists the flags",
+		"top -x":           "`accelmux top --help` lists the flags",
+		"status node-1":    `accelmux status takes no arguments, and was given "node-1"`,
+		"validate":         "`accelmux validate FILE",
+		"validate a b":     "was given 2",
+		"topology explian": `did you mean "accelmux topology explain"?`,
+		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
+		"run --config " + missing: missing + ": no such file or directory: write one, or name yours with --config",
+	} {
+		stdout, stderr, code := accelmux(t, strings.Fields(line)...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("accelmux %s: exit %d, printed %q and %q, want %q", line, code, stdout, stderr, want)
+		}
+	}
+}
+
 // `accelmux devices` and `accelmux status` show the running agent, to people and
 // to programs.
 func TestAdminCommands(t *testing.T) {

@@ -91,7 +91,7 @@ func TestSecondAgentByMistake(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the second agent runs")
 	}
-	if second.command.ProcessState.Success() || !n.logged("--take-over") {
+	if second.command.ProcessState.Success() || !n.logged("stop it, or take over from it with --take-over and a --run-dir of its own") {
 		t.Errorf("the second agent ended with %v", second.command.ProcessState)
 	}
 	if n.logged("waiting for another agent") {
@@ -100,6 +100,23 @@ func TestSecondAgentByMistake(t *testing.T) {
 	first.wantOther(second, "refused", "--take-over")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
+}
+
+// An agent that takes no turns ends when another one has taken over, and says why.
+func TestTakeOverFromOneThatTakesNoTurns(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	first := n.startProgram("first")
+	first.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4)
+	second := n.startProgram("second", "--take-over")
+	second.wantRole(status.RoleActive)
+	n.eventually("the first one has ended", first.over)
+	if first.command.ProcessState.Success() || !n.logged("another agent has taken over; this one ends, as it runs without --take-over") {
+		t.Errorf("the first agent ended with %v", first.command.ProcessState)
+	}
+	n.wantCounts(gpu, 4, 4)
 }
 
 // Two agents that know nothing of each other, as they have different state directories,
