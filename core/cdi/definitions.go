@@ -2,6 +2,7 @@ package cdi
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -40,12 +41,17 @@ func (s *Store) Definitions() []Definition {
 // Devices are the devices that have a definition, sorted, each once. Right after
 // Open, they are those that containers of an earlier run may hold.
 func (s *Store) Devices() []inventory.Key {
-	var keys []inventory.Key
-	for _, d := range s.Definitions() {
-		keys = append(keys, d.Device)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[inventory.Key]struct{}{}
+	for _, f := range s.files {
+		for _, d := range f.defs {
+			all[d.key] = struct{}{}
+		}
 	}
-	slices.SortFunc(keys, func(a, b inventory.Key) int { return cmp.Compare(a.String(), b.String()) })
-	return slices.Compact(keys)
+	return slices.SortedFunc(maps.Keys(all), func(a, b inventory.Key) int {
+		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // Notes are what an operator must know of the directory, a sentence each.

@@ -1,7 +1,6 @@
 package cdi
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"slices"
 	"syscall"
 
-	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -292,51 +290,6 @@ func recode(raw json.RawMessage) (string, error) {
 	return encode(edits)
 }
 
-// loadSpec reads a spec file of ours, and what its side file adds. The error is
-// for the spec; a side file that can't be read costs what it says.
-func loadSpec(path string) (*specFile, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSpecSize {
-		return nil, fmt.Errorf("not a regular file of at most %d bytes", maxSpecSize)
-	}
-	spec, err := cdi.ReadSpec(path, 0)
-	if err != nil {
-		return nil, err
-	}
-	k, ok := parseKind(spec.Kind)
-	if !ok || k.specName() != filepath.Base(path) {
-		return nil, errForeign
-	}
-	f := &specFile{kind: k, dir: filepath.Dir(path), defs: definitions{}}
-	side, payload, sideErr := loadSide(f.sidePath(), k)
-	f.side, f.sideKnown = payload, sideErr == nil || errors.Is(sideErr, fs.ErrNotExist)
-	for i := range spec.Devices {
-		device := &spec.Devices[i]
-		device.ContainerEdits.Hooks = slices.Concat(spec.ContainerEdits.Hooks, device.ContainerEdits.Hooks)
-		text, err := encode(&device.ContainerEdits)
-		if err != nil {
-			return nil, err
-		}
-		f.defs[device.Name] = side.find(k, device.Name, text)
-	}
-	f.unsynced = true // the run before may have been stopped at just that
-	// A name that only the side file has was never given out: the spec is second.
-	f.written = stampFrom(info)
-	// Anything that we would write otherwise is written at the next Publish; what a
-	// runtime may not read counts as not there.
-	f.stale = !f.matchesDisk()
-	if info.Mode().Perm() != specMode {
-		f.written = stamp{}
-	}
-	if errors.Is(sideErr, fs.ErrNotExist) {
-		sideErr = nil
-	}
-	return f, sideErr
-}
-
 // find tells which device a name on disk belongs to, and which part of its edits
 // is an amendment. If the edits are none of those that the side file knows, the
 // disk is right.
@@ -367,33 +320,4 @@ func (f *specFile) adopt(side meanings) {
 		}
 		f.defs[name] = d
 	}
-}
-
-// matchesDisk reports whether the spec is as we would write it.
-func (f *specFile) matchesDisk() bool {
-	file, err := os.Open(f.path())
-	if err != nil {
-		return false
-	}
-	defer func() { _ = file.Close() }()
-	found := bufio.NewReader(file)
-	if err := f.defs.write(expected{found}, f.kind); err != nil {
-		return false
-	}
-	_, err = found.ReadByte()
-	return errors.Is(err, io.EOF)
-}
-
-// expected fails unless what is written is what it reads.
-type expected struct{ found io.Reader }
-
-func (e expected) Write(data []byte) (int, error) {
-	found := make([]byte, len(data))
-	if _, err := io.ReadFull(e.found, found); err != nil {
-		return 0, err
-	}
-	if !bytes.Equal(found, data) {
-		return 0, errors.New("other content")
-	}
-	return len(data), nil
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // settled is a Publish that left nothing to do: each device has the one definition
-// that it needs, under its plain name and on disk, and nobody else defines it. Most rounds are about health, and end here.
+// that it needs, under its plain name and on disk, and nobody else defines it. Most rounds
+// are about health, and end here.
 type settled struct {
 	// devices are those that were published; nobody changes the list.
 	devices []*inventory.Device
