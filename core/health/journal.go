@@ -28,24 +28,24 @@ const (
 // errNoRoom says that a frame does not fit into an area.
 var errNoRoom = errors.New("the journal has no room for so many devices at once")
 
-// journal holds what changed since the state file was written: a write of some
-// hundred bytes that is done before kubelet hears of the change, where the state file
-// would take a disk's time: of 1,000 of 220 bytes half take a microsecond, 99 in a hundred
-// at most 25, on ext4 as on tmpfs, on a busy machine. Nothing is synced. What is written survives the process,
-// however that ends; it does not survive a power cut, after which the faults of the boot
-// before count for nothing anyway. The file has its full size from the start, so that
-// it can be written while the disk is full.
+// journal holds what changed since the state file was written: a write of some hundred
+// bytes that is done before kubelet hears of the change, where the state file would take
+// a disk's time: of 1,000 of 220 bytes half take a microsecond, 99 in a hundred at most
+// 25, on ext4 as on tmpfs, on a busy machine. Nothing is synced. What is written
+// survives the process, however that ends; it does not survive a power cut, after which
+// the faults of the boot before count for nothing anyway. The file has its full size
+// from the start, so that it can be written while the disk is full.
 //
 //	area 0   frame 7, frame 8, …      each: magic, length, number, checksum, payload
 //	area 1   frame 5, frame 6
 //
-// Frames have consecutive numbers. The state file names the last one that it covers;
-// the next is written over the beginning of the same area. While the state file cannot
-// be written, an area gets full; then the other one begins with a frame that has all
+// Frames have consecutive numbers. The state file names the last one that it covers; if
+// there is no newer one by then, the next is written over the beginning of the same area.
+// While the state file cannot be written, an area gets full; then the other one begins with a frame that has all
 // that is known. So the area with the newest frame is all that is needed, and a frame
 // that was not written to its end never was.
 //
-// It is used by one goroutine.
+// It is used by one goroutine at a time.
 type journal struct {
 	file *os.File
 	// area and offset are where the next frame goes, number is that of the last one.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // blockJournal has something else in the journal's place.
@@ -319,5 +320,29 @@ func TestJudgedDuringASave(t *testing.T) {
 		if got := codes(r.judge.Judge(nil), id); got != "x:reset" {
 			t.Errorf("after a restart %s has the faults %q", id, got)
 		}
+	}
+}
+
+// TestWriteTakesItsOwnTime verifies that what a write of the state waits for another one
+// does not count as its own time, for which the disk rests then.
+func TestWriteTakesItsOwnTime(t *testing.T) {
+	r := newRig(t, "a")
+	r.say("a", faulty("x", reset))
+	r.judgeNow()
+	r.say("a", faulty("y", reset))
+	r.judge.Judge(r.store.Snapshot())
+	r.now = r.now.Add(time.Hour)
+	looks, early := 0, 0
+	r.judge.now = func() time.Time {
+		looks++
+		if r.judge.file.writing.TryLock() {
+			r.judge.file.writing.Unlock()
+			early++
+		}
+		return r.now
+	}
+	r.judge.Save()
+	if looks == 0 || early > 0 {
+		t.Errorf("of %d looks at the clock %d came before it was this write's turn", looks, early)
 	}
 }

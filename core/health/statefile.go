@@ -59,9 +59,10 @@ type stateFile struct {
 // save writes the state if it changed, or if now is too early returns when to
 // come again. Nobody else waits for the write.
 func (j *Judge) save(force bool) (again time.Time) {
-	f, now := j.file, j.now()
+	f := j.file
 	f.writing.Lock()
 	defer f.writing.Unlock()
+	now := j.now() // what another write took is no part of this one
 	f.order.Lock()
 	j.mu.Lock()
 	version := j.version
