@@ -379,23 +379,3 @@ func TestConcurrentUse(t *testing.T) {
 	close(done)
 	wg.Wait()
 }
-
-func BenchmarkReportAndJudge(b *testing.B) {
-	for name, bad := range map[string]int{"all sound": 0, "all faulty": inventory.MaxDevices} {
-		b.Run(name, func(b *testing.B) {
-			r := newRig(b)
-			for i := range inventory.MaxDevices {
-				d := r.plug(fmt.Sprintf("GPU-%05d", i))
-				if i < bad {
-					d.Health = faulty("x", reset)
-				}
-			}
-			r.report()
-			r.judgeNow()
-			for i := 0; b.Loop(); i++ {
-				r.say("GPU-00000", []*backendv1.Health{healthy(), faulty("y", self)}[i%2])
-				r.judgeNow()
-			}
-		})
-	}
-}

@@ -119,17 +119,12 @@ func (j *Judge) hearChanged(b *inventory.Backend, now time.Time) bool {
 		return false
 	}
 	places, same := b.Differences(before.backend)
-	changed := len(places)
-	if !same || changed > len(b.Devices)/4+1 { // or as much work
+	if !same || len(places) > len(b.Devices)/4+1 || !j.placed(b, places) { // or as much work
 		return false
 	}
 	for k, r := range j.records {
-		switch {
-		case k.Backend != b.Name || r.place == none:
-		case r.place >= 0:
+		if k.Backend == b.Name && r.place >= 0 {
 			places = append(places, r.place)
-		case !slices.ContainsFunc(places[:changed], func(i int32) bool { return b.Devices[i].Key == k }):
-			return false
 		}
 	}
 	slices.Sort(places)
@@ -140,4 +135,24 @@ func (j *Judge) hearChanged(b *inventory.Backend, now time.Time) bool {
 	j.handled[b.Name] = b.Generation
 	before.backend, before.pass = b, j.pass
 	return true
+}
+
+// placed reports whether of each record of the backend is known where its device is: from
+// the last pass, or as it is at one of the places that changed.
+func (j *Judge) placed(b *inventory.Backend, changed []int32) bool {
+	left := 0
+	for k, r := range j.records {
+		if k.Backend == b.Name && r.place == unplaced {
+			left++
+		}
+	}
+	if left == 0 {
+		return true
+	}
+	for _, i := range changed {
+		if r := j.records[b.Devices[i].Key]; r != nil && r.place == unplaced {
+			left--
+		}
+	}
+	return left == 0
 }
