@@ -200,21 +200,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 	if err := opts.checkFeatures(); err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		opts:      opts,
-		log:       opts.Log,
-		startedAt: time.Now(),
-		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
-		inventory: inventory.NewStore(time.Now),
-		gate:      newGate(),
-		wake:      make(chan struct{}, 1),
-		unsaved:   make(chan struct{}, 1),
-		tally:     status.NewTally(),
-
-		descriptions: descriptions{of: map[string]described{}},
-		cdiLock:      cdiLock{dir: opts.CDIDir, stateDir: opts.StateDir, log: opts.Log},
-		endKubelet:   func() {},
-	}
+	a := newAgent(opts)
 	// What is wrong is told at once, before anything is touched.
 	refused, err := a.loadFirst()
 	if err != nil {
@@ -265,6 +251,24 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 		err = a.openState()
 	}
 	return a, err
+}
+
+func newAgent(opts Options) *Agent {
+	return &Agent{
+		opts:      opts,
+		log:       opts.Log,
+		startedAt: time.Now(),
+		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
+		inventory: inventory.NewStore(time.Now),
+		gate:      newGate(),
+		wake:      make(chan struct{}, 1),
+		unsaved:   make(chan struct{}, 1),
+		tally:     status.NewTally(),
+
+		descriptions: descriptions{of: map[string]described{}},
+		cdiLock:      cdiLock{dir: opts.CDIDir, stateDir: opts.StateDir, log: opts.Log},
+		endKubelet:   func() {},
+	}
 }
 
 // lockPatience is how long a lock may outlive the agent that had it: a backend that

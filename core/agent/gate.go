@@ -117,9 +117,9 @@ func (g *gate) drain(ctx context.Context) {
 	}
 }
 
-// begin marks the devices as worked on, unless one of them is held or worked on
-// already: then it returns that one and no end. A closed gate has no end either. end must be called when
-// the work is over.
+// begin marks the devices as worked on, unless one of them is held or worked on already:
+// then it returns that one and no end. A closed gate has no end either. end must be
+// called when the work is over.
 func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) bool) (end func(), blocker inventory.Key) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

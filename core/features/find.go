@@ -63,8 +63,9 @@ type found struct {
 }
 
 // Find makes the features of the profile's backends. Replicas is how many containers
-// may share a device; one that is missing is not shared. Nobody may change them any more. It returns, too, when to look
-// again though nothing changes, because a holdover ends; zero means never.
+// may share a device; one that is missing is not shared. Nobody may change them any more.
+// It returns, too, when to look again though nothing changes, because a holdover ends; zero
+// means never.
 func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, replicas map[inventory.Key]int, now time.Time) (*Set, time.Time) {
 	known := map[string]*inventory.Backend{}
 	for _, backend := range snapshot.Backends {

@@ -144,12 +144,12 @@ func (m *Mapper) Owns(name string) bool {
 	return slices.ContainsFunc(m.rules, func(r rule) bool { return r.template.Matches(name) })
 }
 
-// Map makes the table of a snapshot: units are in the order of the snapshot's
-// backends and, within one, of its devices. The same snapshot and verdicts give the
-// same table, but for names with placeholders: those that devices made before stay,
-// without units, and who has a name keeps it, or an ID that two backends report. held are the names of resources that
-// containers hold units of, which the caller must not change any more. It does not
-// fail; what is wrong is among the problems.
+// Map makes the table of a snapshot: units are in the order of the snapshot's backends
+// and, within one, of its devices. The same snapshot and verdicts give the same table,
+// but for names with placeholders: those that devices made before stay, without units,
+// and who has a name keeps it, or an ID that two backends report. held are the names of
+// resources that containers hold units of, which the caller must not change any more. It
+// does not fail; what is wrong is among the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
