@@ -49,9 +49,7 @@ func (s *Store) Devices() []inventory.Key {
 			all[d.key] = struct{}{}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b inventory.Key) int {
-		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.ID, b.ID))
-	})
+	return slices.SortedFunc(maps.Keys(all), inventory.Key.Compare)
 }
 
 // Notes are what an operator must know of the directory, a sentence each.
