@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -13,9 +14,10 @@ import (
 )
 
 // Verifies that a report of which only few devices are new leaves what the same report
-// leaves in a store that has seen none before, whatever becomes of the devices.
+// leaves in a store that has seen none before, whatever becomes of the devices; also
+// beside others with defects, which have them still.
 func TestAmended(t *testing.T) {
-	taken := 0
+	taken, beside := 0, 0
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		devices := wireDevices(12)
@@ -27,8 +29,11 @@ func TestAmended(t *testing.T) {
 			i := inv(g, devices...)
 			wire := encode(t, i)
 			if src := s.source("mock", false); src.backend != nil {
-				if _, ok := src.amended("mock", wire); ok {
+				if r, ok := src.amended("mock", wire); ok {
 					taken++
+					if src.defects != nil && len(r.changed) > 0 {
+						beside++
+					}
 				}
 			}
 			fresh, _ := newTestStore(t)
@@ -46,8 +51,24 @@ func TestAmended(t *testing.T) {
 			}
 		}
 	}
-	if taken < 100 {
-		t.Errorf("only %d reports were taken by their differences", taken)
+	if taken < 100 || beside < 50 {
+		t.Errorf("only %d reports were taken by their differences, %d of them beside defects", taken, beside)
+	}
+}
+
+// Verifies that a report is garbage, although no byte of it is new, once the policy that
+// had refused all of its devices allows them and none is valid.
+func TestNothingNewIsGarbage(t *testing.T) {
+	s, _ := newTestStore(t)
+	s.Describe("mock", testDesc, Policy{})
+	d := wireDevice("a")
+	d.Edits.DeviceNodes = append(d.Edits.DeviceNodes, d.Edits.DeviceNodes...)
+	if err := s.Report("mock", encode(t, inv(1, d))); err != nil {
+		t.Fatal(err)
+	}
+	s.Describe("mock", testDesc, testPolicy)
+	if err := s.Report("mock", encode(t, inv(2, d))); err == nil || !strings.Contains(err.Error(), "none of its 1 devices is valid") {
+		t.Errorf("the report is taken: %v", err)
 	}
 }
 

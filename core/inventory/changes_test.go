@@ -50,7 +50,7 @@ func difference(before, after []*backendv1.Device) (changed []*backendv1.Device,
 // becomes of the devices, defects and all: devices, problems, what was said before, and
 // whether anything is new.
 func TestChangesAreTheWhole(t *testing.T) {
-	taken := 0
+	taken, beside := 0, 0 // how often there were changes, and how often beside defects of others
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		devices := wireDevices(12)
@@ -78,6 +78,11 @@ func TestChangesAreTheWhole(t *testing.T) {
 				}
 				sameWire(t, made, wire)
 				wire = made
+				if src := parts.source("mock", false); src.defects != nil {
+					if r, ok := src.amended("mock", made); ok && len(r.changed) > 0 {
+						beside++
+					}
+				}
 			}
 			if !sameReport(t, whole, parts, encode(t, i), wire) {
 				devices, last = wireDevices(12), nil // as another process would
@@ -88,8 +93,8 @@ func TestChangesAreTheWhole(t *testing.T) {
 			last = wire
 		}
 	}
-	if taken < 100 {
-		t.Errorf("only %d times there were changes", taken)
+	if taken < 100 || beside < 50 {
+		t.Errorf("only %d times there were changes, %d times beside defects", taken, beside)
 	}
 }
 
@@ -252,7 +257,7 @@ func FuzzChanges(f *testing.F) {
 }
 
 // BenchmarkChange is one device of 50,000 that changes, from the message to the snapshot,
-// beside the whole inventory in its place.
+// beside another that is left out, and beside the whole inventory in its place.
 func BenchmarkChange(b *testing.B) {
 	encoded := func(m proto.Message) []byte {
 		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
@@ -267,15 +272,19 @@ func BenchmarkChange(b *testing.B) {
 	first := encoded(inv(0, devices...))
 	devices[30_000] = sick
 	second := encoded(inv(0, devices...))
+	devices[20_000] = &backendv1.Device{Id: devices[20_000].GetId()}
+	defect := encoded(inv(0, devices...))
+	changed := func(w *Wire, g uint64) (*Wire, error) {
+		d := []*backendv1.Device{healthy, sick}[g%2]
+		c, err := ParseChanges(encoded(&backendv1.Changes{Base: g - 1, Generation: g, Devices: []*backendv1.Device{d}}))
+		if err != nil {
+			return nil, err
+		}
+		return w.Change(c)
+	}
 	for name, next := range map[string]func(*Wire, uint64) (*Wire, error){
-		"changes": func(w *Wire, g uint64) (*Wire, error) {
-			d := []*backendv1.Device{healthy, sick}[g%2]
-			c, err := ParseChanges(encoded(&backendv1.Changes{Base: g - 1, Generation: g, Devices: []*backendv1.Device{d}}))
-			if err != nil {
-				return nil, err
-			}
-			return w.Change(c)
-		},
+		"changes":       changed,
+		"beside defect": changed,
 		"whole": func(_ *Wire, g uint64) (*Wire, error) {
 			w, err := ParseWire([][]byte{first, second}[g%2])
 			w.generation = g
@@ -284,7 +293,11 @@ func BenchmarkChange(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			s, _ := newTestStore(b)
-			w, err := ParseWire(first)
+			data := first
+			if name == "beside defect" {
+				data = defect
+			}
+			w, err := ParseWire(data)
 			if err != nil {
 				b.Fatal(err)
 			}

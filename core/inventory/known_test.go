@@ -41,6 +41,26 @@ func TestUnchangedDevicesAreNotDecoded(t *testing.T) {
 	}
 }
 
+// Verifies that beside devices with defects the others are not decoded again either, and
+// that those are.
+func TestUnchangedBesideDefects(t *testing.T) {
+	s, _ := newTestStore(t)
+	devices := wireDevices(6)
+	devices[1].Class = "toaster"
+	devices[3].Health = &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY}
+	if err := s.Report("mock", encode(t, inv(1, devices...))); err != nil {
+		t.Fatal(err)
+	}
+	devices = devices[1:]
+	wire, k := encode(t, inv(2, devices...)), s.source("mock", false).known()
+	for i, w := range devices {
+		d := k.unchanged(wire.at(i))
+		if defect := i == 0 || i == 2; defect != (d == nil) || d != nil && d.ID != w.GetId() {
+			t.Errorf("of %s comes %v", w.GetId(), d)
+		}
+	}
+}
+
 // Verifies that devices which a backend of another description could not have are not
 // taken over from the report before.
 func TestUnchangedDevicesOfAnotherDescription(t *testing.T) {

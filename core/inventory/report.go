@@ -15,8 +15,8 @@ type report struct {
 	// refusedByPolicy counts devices that are sound but touch what the node's
 	// configuration does not allow.
 	refusedByPolicy int
-	// defects: devices are left out, or have something that was put right.
-	defects bool
+	// defects are those of the devices; nil if there are none.
+	defects *defects
 	// amended: the devices are those of the inventory in force but for the ones at the
 	// places in changed. Without it nothing is known of that.
 	amended bool
@@ -24,6 +24,15 @@ type report struct {
 }
 
 var errTwice = errors.New("its ID comes twice")
+
+// entry is a device that stays, as it was found in a report.
+type entry struct {
+	device *Device
+	links  []*backendv1.Link
+	place  int // in the report
+	// mended: something of it was put right.
+	mended bool
+}
 
 // parseReport checks a whole inventory: each device, then what holds between
 // them. Devices that are equal to one in force are that one; those whose bytes are the
@@ -34,23 +43,22 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 		left    problems // devices left out
 		remarks problems // devices that stay
 		listed  = make(map[string]*Device, w.Len())
-		wired   = make([][]*backendv1.Link, 0, w.Len())
-		places  = make([]int, 0, w.Len()) // in the report
+		stay    = make([]entry, 0, w.Len())
 	)
-	out.devices = make([]*Device, 0, w.Len())
-	keep := func(i int, d *Device, links []*backendv1.Link) {
-		listed[d.ID] = d
-		out.devices, wired, places = append(out.devices, d), append(wired, links), append(places, i)
+	keep := func(e entry) {
+		listed[e.device.ID] = e.device
+		stay = append(stay, e)
 	}
 	for i := range w.Len() {
 		if d := k.unchanged(w.at(i)); d != nil && listed[d.ID] == nil {
-			keep(i, d, nil)
+			keep(entry{device: d, place: i})
 			continue
 		}
 		d, wire, remark, err := p.decode(backend, w, i)
 		if err == nil && listed[d.ID] != nil {
 			if err = errTwice; !left.full() { // the first is looked for among all
-				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", places[slices.Index(out.devices, listed[d.ID])]+1)
+				first := slices.IndexFunc(stay, func(e entry) bool { return e.device.ID == d.ID })
+				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", stay[first].place+1)
 			}
 		}
 		if err != nil {
@@ -64,28 +72,37 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 		if remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		keep(i, d, wire.GetLinks())
+		keep(entry{d, wire.GetLinks(), i, remark != ""})
 	}
-	out.devices, wired = dropNested(out.devices, wired, listed, &left)
-	for i, d := range out.devices {
-		before := k.before(d.ID)
-		if d == before {
-			continue
+	stay = dropNested(stay, listed, &left)
+	out.devices = make([]*Device, 0, len(stay))
+	for i := range stay {
+		e := &stay[i]
+		if remark := e.join(listed, k); remark != "" {
+			remarks.add(e.device.ID, "%s", remark)
+			e.mended = true
 		}
-		var remark string
-		if d.Links, remark = links(d, wired[i], func(id string) *Device { return listed[id] }); remark != "" {
-			remarks.add(d.ID, "%s", remark)
-		}
-		if before != nil {
-			if d.shareWith(before); equalDevice(before, d) {
-				out.devices[i] = before
-			}
-		}
+		out.devices = append(out.devices, e.device)
 	}
-	out.defects = len(left.kept) > 0 || len(remarks.kept) > 0
-	out.problems = append(left.list("devices are left out"), own(w.problems)...)
-	out.problems = append(out.problems, remarks.list("devices have defects")...)
+	out.defects = newDefects(w.Len(), stay, &left, &remarks)
+	out.problems = out.defects.problems(w)
 	return out
+}
+
+// join gives the device its links to the others that are listed, and makes it the one in
+// force if it is equal to that. The remark says which links are dropped.
+func (e *entry) join(listed map[string]*Device, k *known) (remark string) {
+	d, before := e.device, k.before(e.device.ID)
+	if d == before {
+		return ""
+	}
+	d.Links, remark = links(d, e.links, func(id string) *Device { return listed[id] })
+	if before != nil {
+		if d.shareWith(before); equalDevice(before, d) {
+			e.device = before
+		}
+	}
+	return remark
 }
 
 // decode is the device at a place, and its wire also with an error.
@@ -98,31 +115,25 @@ func (p *parser) decode(backend string, w *Wire, i int) (d *Device, wire *backen
 
 // dropNested leaves out devices whose parents go round in a circle, or further
 // up than makes sense, so that nobody who follows parents needs to care.
-func dropNested(devices []*Device, wired [][]*backendv1.Link, listed map[string]*Device, left *problems) ([]*Device, [][]*backendv1.Link) {
+func dropNested(stay []entry, listed map[string]*Device, left *problems) []entry {
 	var bad []*Device
-	for _, d := range devices {
+	for _, e := range stay {
 		level := 0
-		for up := d; up != nil && level <= maxParents; level++ {
+		for up := e.device; up != nil && level <= maxParents; level++ {
 			up = listed[up.Parent]
 		}
 		if level > maxParents {
-			bad = append(bad, d)
-			left.add(d.ID, "the device is left out: its parents go round in a circle or further up than %d levels", maxParents)
+			bad = append(bad, e.device)
+			left.add(e.device.ID, "the device is left out: its parents go round in a circle or further up than %d levels", maxParents)
 		}
 	}
 	if len(bad) == 0 {
-		return devices, wired
+		return stay
 	}
 	for _, d := range bad {
 		delete(listed, d.ID)
 	}
-	kept, keptLinks := devices[:0], wired[:0]
-	for i, d := range devices {
-		if listed[d.ID] != nil {
-			kept, keptLinks = append(kept, d), append(keptLinks, wired[i])
-		}
-	}
-	return kept, keptLinks
+	return slices.DeleteFunc(stay, func(e entry) bool { return listed[e.device.ID] == nil })
 }
 
 // problems is a bounded list that knows how much it left out.

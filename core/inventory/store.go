@@ -49,8 +49,8 @@ type source struct {
 	// kept so that another policy applies at once, not at the next report.
 	wire     *Wire
 	wireDesc Description
-	// defects are the report's that the inventory in force became.
-	defects bool
+	// defects are those of wire; nil if there are none.
+	defects *defects
 	backend *Backend // as published, or nil
 }
 
