@@ -51,15 +51,19 @@ type watched struct {
 // greatDevice is how many bytes a device may have for its parts not to be counted.
 const greatDevice = 64 << 10
 
-// The numbers of the fields WatchResponse.inventory and changes.
+// The numbers of the fields WatchResponse.inventory and changes, the first and the last of
+// the events.
 const (
 	watchInventory = 1
 	watchChanges   = 3
 )
 
-// decode reads a message; the last event in it counts.
+// decode reads a message; the last event in it counts, and no other is looked into: there
+// is room for millions.
 func (w *watched) decode(data []byte) error {
 	w.size = len(data)
+	var event protowire.Number
+	var content []byte
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -69,29 +73,26 @@ func (w *watched) decode(data []byte) error {
 		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
 			return errMalformed
 		}
-		value := data[:n]
+		if kind == protowire.BytesType && number >= watchInventory && number <= watchChanges {
+			event = number
+			content, _ = protowire.ConsumeBytes(data)
+		}
 		data = data[n:]
-		if kind != protowire.BytesType || number != watchInventory && number != watchChanges {
-			continue
-		}
-		content, _ := protowire.ConsumeBytes(value)
-		if err := w.event(number, content); err != nil {
-			return err
-		}
 	}
-	return nil
+	return w.event(event, content)
 }
 
 // event takes an inventory, or changes.
 func (w *watched) event(number protowire.Number, content []byte) (err error) {
 	var largest int
 	var message proto.Message
-	if w.inventory, w.changes = nil, nil; number == watchInventory {
+	switch number {
+	case watchInventory:
 		if w.inventory, err = inventory.ParseWire(content); err != nil {
 			return err
 		}
 		largest, message = w.inventory.Largest(), (*backendv1.Inventory)(nil)
-	} else {
+	case watchChanges:
 		if w.changes, err = inventory.ParseChanges(content); err != nil {
 			return err
 		}

@@ -83,3 +83,35 @@ func TestBoundedCodec(t *testing.T) {
 		})
 	}
 }
+
+// Verifies that of several events in a message the last one counts, a heartbeat as well,
+// and that the others cost nothing.
+func TestLastEventCounts(t *testing.T) {
+	one := func(e *backendv1.WatchResponse) []byte {
+		data, err := proto.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	events := map[string][]byte{
+		"inventory": one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: &backendv1.Inventory{Generation: 1}}}),
+		"changes":   one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{Generation: 2}}}),
+		"heartbeat": one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}),
+	}
+	for first, before := range events {
+		for last, data := range events {
+			var w watched
+			many := append(bytes.Repeat(before, 1000), data...)
+			if err := w.decode(many); err != nil {
+				t.Fatal(err)
+			}
+			if (w.inventory != nil) != (last == "inventory") || (w.changes != nil) != (last == "changes") {
+				t.Errorf("of %s before %s come %v and %v", first, last, w.inventory, w.changes)
+			}
+			if n := testing.AllocsPerRun(5, func() { _ = w.decode(many) }); n > 10 {
+				t.Errorf("%s before %s: %v allocations", first, last, n)
+			}
+		}
+	}
+}
