@@ -141,7 +141,8 @@ func (n *node) processes() []string {
 }
 
 // wantWhole checks every file that the agent keeps. What is not in its place yet, as
-// its name says, may be left only until the next start.
+// its name says, may be left only until the next start; of an agent that runs it may be
+// on its way there.
 func (c *crash) wantWhole(leftovers bool) {
 	c.Helper()
 	for _, dir := range []string{"state", "cdi", "run", "kubelet/device-plugins", "kubelet/plugins_registry"} {
@@ -154,8 +155,12 @@ func (c *crash) wantWhole(leftovers bool) {
 			}
 			name := entry.Name()
 			switch {
-			case strings.HasPrefix(name, ".") || strings.Contains(name, ".corrupt-"):
-				if !leftovers || strings.Contains(name, ".corrupt-") {
+			case strings.Contains(name, ".corrupt-"):
+				c.Errorf("%s is left", path)
+				return nil
+			case strings.HasPrefix(name, "."):
+				gone := func() bool { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }
+				if !leftovers && !within(patience, gone) {
 					c.Errorf("%s is left", path)
 				}
 				return nil

@@ -91,9 +91,7 @@ func TestCDIDirectoryDeleted(t *testing.T) {
 	n := startNode(t, 4, oneBackend, persistent)
 	n.mark(gpu)
 	n.allocate("pod", gpu, 1)
-	if err := os.RemoveAll(n.path("cdi")); err != nil {
-		t.Fatal(err)
-	}
+	n.removeAll("cdi")
 	n.eventually("the specs are back", func() bool { return len(n.definitions("mock", "gpu")) == 4 })
 	n.wantResolves("mock-0", "mock-1", "mock-2", "mock-3")
 	n.wantNoDip(gpu, 4)

@@ -98,9 +98,7 @@ func TestKubeletDirectoryDeleted(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, 4, oneBackend, impatient)
 	n.mark(gpu)
-	if err := os.RemoveAll(n.path("kubelet", "device-plugins")); err != nil {
-		t.Fatal(err)
-	}
+	n.removeAll("kubelet/device-plugins")
 	n.wantProblem("device-plugins does not exist: is it mounted here, and is --kubelet-dir right?")
 	n.allocate("meanwhile", gpu, 1)
 	n.wantNoDip(gpu, 4)

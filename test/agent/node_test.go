@@ -244,6 +244,12 @@ func (n *node) stopAgent() {
 	}
 }
 
+// removeAll removes a directory of the node's, in which the agent may be writing.
+func (n *node) removeAll(dir string) {
+	n.Helper()
+	n.eventually(dir+" is removed", func() bool { return os.RemoveAll(n.path(dir)) == nil })
+}
+
 // logged reports whether the agent has logged the text.
 func (n *node) logged(text string) bool { return strings.Contains(n.log.String(), text) }
 
