@@ -1159,7 +1159,8 @@ func (x *Inventory) GetSettingsRevision() uint64 {
 // break a rule of their own are refused as an inventory is, with the process.
 type Changes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The next of the counter of Inventory: what base becomes by them.
+	// Of the counter of Inventory, and greater than base, though not by one where
+	// several changes are gathered: what base becomes by them.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The devices that changed, as they are now: each is whole, and takes the place of
 	// the one with its ID. One that is not in base, or that comes twice, is an error;
