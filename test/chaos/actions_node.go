@@ -150,7 +150,16 @@ func (w *world) pin(ctx context.Context, _ int) error {
 	if w.m.delta.down() || !w.m.extra {
 		return errSkip // the change waits for it, or is none
 	}
-	return w.configure(ctx, func() { w.m.pinned = !w.m.pinned })
+	before := w.pid(ctx, w.m.delta)
+	if err := w.configure(ctx, func() { w.m.pinned = !w.m.pinned }); err != nil || !w.m.hasDelta() {
+		return err
+	}
+	// Its process is replaced a moment later. If the program were swapped before that, the
+	// new process might be of the old one, which is right.
+	return w.await(ctx, backendsRun, "backend delta is not started anew by its new configuration", func() bool {
+		pid := w.pid(ctx, w.m.delta)
+		return pid != 0 && pid != before
+	})
 }
 
 func (w *world) toggleExtra(ctx context.Context, _ int) error {
