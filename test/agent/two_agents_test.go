@@ -128,8 +128,8 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	n.configure(oneBackend)
 	first := n.startProgram("first")
 	first.wantRole(status.RoleActive)
-	n.allocate("pod", gpu, 1)
 	n.wantCounts(gpu, 4, 4)
+	n.allocate("pod", gpu, 1)
 	before := n.definitions("mock", "gpu")
 	n.mark(gpu)
 	for _, more := range [][]string{{}, {"--take-over"}} {
