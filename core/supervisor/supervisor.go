@@ -191,8 +191,8 @@ func (s *Supervisor) Status() []Status {
 }
 
 // Close stops every backend, all at the same time, and returns when nothing of
-// them is left: after 5 s at the latest with the default timing, or with the
-// context. The error names backends whose process could not be ended.
+// them is left: after 5.5 s at the latest with the default timing, or half a second after
+// the context is done. The error names backends whose process could not be ended.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -203,14 +203,14 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.closing())
 	defer cancel()
+	// If it was we who did not run for that long, as on a node that has no processor to
+	// spare, the processes have yet to be looked at.
+	late, cancelLate := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelLate()
+	context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, cancelLate) })
 	var left []string
 	for _, u := range units {
-		select {
-		case <-u.done:
-			if len(u.ending) > 0 {
-				left = append(left, u.name)
-			}
-		case <-ctx.Done():
+		if !u.gone(late.Done()) {
 			left = append(left, u.name)
 		}
 	}

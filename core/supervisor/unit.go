@@ -131,6 +131,21 @@ func (u *unit) run() {
 	}
 }
 
+// gone waits for the unit's end, and reports whether nothing of it is left; not longer
+// than until late is closed.
+func (u *unit) gone(late <-chan struct{}) bool {
+	select {
+	case <-u.done:
+	case <-late:
+		select {
+		case <-u.done:
+		default:
+			return false
+		}
+	}
+	return len(u.ending) == 0
+}
+
 // stopAll stops every process and reports whether all are gone; one that hangs
 // in the kernel is not waited for.
 func (u *unit) stopAll(reason error) bool {
