@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
@@ -31,19 +32,27 @@ const (
 	// 100 MB takes 100 ms of a core. At leastPercent room grows with the heap again.
 	largeRoom, leastPercent, largeStep = 32 << 20, 25, 5
 
-	// burstTime after a collection without another, a burst is over: what it needed goes
-	// back to the system, if that is spareHeap more than what the heap may grow anyway, or
-	// for a large heap an eighth of what is in use. calmTime after it, nothing goes on:
-	// then spareHeap and a quarter of what is in use is enough.
-	burstTime = time.Second
-	calmTime  = 10 * time.Second
-	spareHeap = 2 << 20
+	// burstTime after a collection without another, in which no more than burstBytes were
+	// allocated, a burst is over: what it needed goes back to the system, if that is
+	// spareHeap more than what the heap may grow anyway, or for a large heap an eighth of
+	// what is in use. Before that, devices that fail one after the other would each wait for
+	// it. calmTime after a collection, nothing goes on: then spareHeap and a quarter of what
+	// is in use is enough.
+	burstTime  = time.Second
+	burstBytes = 2 << 20
+	calmTime   = 10 * time.Second
+	spareHeap  = 2 << 20
 )
 
 // collector decides when garbage is collected.
 type collector struct {
 	percent     int
 	burst, calm *time.Timer
+
+	mu sync.Mutex
+	// before is what was allocated at the last look whether a burst goes on, and kept what
+	// its end leaves the heap, both in bytes.
+	before, kept uint64
 }
 
 // collectLater puts the first garbage collection off until the start is over, or the heap
@@ -54,7 +63,9 @@ func collectLater() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	c := &collector{percent: startPercent, burst: time.NewTimer(0), calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
+	c := &collector{percent: startPercent, calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
+	c.burst = time.AfterFunc(startTime, c.over)
+	c.burst.Stop()
 	debug.SetGCPercent(c.percent)
 	c.await()
 }
@@ -71,15 +82,30 @@ func (c *collector) collected() {
 		c.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	c.burst.Stop()
 	c.calm.Stop()
 	kept := live / 8
 	if live <= largeRoom {
 		kept = live / 100 * uint64(c.percent) //nolint:gosec // it is positive
 	}
-	c.burst = time.AfterFunc(burstTime, func() { giveBack(kept) })
+	c.mu.Lock()
+	c.before, c.kept = allocated(), kept
+	c.mu.Unlock()
+	c.burst.Reset(burstTime)
 	c.calm = time.AfterFunc(calmTime, func() { giveBack(live / 4) })
 	c.await()
+}
+
+// over gives back what a burst needed if it is over, and else looks again later.
+func (c *collector) over() {
+	c.mu.Lock()
+	now, before, kept := allocated(), c.before, c.kept
+	c.before = now
+	c.mu.Unlock()
+	if now > before+burstBytes {
+		c.burst.Reset(burstTime)
+		return
+	}
+	giveBack(kept)
 }
 
 // giveBack returns memory to the system, if it is worth a collection: if the heap has
@@ -101,6 +127,13 @@ func percentFor(live uint64) int {
 		percent = max(100*largeRoom/live/largeStep*largeStep, leastPercent)
 	}
 	return int(percent) //nolint:gosec // it is mostPercent at most
+}
+
+// allocated is how many bytes were since the process began.
+func allocated() uint64 {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
 }
 
 // heap is, in bytes, what the latest collection found in use, and what the heap has

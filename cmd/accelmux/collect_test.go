@@ -64,3 +64,20 @@ func TestPercentFor(t *testing.T) {
 		}
 	}
 }
+
+var sink []byte // so that what is allocated for the test is on the heap
+
+// What a burst needed is given back when it is over, and not while it goes on.
+func TestBurstIsOver(t *testing.T) {
+	c := &collector{kept: 1 << 40}
+	c.burst = time.AfterFunc(time.Hour, func() {})
+	c.burst.Stop()
+	c.before = allocated()
+	sink = make([]byte, 2*burstBytes)
+	if c.over(); !c.burst.Stop() {
+		t.Error("a burst that goes on is over")
+	}
+	if c.over(); c.burst.Stop() {
+		t.Error("a burst that is over goes on")
+	}
+}
