@@ -74,16 +74,22 @@ func TestNothingNewIsGarbage(t *testing.T) {
 
 func encode(t testing.TB, i *backendv1.Inventory) *Wire {
 	t.Helper()
+	return parsed(t, i, ParseWire)
+}
+
+// parsed is what is read of a message as a backend sends it.
+func parsed[T any](t testing.TB, message proto.Message, parse func([]byte) (*T, error)) *T {
+	t.Helper()
 	// Maps are encoded in any order otherwise, and every device would differ.
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(i)
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wire, err := ParseWire(data)
+	out, err := parse(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wire
+	return out
 }
 
 // change is what may become of devices.

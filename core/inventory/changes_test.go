@@ -16,15 +16,7 @@ import (
 
 func encodeChanges(t testing.TB, c *backendv1.Changes) *Changes {
 	t.Helper()
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes, err := ParseChanges(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return changes
+	return parsed(t, c, ParseChanges)
 }
 
 // difference are the changes from one list of devices to another with the same IDs; ok
