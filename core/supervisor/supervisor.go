@@ -205,12 +205,11 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	defer cancel()
 	// If it was we who did not run for that long, as on a node that has no processor to
 	// spare, the processes have yet to be looked at.
-	late, cancelLate := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancelLate()
-	context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, cancelLate) })
+	late := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(late) }) })()
 	var left []string
 	for _, u := range units {
-		if !u.gone(late.Done()) {
+		if !u.gone(late) {
 			left = append(left, u.name)
 		}
 	}
