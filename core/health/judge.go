@@ -151,7 +151,8 @@ func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 // The state file may follow: the sooner kubelet knows, the fewer containers get the
 // device, and a disk takes longer than everything else on the way. Where there is no
 // journal, or the change is too large for it, a fault that is gone is written to the
-// state file first, and one that came is told first.
+// state file first, unless that has just been written and rests; one that came is told
+// first.
 func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	if snap == nil {
 		snap = nothing
