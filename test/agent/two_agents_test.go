@@ -14,6 +14,18 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
+// startFirst is a node with one agent, which takes no turns and whose devices kubelet has.
+func startFirst(t *testing.T) (*node, *program) {
+	t.Helper()
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(oneBackend)
+	first := n.startProgram("first")
+	first.wantRole(status.RoleActive)
+	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
+	return n, first
+}
+
 func (p *program) wantRole(role status.Role) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
@@ -78,12 +90,7 @@ func TestStatusSaysThatThereAreTwo(t *testing.T) {
 // A second agent that takes no turns ends at once, and says why; the first says that
 // somebody tried, and goes on undisturbed.
 func TestSecondAgentByMistake(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	first := n.startProgram("first")
-	first.wantRole(status.RoleActive)
-	n.wantCounts(gpu, 4, 4) // kubelet may have the list a moment after the agent has sent it
+	n, first := startFirst(t)
 	n.mark(gpu)
 	second := n.startProgram("second")
 	select {
@@ -104,12 +111,7 @@ func TestSecondAgentByMistake(t *testing.T) {
 
 // An agent that takes no turns ends when another one has taken over, and says why.
 func TestTakeOverFromOneThatTakesNoTurns(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	first := n.startProgram("first")
-	first.wantRole(status.RoleActive)
-	n.wantCounts(gpu, 4, 4)
+	n, first := startFirst(t)
 	second := n.startProgram("second", "--take-over")
 	second.wantRole(status.RoleActive)
 	n.eventually("the first one has ended", first.over)
@@ -123,12 +125,7 @@ func TestTakeOverFromOneThatTakesNoTurns(t *testing.T) {
 // but one CDI directory: the second says at once whom it waits for, then what is wrong, and
 // touches nothing of the first's.
 func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	first := n.startProgram("first")
-	first.wantRole(status.RoleActive)
-	n.wantCounts(gpu, 4, 4)
+	n, first := startFirst(t)
 	n.allocate("pod", gpu, 1)
 	before := n.definitions("mock", "gpu")
 	n.mark(gpu)
