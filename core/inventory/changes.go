@@ -28,7 +28,10 @@ func ParseChanges(data []byte) (*Changes, error) {
 		c.devices = append(c.devices, raw)
 		return len(c.devices) <= MaxDevices
 	})
-	return c, err
+	if err != nil {
+		return nil, fmt.Errorf("the changes are %w", err)
+	}
+	return c, nil
 }
 
 // Generation counts the inventories and changes of the backend's process.

@@ -179,6 +179,23 @@ func TestChangesRefused(t *testing.T) {
 	}
 }
 
+// Verifies that malformed bytes are told as what they came as: the inventory or changes.
+func TestMalformed(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"no tag":      {0xff},
+		"no value":    {fieldBase << 3},
+		"cut short":   {fieldDevices<<3 | 2, 5, 'a'},
+		"later field": {fieldGeneration << 3, 1, fieldProblems<<3 | 2, 1},
+	} {
+		if w, err := ParseWire(data); w != nil || err == nil || err.Error() != "the inventory is no valid protobuf" {
+			t.Errorf("%s: an inventory: %v", name, err)
+		}
+		if c, err := ParseChanges(data); c != nil || err == nil || err.Error() != "the changes are no valid protobuf" {
+			t.Errorf("%s: changes: %v", name, err)
+		}
+	}
+}
+
 // Verifies that a device of changes does not hold on to the message that it came in.
 func TestChangesKeepNoMessage(t *testing.T) {
 	w := encode(t, inv(1, wireDevice("a"), wireDevice("b")))

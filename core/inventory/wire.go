@@ -54,7 +54,8 @@ const (
 	fieldBase       = 5 // of Changes only
 )
 
-var errMalformed = errors.New("the inventory is no valid protobuf")
+// errMalformed ends a sentence that begins with what is malformed.
+var errMalformed = errors.New("no valid protobuf")
 
 // event is what an Inventory and Changes have besides devices.
 type event struct {
@@ -106,7 +107,7 @@ func ParseWire(data []byte) (*Wire, error) {
 		return w.count <= MaxDevices
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the inventory is %w", err)
 	}
 	w.generation, w.revision, w.problems = e.generation, e.revision, e.problems
 	if len(data) > 2*useful+maxSentence {
