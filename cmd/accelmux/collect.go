@@ -42,12 +42,18 @@ const (
 	burstBytes = 2 << 20
 	calmTime   = 10 * time.Second
 	spareHeap  = 2 << 20
+
+	// quietTime after a round of the agent with no other, a large heap that has grown by
+	// quietRoom is collected. Who has the processors then is not kubelet any more, which has
+	// taken in its list, and the fault that would have met the collection comes later.
+	quietTime = 100 * time.Millisecond
+	quietRoom = largeRoom / 3
 )
 
 // collector decides when garbage is collected.
 type collector struct {
-	percent     int
-	burst, calm *time.Timer
+	percent            int
+	burst, calm, quiet *time.Timer
 
 	mu sync.Mutex
 	// before is what was allocated at the last look whether a burst goes on, and kept what
@@ -58,16 +64,31 @@ type collector struct {
 // collectLater puts the first garbage collection off until the start is over, or the heap
 // is as startPercent has it. From then on collections leave a small heap room, and what a
 // start or a burst needed goes back to the system after it. Who sets Go's variables for it
-// knows better.
-func collectLater() {
+// knows better. What it returns is to be called after each round of the agent.
+func collectLater() (settled func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
-		return
+		return func() {}
 	}
 	c := &collector{percent: startPercent, calm: time.AfterFunc(startTime, debug.FreeOSMemory)}
 	c.burst = time.AfterFunc(startTime, c.over)
 	c.burst.Stop()
+	c.quiet = time.AfterFunc(startTime, func() { collectGrown() })
 	debug.SetGCPercent(c.percent)
 	c.await()
+	return c.settled
+}
+
+// settled follows a round of the agent.
+func (c *collector) settled() { c.quiet.Reset(quietTime) }
+
+// collectGrown collects a large heap that has grown by quietRoom, and reports whether it is one.
+func collectGrown() bool {
+	live, used, _ := heap()
+	grown := live > largeRoom && used > live+quietRoom
+	if grown {
+		runtime.GC()
+	}
+	return grown
 }
 
 // await has collected called after the next collection: what nobody refers to is found by it.
@@ -77,7 +98,7 @@ func (c *collector) await() {
 
 // collected follows a collection. Only one is going on.
 func (c *collector) collected() {
-	live, _ := heap()
+	live, _, _ := heap()
 	if percent := percentFor(live); percent != c.percent {
 		c.percent = percent
 		debug.SetGCPercent(percent)
@@ -111,7 +132,7 @@ func (c *collector) over() {
 // giveBack returns memory to the system, if it is worth a collection: if the heap has
 // spareHeap more than so many bytes that are not in use.
 func giveBack(kept uint64) {
-	if _, spare := heap(); spare > spareHeap+kept {
+	if live, used, free := heap(); used-live+free > spareHeap+kept {
 		debug.FreeOSMemory()
 	}
 }
@@ -136,13 +157,13 @@ func allocated() uint64 {
 	return samples[0].Value.Uint64()
 }
 
-// heap is, in bytes, what the latest collection found in use, and what the heap has
-// besides: what was allocated since, and what is free and not given back to the system.
-func heap() (live, spare uint64) {
+// heap is, in bytes, what the latest collection found in use, that and what was allocated
+// since, and what is free and not given back to the system.
+func heap() (live, used, free uint64) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 	}
 	metrics.Read(samples)
 	live = samples[0].Value.Uint64()
-	return live, max(samples[1].Value.Uint64(), live) - live + samples[2].Value.Uint64()
+	return live, max(samples[1].Value.Uint64(), live), samples[2].Value.Uint64()
 }

@@ -21,7 +21,7 @@ func TestCollectLater(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	t.Setenv("GOGC", "50")
 	debug.SetGCPercent(50)
-	collectLater()
+	collectLater()()
 	if now := percent(); now != 50 {
 		t.Errorf("with GOGC of 50 it is %d", now)
 	}
@@ -79,5 +79,50 @@ func TestBurstIsOver(t *testing.T) {
 	}
 	if c.over(); c.burst.Stop() {
 		t.Error("a burst that is over goes on")
+	}
+}
+
+// In the quiet after a round a large heap that has grown is collected; a small one, or one
+// that has not grown by much, is left alone.
+func TestCollectsInTheQuiet(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // but for what the test asks for
+	defer func() { sink = nil }()
+	runtime.GC()
+	sink = make([]byte, 2*quietRoom)
+	if collectGrown() {
+		t.Error("a small heap was collected")
+	}
+	large := make([]byte, 2*largeRoom)
+	runtime.GC()
+	sink = make([]byte, quietRoom/2)
+	if collectGrown() {
+		t.Error("a heap that has hardly grown was collected")
+	}
+	sink = make([]byte, quietRoom)
+	if !collectGrown() {
+		t.Error("a large heap that has grown was not collected")
+	}
+	if collectGrown() {
+		t.Error("a heap was collected twice")
+	}
+	runtime.KeepAlive(large)
+}
+
+// The quiet after a round is one without another round.
+func TestQuietFollowsARound(t *testing.T) {
+	quiet := make(chan time.Time, 1)
+	c := &collector{quiet: time.AfterFunc(time.Hour, func() { quiet <- time.Now() })}
+	last := time.Now()
+	for range 3 {
+		c.settled()
+		last = time.Now()
+	}
+	select {
+	case at := <-quiet:
+		if since := at.Sub(last); since < quietTime-time.Millisecond {
+			t.Errorf("it is quiet %v after a round", since)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it is never quiet")
 	}
 }

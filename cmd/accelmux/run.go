@@ -44,7 +44,7 @@ the newer one ends; without --take-over itself, it ends. Both need the same
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			collectLater()
+			options.Settled = collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), level, format)
 			if err != nil {
 				return err

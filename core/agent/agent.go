@@ -63,6 +63,9 @@ type Options struct {
 	// Cluster. At most one of the two.
 	FeaturesDir string
 	NodeLabels  bool
+	// Settled is called after each round that kubelet was told the outcome of, and must
+	// return at once; nil for nobody.
+	Settled func()
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -305,6 +308,9 @@ func (o Options) withDefaults() Options {
 	fill(&o.HostPaths.Procfs, "/proc")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Settled == nil {
+		o.Settled = func() {}
 	}
 	if o.Timing.SwitchLimit == 0 {
 		o.Timing.SwitchLimit = 30 * time.Second

@@ -102,6 +102,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	a.plugin.Publish(table, names)
 	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
 	poke(a.unsaved)
+	a.opts.Settled()
 	next = earliest(next, judged.Next)
 	next = earliest(next, names.RetryAt())
 	next = earliest(next, a.publishFeatures(v))

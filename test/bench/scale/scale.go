@@ -66,8 +66,8 @@ func (s shape) units() int { return s.devices * s.replicas }
 var shapes = []shape{
 	{name: "8 devices", devices: 8, replicas: 1, events: 200, limit: 10},
 	{name: "1,000 devices", devices: 1000, replicas: 1, events: 60},
-	{name: "50,000 devices", devices: 50_000, replicas: 1, events: 60, times: 1.3, memory: 150},
-	{name: "50,000 replicas of 500 devices", devices: 500, replicas: 100, events: 60, times: 1.3, memory: 150},
+	{name: "50,000 devices", devices: 50_000, replicas: 1, events: 200, times: 1.3, memory: 150},
+	{name: "50,000 replicas of 500 devices", devices: 500, replicas: 100, events: 200, times: 1.3, memory: 150},
 }
 
 func measure(setup *rig.Setup) ([]rig.Figure, error) {
