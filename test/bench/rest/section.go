@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -17,9 +18,10 @@ import (
 // Section is this section of the table.
 var Section = rig.Section{
 	Name: "rest",
-	About: "A node that is left alone for 60 s, with 8 devices of 4 mock backends; beside it one with 1,000 devices of one\n" +
-		"backend. Memory is RssAnon, CPU the processes' clocks. After that, what the core allocates in 60 s, by its own\n" +
-		"/metrics, less what asking takes; one Allocate and one change of health are counted with all that follows them.",
+	About: "A node that is left alone for 60 s, with 8 devices of 4 mock backends; beside it one with 1,000 and one with\n" +
+		"50,000 devices of one backend each. Memory is RssAnon, CPU the processes' clocks, both before anybody asked for\n" +
+		"metrics. After that, what the core allocates in 60 s, by its own /metrics, less what asking takes, with no telemetry;\n" +
+		"one Allocate and one change of health are counted with all that follows them.",
 	Measure: measure,
 }
 
@@ -28,6 +30,11 @@ const (
 	idle     = 60 * time.Second
 	few      = 8
 	many     = 1000
+	most     = 50_000
+	// mostAsked is how often the counters of the node with most devices are read, an answer
+	// of which takes a second or two: what an answer allocates, of which a reading has any
+	// part, is by that much less than what the limit allows in the time.
+	mostAsked = 10
 	// nothing is less than an allocation a second for every second device: what /metrics
 	// cannot tell from none. Bytes are told less well, as they come in larger pieces.
 	nothing = 0.5
@@ -89,21 +96,23 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, large.Stop()) }()
+	largest, err := start(s, names[:1], most)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, largest.Stop()) }()
 	pause, begin := idle, settled
 	if s.Quick {
 		pause, begin = 3*time.Second, time.Second
 	}
 	<-time.After(begin)
-	figures, err := rig.Idle([]rig.Process{
-		{Name: "core", PID: small.Agent, CPU: 0.1}, {Name: "backend", PID: small.Backend, CPU: 0.1},
-		{Name: "core with 1,000 devices", PID: large.Agent, CPU: 0.1}, {Name: "backend with 1,000 devices", PID: large.Backend, CPU: 0.1},
-	}, pause, "at rest")
-	if err != nil {
-		return nil, err
-	}
+	var figures []rig.Figure
 	for _, more := range []func() ([]rig.Figure, error){
+		func() ([]rig.Figure, error) {
+			return rig.Idle(slices.Concat(small.processes(""), large.processes(" with 1,000 devices"), largest.processes(" with 50,000 devices")), pause, "at rest")
+		},
 		func() ([]rig.Figure, error) { return memory(small) }, // before anybody asked for metrics
-		func() ([]rig.Figure, error) { return garbage(pause, small, large) },
+		func() ([]rig.Figure, error) { return garbage(pause, small, large, largest) },
 		func() ([]rig.Figure, error) { return allocations(s, small) },
 		func() ([]rig.Figure, error) { return flaps(s, small) },
 	} {
@@ -116,26 +125,46 @@ func measure(s *rig.Setup) (_ []rig.Figure, err error) {
 	return figures, nil
 }
 
-// garbage leaves both nodes alone, and says what the number of devices makes of it.
-func garbage(pause time.Duration, small, large *node) ([]rig.Figure, error) {
+// processes are the core and the first backend, with the limit of their idle CPU.
+func (n *node) processes(with string) []rig.Process {
+	return []rig.Process{{Name: "core" + with, PID: n.Agent, CPU: 0.1}, {Name: "backend" + with, PID: n.Backend, CPU: 0.1}}
+}
+
+// garbage leaves the nodes alone, and says what the number of devices makes of it.
+func garbage(pause time.Duration, small, large, largest *node) ([]rig.Figure, error) {
 	var one, thousand rig.Garbage
 	one, err := rig.GarbageOf(small.metrics, func() (err error) {
-		thousand, err = rig.GarbageOf(large.metrics, func() error {
-			<-time.After(pause)
-			return nil
-		})
+		thousand, err = rig.GarbageOf(large.metrics, alone(pause))
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	more := thousand.Minus(one).Times(1 / pause.Seconds() / (many - few))
-	note := fmt.Sprintf("over %v: %.0f and %.0f bytes a second with %d and %d devices", pause, one.Bytes/pause.Seconds(), thousand.Bytes/pause.Seconds(), few, many)
-	allocations := fmt.Sprintf("over %v: %.0f and %.0f a second with %d and %d devices", pause, one.Allocations/pause.Seconds(), thousand.Allocations/pause.Seconds(), few, many)
+	all, err := rig.GarbageBetween(largest.metrics, mostAsked, alone(pause))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(perDevice(pause, one, thousand, many, "1,000 devices"), perDevice(pause, one, all, most, "50,000 devices")), nil
+}
+
+// alone leaves a node alone.
+func alone(pause time.Duration) func() error {
+	return func() error {
+		<-time.After(pause)
+		return nil
+	}
+}
+
+// perDevice is what a second of a device costs, of a node with so many beside one with few.
+func perDevice(pause time.Duration, less, more rig.Garbage, devices int, name string) []rig.Figure {
+	each := more.Minus(less).Times(1 / pause.Seconds() / float64(devices-few))
+	note := func(less, more float64) string {
+		return fmt.Sprintf("over %v: %.0f and %.0f a second with %d devices and with %s", pause, less/pause.Seconds(), more/pause.Seconds(), few, name)
+	}
 	return []rig.Figure{
-		{What: "allocated for a device a second at rest", Value: more.Bytes, Unit: "B", Note: note + ", which says little"},
-		{What: "allocations for a device a second at rest", Value: more.Allocations, Limit: nothing, Unit: "1", Note: allocations},
-	}, nil
+		{What: "bytes for a device a second at rest, " + name, Value: each.Bytes, Unit: "B", Note: note(less.Bytes, more.Bytes) + ", which says little"},
+		{What: "allocations for a device a second at rest, " + name, Value: each.Allocations, Limit: nothing, Unit: "1", Note: note(less.Allocations, more.Allocations)},
+	}
 }
 
 // memory is what the processes have for themselves, beside a bare gRPC server.
@@ -227,10 +256,7 @@ func (n *node) count(events int, name string, event func(i int) error) ([]rig.Fi
 		return nil
 	})
 	if err == nil {
-		rest, err = rig.GarbageOf(n.metrics, func() error {
-			<-time.After(time.Duration(events) * apart)
-			return nil
-		})
+		rest, err = rig.GarbageOf(n.metrics, alone(time.Duration(events)*apart))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

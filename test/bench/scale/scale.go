@@ -65,7 +65,7 @@ func (s shape) units() int { return s.devices * s.replicas }
 
 var shapes = []shape{
 	{name: "8 devices", devices: 8, replicas: 1, events: 200, limit: 10},
-	{name: "1,000 devices", devices: 1000, replicas: 1, events: 60},
+	{name: "1,000 devices", devices: 1000, replicas: 1, events: 200},
 	{name: "50,000 devices", devices: 50_000, replicas: 1, events: 200, times: 1.3, memory: 150},
 	{name: "50,000 replicas of 500 devices", devices: 500, replicas: 100, events: 200, times: 1.3, memory: 150},
 }
@@ -88,65 +88,84 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, n.stop()) }()
-	<-time.After(calm)
-	fresh, err := rig.Anonymous(n.agent.Process.Pid)
-	if err != nil {
-		return nil, err
-	}
-	events := setup.Samples(s.events)
+	m := &measured{shape: s, events: setup.Samples(s.events), changes: setup.Samples(changes) / 2 * 2, pause: idle}
 	// With many units an answer of /metrics takes half a second.
 	n.readings = min(400, 500_000/s.units())
 	if setup.Quick {
-		n.readings /= 4
+		n.readings, m.pause = n.readings/4, time.Second
 	}
-	var took, floors []time.Duration
-	flap, err := n.garbage(2*events, func() (err error) {
-		took, floors, err = n.faults(events)
+	if err := n.measure(m); err != nil {
+		return nil, err
+	}
+	return m.figures(), nil
+}
+
+// measured is what came of a shape.
+type measured struct {
+	shape
+	// events and changes are how many of each there were, and pause how long the node was
+	// left alone.
+	events, changes int
+	pause           time.Duration
+	// took are the faults' ways, floors those of the bare server's lists.
+	took, floors       []time.Duration
+	flap, change, rest rig.Garbage
+	// fresh and after are the core's memory in MB, before the first fault and at the end.
+	fresh, after float64
+}
+
+// measure fills in all of it.
+func (n *node) measure(m *measured) (err error) {
+	<-time.After(calm)
+	if m.fresh, err = rig.Anonymous(n.agent.Process.Pid); err != nil {
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	came := setup.Samples(changes) / 2 * 2
-	change, err := n.garbage(came, func() error { return n.change(came) })
-	if err != nil {
-		return nil, err
+	if m.flap, err = n.garbage(2*m.events, func() (err error) {
+		m.took, m.floors, err = n.faults(m.events)
+		return err
+	}); err != nil {
+		return err
 	}
-	pause := idle
-	if setup.Quick {
-		pause = time.Second
+	if m.change, err = n.garbage(m.changes, func() error { return n.change(m.changes) }); err != nil {
+		return err
 	}
 	<-time.After(2 * time.Second)
-	rest, err := n.garbage(1, func() error {
-		<-time.After(pause)
+	if m.rest, err = n.garbage(1, func() error {
+		<-time.After(m.pause)
 		return nil
-	})
-	if err != nil {
-		return nil, err
+	}); err != nil {
+		return err
 	}
 	<-time.After(calm) // of the question itself
-	after, err := rig.Anonymous(n.agent.Process.Pid)
-	if err != nil {
-		return nil, err
-	}
+	m.after, err = rig.Anonymous(n.agent.Process.Pid)
+	return err
+}
+
+// figures are the lines of the table.
+func (m *measured) figures() []rig.Figure {
 	const sent = "a bare server's list of that size, to the same kubelet"
-	return []rig.Figure{
-		{What: "fault to kubelet, p50: " + s.name, Value: rig.Milliseconds(rig.Quantile(took, 0.5)), Unit: "ms", Samples: events, Floor: rig.Milliseconds(rig.Quantile(floors, 0.5)), FloorIs: sent},
+	quantile := func(of []time.Duration, q float64) float64 { return rig.Milliseconds(rig.Quantile(of, q)) }
+	figures := []rig.Figure{
+		{What: "fault to kubelet, p50", Value: quantile(m.took, 0.5), Unit: "ms", Samples: m.events, Floor: quantile(m.floors, 0.5), FloorIs: sent},
 		{
-			What: "fault to kubelet, p99: " + s.name, Value: rig.Milliseconds(rig.Quantile(took, 0.99)), Unit: "ms", Limit: s.limit, Times: s.times,
-			Samples: events, Floor: rig.Milliseconds(rig.Quantile(floors, 0.99)), FloorIs: sent,
+			What: "fault to kubelet, p99", Value: quantile(m.took, 0.99), Unit: "ms", Limit: m.limit, Times: m.times,
+			Samples: m.events, Floor: quantile(m.floors, 0.99), FloorIs: sent,
 		},
-		{What: "bytes allocated for a flap: " + s.name, Value: flap.Bytes / 1000, Unit: "kB", Samples: 2 * events, Note: "a fault or a recovery"},
-		{What: "allocations for a flap: " + s.name, Value: flap.Allocations, Unit: "1", Samples: 2 * events},
-		{What: "bytes allocated for a change: " + s.name, Value: change.Bytes / 1000, Unit: "kB", Samples: came, Note: "a device comes or goes"},
-		{What: "allocations for a change: " + s.name, Value: change.Allocations, Unit: "1", Samples: came},
+		{What: "bytes allocated for a flap", Value: m.flap.Bytes / 1000, Unit: "kB", Samples: 2 * m.events, Note: "a fault or a recovery"},
+		{What: "allocations for a flap", Value: m.flap.Allocations, Unit: "1", Samples: 2 * m.events},
+		{What: "bytes allocated for a change", Value: m.change.Bytes / 1000, Unit: "kB", Samples: m.changes, Note: "a device comes or goes"},
+		{What: "allocations for a change", Value: m.change.Allocations, Unit: "1", Samples: m.changes},
 		{
-			What: "allocations a second and device at rest: " + s.name, Value: rest.Allocations / pause.Seconds() / float64(s.devices), Unit: "1/s",
-			Note: fmt.Sprintf("%.0f a second in all", rest.Allocations/pause.Seconds()),
+			What: "allocations a second and device, with telemetry", Value: m.rest.Allocations / m.pause.Seconds() / float64(m.devices), Unit: "1/s",
+			Note: fmt.Sprintf("%.0f a second in all; the section rest has it without", m.rest.Allocations/m.pause.Seconds()),
 		},
-		{What: "anonymous memory of the core, fresh: " + s.name, Value: fresh, Unit: "MB", Limit: s.memory},
-		{What: "anonymous memory of the core, after all that: " + s.name, Value: after, Unit: "MB", Note: "metrics were asked for, with telemetry"},
-	}, nil
+		{What: "anonymous memory of the core, fresh", Value: m.fresh, Unit: "MB", Limit: m.memory},
+		{What: "anonymous memory of the core, after all that", Value: m.after, Unit: "MB", Note: "metrics were asked for, with telemetry"},
+	}
+	for i := range figures {
+		figures[i].What += ": " + m.name
+	}
+	return figures
 }
 
 // faults lets devices fail and recover one after the other, and after each has the
