@@ -95,37 +95,61 @@ func compare(s *rig.Setup, node *rig.Node, ids []string) (_ []rig.Figure, err er
 			return err
 		}
 	}
-	var cpu [2][2]time.Duration // of each server, before and after
-	for i, pid := range []int{node.Agent, floor.PID()} {
-		if cpu[i][0], err = rig.CPU(pid); err != nil {
-			return nil, err
-		}
-	}
-	ours, floors, err := rig.Interleave(call(agent), call(bare), s.Samples(blocks), calls)
+	var ours, floors []time.Duration
+	cpu, err := used(func() (err error) {
+		ours, floors, err = rig.Interleave(call(agent), call(bare), s.Samples(blocks), calls)
+		return err
+	}, node.Agent, floor.PID())
 	if err != nil {
 		return nil, err
 	}
-	for i, pid := range []int{node.Agent, floor.PID()} {
-		if cpu[i][1], err = rig.CPU(pid); err != nil {
-			return nil, err
+	return figures(len(ids), size, ours, floors, cpu), nil
+}
+
+// used is what processes use of the CPU while do runs.
+func used(do func() error, pids ...int) ([]time.Duration, error) {
+	times := make([]time.Duration, len(pids))
+	add := func(sign time.Duration) error {
+		for i, pid := range pids {
+			now, err := rig.CPU(pid)
+			if err != nil {
+				return err
+			}
+			times[i] += sign * now
 		}
+		return nil
 	}
-	var figures []rig.Figure
+	if err := add(-1); err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	return times, add(1)
+}
+
+// figures are the lines of so many units, whose answer has size bytes; cpu is that of the
+// agent and of the floor.
+func figures(units, size int, ours, floors, cpu []time.Duration) []rig.Figure {
+	const is = "a bare gRPC server"
+	of := fmt.Sprintf("%d of %d devices", units, devices)
+	var all []rig.Figure
 	for _, q := range []struct {
 		name         string
 		value, times float64
 	}{{"p50", 0.5, p50}, {"p99", 0.99, p99}} {
-		figures = append(figures, rig.Figure{
-			What: fmt.Sprintf("%s, %d of %d devices", q.name, len(ids), devices), Unit: "µs", Times: q.times, Samples: len(ours),
+		all = append(all, rig.Figure{
+			What: q.name + ", " + of, Unit: "µs", Times: q.times, Samples: len(ours),
 			Value: rig.Microseconds(rig.Quantile(ours, q.value)), Floor: rig.Microseconds(rig.Quantile(floors, q.value)),
-			FloorIs: "a bare gRPC server", Note: fmt.Sprintf("an answer of %d bytes", size),
+			FloorIs: is, Note: fmt.Sprintf("an answer of %d bytes", size),
 		})
 	}
-	each := func(i int) float64 { return rig.Microseconds(cpu[i][1]-cpu[i][0]) / float64(len(ours)+calls) }
-	return append(figures, rig.Figure{
-		What: fmt.Sprintf("CPU of the server, %d of %d devices", len(ids), devices), Unit: "µs", Samples: len(ours),
-		Value: each(0), Floor: each(1), FloorIs: "a bare gRPC server", Note: "a call, with all that follows it",
-	}), nil
+	// A pair of blocks warmed up.
+	each := func(i int) float64 { return rig.Microseconds(cpu[i]) / float64(len(ours)+calls) }
+	return append(all, rig.Figure{
+		What: "CPU of the server, " + of, Unit: "µs", Samples: len(ours),
+		Value: each(0), Floor: each(1), FloorIs: is, Note: "a call, with all that follows it",
+	})
 }
 
 // sameAnswer is how many bytes the answer has, if it is the same of both.

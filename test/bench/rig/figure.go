@@ -79,7 +79,8 @@ func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // Microseconds is a duration as a number.
 func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// Quantile is one of some values, which it sorts.
+// Quantile is one of some values, which it sorts. A p99 of 100 values or fewer is the
+// largest of them, and not to be called a p99.
 func Quantile(values []time.Duration, q float64) time.Duration {
 	slices.Sort(values)
 	return values[min(int(q*float64(len(values))), len(values)-1)]
