@@ -76,8 +76,8 @@ func chaos(why string) int {
 	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
 	remove, err := r.build(ctx)
 	defer remove()
-	if err == nil && os.Getenv(host.StrictEnv) == "1" && (why != "" || r.library == "") {
-		err = fmt.Errorf("there are no mounts (%s), or no backend of a vendor's; with %s=1 nothing may be left out", why, host.StrictEnv)
+	if err == nil && os.Getenv(host.StrictEnv) == "1" {
+		err = r.incomplete(why)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -109,6 +109,22 @@ func chaos(why string) int {
 		report(ctx, r, steps[:f.at+1], f, *shrinks)
 	}
 	return 1
+}
+
+// incomplete says what would be left out of the run, and why, if anything; why is that of
+// the mounts.
+func (r *runner) incomplete(why string) error {
+	var missing []error
+	if why != "" {
+		missing = append(missing, fmt.Errorf("lock-cdi and fill-disk cannot be done: %s; run as root, in a container with CAP_SYS_ADMIN", why))
+	}
+	for _, program := range r.unbuilt {
+		missing = append(missing, fmt.Errorf("%s is not built; run make build", filepath.Join(r.programs, program)))
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("with %s=1 nothing may be left out: %w", host.StrictEnv, errors.Join(missing...))
 }
 
 // enough is the exit status of a run without a failure: it has passed if it took all of

@@ -195,6 +195,41 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// Verifies that each thing that is left out is told with its own cause, and nothing else.
+func TestIncomplete(t *testing.T) {
+	mounts, program := "lock-cdi and fill-disk cannot be done: not allowed", "programs/accelmux-backend-amd is not built"
+	for _, c := range []struct {
+		why     string
+		unbuilt []string
+		mounts  bool
+		program bool
+	}{
+		{"", nil, false, false},
+		{"not allowed", nil, true, false},
+		{"", []string{"accelmux-backend-amd"}, false, true},
+		{"not allowed", []string{"accelmux-backend-amd"}, true, true},
+	} {
+		text := ""
+		if err := (&runner{programs: "programs", unbuilt: c.unbuilt}).incomplete(c.why); err != nil {
+			text = err.Error()
+		}
+		if strings.Contains(text, mounts) != c.mounts || strings.Contains(text, program) != c.program || !c.mounts && !c.program && text != "" {
+			t.Errorf("mounts: %q, not built: %v: %q", c.why, c.unbuilt, text)
+		}
+	}
+}
+
+// Verifies that a runner knows which programs are not built.
+func TestUnbuilt(t *testing.T) {
+	var out strings.Builder
+	r := &runner{programs: t.TempDir(), out: &out}
+	remove, err := r.build(t.Context())
+	defer remove()
+	if err != nil || len(r.unbuilt) != 3 || strings.Count(out.String(), "left out: ") != 3 {
+		t.Errorf("not built are %v, said is %q, %v", r.unbuilt, out.String(), err)
+	}
+}
+
 // Verifies that a list is shrunk to the steps that matter, within the runs allowed.
 func TestShrink(t *testing.T) {
 	steps := draw(3, 200)

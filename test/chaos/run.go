@@ -14,10 +14,11 @@ import (
 
 // runner runs lists of steps, each on a node of its own.
 type runner struct {
-	programs string // directory of the backends
-	library  string // double of NVML; "" for none
-	agent    string // program
-	kubelet  string // program of a real one; "" for the stand-in
+	programs string   // directory of the backends
+	library  string   // double of NVML; "" for none
+	unbuilt  []string // programs of vendors' backends that are left out
+	agent    string   // program
+	kubelet  string   // program of a real one; "" for the stand-in
 	bound    time.Duration
 	mounts   bool
 	out      io.Writer

@@ -62,13 +62,14 @@ func (w *world) layVendors(programs, library string) (err error) {
 }
 
 // build compiles the double of NVML for the NVIDIA backend, if that is built, and says
-// which vendors' backends are not. remove removes what it made.
+// and keeps which vendors' backends are not. remove removes what it made.
 func (r *runner) build(ctx context.Context) (remove func(), err error) {
 	remove = func() {}
 	for _, b := range newModel().vendors {
 		_, err := os.Stat(filepath.Join(r.programs, b.vendor.program))
 		switch {
 		case err != nil:
+			r.unbuilt = append(r.unbuilt, b.vendor.program)
 			_, _ = fmt.Fprintf(r.out, "left out: backend %s, since %s is not built\n", b.name, b.vendor.program)
 		case b.name == nvidiaBackend:
 			dir, err := os.MkdirTemp("", "chaos-nvml")
