@@ -52,6 +52,7 @@ func chaos(why string) int {
 	bound := flag.Duration("bound", 30*time.Second, "how long anything may take; generous on a loaded machine")
 	shrinks := flag.Int("shrink", 60, "how many `runs` may be spent on a shorter list that fails, too; 0: none")
 	verbose := flag.Bool("v", false, "print each step")
+	every := flag.Duration("progress", 30*time.Second, "how often a line says how far the run is; 0: never")
 	keep := flag.String("log", "", "`file` for the agents' log")
 	limit := flag.Duration("limit", 0, "`time` after which no further step begins; 0: none")
 	least := flag.Int("least", 0, "`number` of steps without which a run that -limit cut short has failed; 0: all")
@@ -73,7 +74,7 @@ func chaos(why string) int {
 	if *agent == "" {
 		*agent = filepath.Join(*programs, "chaos", "accelmux")
 	}
-	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, keep: *keep}
+	r := &runner{programs: *programs, agent: *agent, kubelet: *kubelet, bound: *bound, mounts: why == "", most: *count, limit: *limit, out: os.Stdout, verbose: *verbose, every: *every, keep: *keep}
 	remove, err := r.build(ctx)
 	defer remove()
 	if err == nil && os.Getenv(host.StrictEnv) == "1" {
@@ -93,6 +94,7 @@ func chaos(why string) int {
 		r.most = 0
 	} else {
 		fmt.Printf("SEED=%d STEPS=%d\n", *seed, *count)
+		r.seed = *seed
 	}
 	if why != "" {
 		fmt.Printf("skipped: lock-cdi and fill-disk, which need root (%s)\n", why)
@@ -146,7 +148,7 @@ func enough(out io.Writer, res result, most, least int) int {
 
 // report shrinks what failed and prints how to see it again.
 func report(ctx context.Context, r *runner, steps []step, f *failure, runs int) {
-	r.verbose, r.keep = false, ""
+	r.verbose, r.keep, r.seed = false, "", 0
 	fmt.Printf("failed: %v\nsteps: make %s REPLAY='%s'\n", f, r.target(), joinSteps(steps))
 	if runs == 0 || f.name() == "" {
 		return

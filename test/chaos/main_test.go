@@ -43,10 +43,12 @@ func newRunner(t *testing.T) *runner {
 }
 
 // Verifies that a node goes through one of most kinds of steps, and that nothing of it
-// is left.
+// is left; and that it tells how far it is.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
+	var told strings.Builder
+	r.out, r.every = &told, 10*time.Millisecond
 	steps, err := parseSteps("allocate/0! fault/1 kill-backend/0 kill-agent/1 clear/0 take-over/0 replicas/1! free/0 " +
 		"restart-kubelet/0! unplug/0 delete-cdi/0 damage-state/0 replug/0 reboot/0 allocate/9")
 	if err != nil {
@@ -59,6 +61,11 @@ func TestRun(t *testing.T) {
 	}
 	if err != nil || res.skipped > 0 {
 		t.Fatalf("%d steps were skipped, %v", res.skipped, err)
+	}
+	for _, want := range []string{"0 of 15 steps are done, 0 more had nothing to do; the start began", "3 of 15 steps are done, 0 more had nothing to do; kill-agent/1 began"} {
+		if !strings.Contains(told.String(), want) {
+			t.Errorf("%q is not told", want)
+		}
 	}
 }
 

@@ -23,6 +23,10 @@ type runner struct {
 	mounts   bool
 	out      io.Writer
 	verbose  bool
+	// every is how often a run tells how far it is; 0 for never.
+	every time.Duration
+	// seed is that which the steps were drawn from; 0 if they are given.
+	seed uint64
 	// most is how many steps are taken that are not skipped; 0 for all.
 	most int
 	// limit is how long steps are taken; 0 for as long as there are some.
@@ -66,6 +70,8 @@ func (f *failure) name() string {
 func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	began := time.Now()
 	res := result{counts: map[string]int{}}
+	p := r.follow(len(steps))
+	defer p.end()
 	w, err := newWorld(ctx, r)
 	if err != nil {
 		return res, fmt.Errorf("make a node: %w", err)
@@ -76,6 +82,7 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 			break
 		}
 		last = i
+		p.turn(s.String(), res)
 		from := time.Now()
 		err := w.perform(ctx, s)
 		skipped := errors.Is(err, errSkip)
@@ -100,6 +107,7 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 		}
 	}
 	res.took = time.Since(began)
+	p.turn("the last rest", res)
 	err = w.settle(ctx)
 	if err != nil {
 		err = &failure{at: last, err: err, log: w.story()}
