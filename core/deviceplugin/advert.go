@@ -257,7 +257,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			}
 			// A kubelet that has just bound its socket refuses for a moment.
 			if err != nil && ctx.Err() == nil && time.Since(since) >= a.timing.Backoff {
-				a.fail(fmt.Errorf("kubelet does not accept connections on %s; it is tried again: %w", a.plugin.watch.socket, err))
+				a.fail(fmt.Errorf("cannot connect to kubelet on %s; it is tried again: %w", a.plugin.watch.socket, err))
 			}
 			wait, delay = delay, min(2*delay, a.timing.Poll)
 		} else {

@@ -112,7 +112,7 @@ func TestKubeletKilled(t *testing.T) {
 	n.waitAllocatable(2)
 	n.kubelet.Kill()
 	n.waitStatus("the reason", func(s Status) bool {
-		return s.State == StateWaiting && strings.Contains(s.Error, "does not accept connections")
+		return s.State == StateWaiting && strings.Contains(s.Error, "cannot connect to kubelet on ")
 	})
 	n.startKubelet()
 	n.waitAllocatable(2)

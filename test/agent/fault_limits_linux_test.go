@@ -1,24 +1,31 @@
 package agent
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/host"
 )
 
 // With no more files to open, the agent goes on serving what it serves: kubelet hears of
 // a fault, and a container gets its devices. What it can't do meanwhile, as to start a
-// backend that died or to connect to another kubelet, it says, and does it as soon as it
-// can.
+// backend that died or to connect to another kubelet, status says, and it does it as soon
+// as it can.
 func TestDescriptorsExhausted(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
@@ -29,8 +36,10 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.wantCounts(fpga, 2, 2)
 	victim := 0
 	n.eventually("the backend's process is known", func() bool { victim = p.backend("other").PID; return victim != 0 })
+	kept := p.connected()
+	limit, lifted := p.limitFiles()
 
-	more := p.noMoreFiles()
+	limit(p.files())
 	n.scenario("devices: {mock-0: {fault: {code: x, recovery: self}}}")
 	n.wantCounts(gpu, 4, 3)
 	n.mark(gpu)
@@ -39,14 +48,23 @@ func TestDescriptorsExhausted(t *testing.T) {
 	if err := unix.Kill(victim, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	n.eventually("the agent says that it has no more files", func() bool { return n.logged("too many open files") })
+	p.wantTrouble(p.report, "other  : start ", "too many open files")
 	n.allocate("later", fpga, 1)
 	n.wantNoDip(gpu, 3)
 	n.wantNoDip(fpga, 2)
+
+	// The files of the dead backend are free again; now it may not have these either.
+	limit(0)
 	if err := n.kubelet.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	more()
+	for _, resource := range []string{gpu, fpga} {
+		p.wantTrouble(kept, resource+" : cannot connect to kubelet on "+n.path("kubelet", "device-plugins", "kubelet.sock"), "too many open files")
+		if r := n.kubelet.State().Resources[resource]; r.Connections != 0 {
+			t.Errorf("kubelet has %d connections of %s, want none yet", r.Connections, resource)
+		}
+	}
+	lifted()
 	n.scenario("")
 	n.wantCounts(gpu, 4, 4)
 	n.wantCounts(fpga, 2, 2)
@@ -55,29 +73,66 @@ func TestDescriptorsExhausted(t *testing.T) {
 	n.allocate("after", gpu, 1)
 }
 
-// noMoreFiles lets the agent open no more files than it has, until more is called.
-func (p *program) noMoreFiles() (more func()) {
+// connected is the agent's report over a connection that was made before, as somebody has
+// who asks again and again.
+func (p *program) connected() func() status.Report {
+	p.Helper()
+	transport := &http.Transport{MaxConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.runDir, status.SocketName))
+	}}
+	p.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport, Timeout: time.Second}
+	report := func() (report status.Report) {
+		response, err := client.Get("http://accelmux/v1/status")
+		if err != nil {
+			return report
+		}
+		err = json.NewDecoder(response.Body).Decode(&report)
+		_, rest := io.Copy(io.Discard, response.Body) // or the connection is not used again
+		if err := errors.Join(err, rest, response.Body.Close()); err != nil {
+			p.Error(err)
+		}
+		return report
+	}
+	p.eventually("the agent answers", func() bool { return report().PID == p.pid() })
+	return report
+}
+
+// wantTrouble waits until a report says a sentence that begins so and has this in it.
+func (p *program) wantTrouble(report func() status.Report, begins, has string) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("status says %q… %q", begins, has), func() bool {
+		return slices.ContainsFunc(sentences(report()), func(line string) bool {
+			return strings.HasPrefix(strings.TrimSpace(line), begins) && strings.Contains(line, has)
+		})
+	})
+}
+
+// files is how many the agent has open. They are numbered from 0, without a gap for long.
+func (p *program) files() uint64 {
+	p.Helper()
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return uint64(len(open))
+}
+
+// limitFiles has limit let the agent open no file whose number is not below a limit, and
+// lifted give it back what it had.
+func (p *program) limitFiles() (limit func(uint64), lifted func()) {
 	p.Helper()
 	var before unix.Rlimit
 	if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, nil, &before); err != nil {
 		p.Fatal(err)
 	}
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
-	if err != nil {
-		p.Fatal(err)
-	}
-	// The limit is on the number of the next one, which is the least that is free.
-	least := before
-	least.Cur = uint64(len(open))
-	if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &least, nil); err != nil {
-		p.Fatal(err)
-	}
-	return func() {
+	limit = func(most uint64) {
 		p.Helper()
-		if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &before, nil); err != nil {
+		if err := unix.Prlimit(p.pid(), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: before.Max}, nil); err != nil {
 			p.Fatal(err)
 		}
 	}
+	return limit, func() { p.Helper(); limit(before.Cur) }
 }
 
 // A backend that gets no more memory dies alone: its devices are held over, the agent

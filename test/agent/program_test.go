@@ -124,9 +124,12 @@ func (p *program) backend(name string) status.Backend {
 }
 
 // problems are those of status, a line each.
-func (p *program) problems() []string {
+func (p *program) problems() []string { return sentences(p.report()) }
+
+// sentences are a report's problems, a line each.
+func sentences(report status.Report) []string {
 	var lines []string
-	for _, problem := range p.report().Problems {
+	for _, problem := range report.Problems {
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s", problem.Backend, problem.Resource, problem.Device, problem.Message))
 	}
 	return lines
