@@ -43,6 +43,7 @@ func lies() []Misdeed {
 		add("links-to-nowhere", "has links to devices that do not exist", func(i *inventory) {
 			i.Devices[0].Links = append(i.Devices[0].Links, &backendv1.Link{PeerId: "nowhere", Kind: backendv1.LinkKind_LINK_KIND_NVLINK})
 		}),
+		// The contract allows it: what a device is a part of need not be listed.
 		add("parent-nowhere", "has parents that do not exist", func(i *inventory) {
 			i.Devices = append(i.Devices, withParent("orphan", "nowhere"))
 		}),
@@ -93,7 +94,10 @@ func lies() []Misdeed {
 		}),
 		add("control-characters", "has control characters in IDs and words", func(i *inventory) {
 			i.Devices = append(i.Devices, device("red\x1b[31m\nand\x00more"))
-			i.Devices[0].Health.Message = "line\nbreak \x1b]0;title\a"
+			i.Devices[0].Health = &backendv1.Health{
+				State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: "hot", Recovery: backendv1.Recovery_RECOVERY_SELF,
+				Message: "line\nbreak \x1b]0;title\a",
+			}
 			i.Problems = append(i.Problems, "a problem \x1b[2J of the screen's")
 		}),
 		add("invalid-utf8", "sends text that is no UTF-8", func(i *inventory) {
