@@ -38,10 +38,6 @@ profiles:
       - {name: example.com/other, backend: other, registration: watcher, injection: plain}
 `
 
-// crashPoints has every system call of a kind tried, not some of each only. It takes
-// minutes.
-var crashPoints = os.Getenv("ACCELMUX_CRASH_POINTS") == "all"
-
 // orphanLimit is how long a backend may outlive a core that was killed.
 const orphanLimit = 2 * time.Second
 
@@ -69,9 +65,6 @@ var changing = map[int]string{
 func TestKilledAtAnyMoment(t *testing.T) {
 	trap.Skip(t)
 	points := dryRun(t)
-	if !crashPoints {
-		points = sample(points)
-	}
 	t.Logf("killed before %d system calls", len(points))
 	for _, p := range points {
 		t.Run(p.String(), func(t *testing.T) {
@@ -96,22 +89,6 @@ func dryRun(t *testing.T) []point {
 		t.Errorf("told to end, the agent ended with %v", c.err)
 	}
 	return c.passed()
-}
-
-// sample takes of each kind of call the first, and of the others some that are spread
-// over the life.
-func sample(points []point) []point {
-	var some []point
-	rest := 0
-	for _, p := range points {
-		if p.n > 1 {
-			if rest++; rest%12 != 0 {
-				continue
-			}
-		}
-		some = append(some, p)
-	}
-	return some
 }
 
 // crash is a node whose agent is killed at a point.
