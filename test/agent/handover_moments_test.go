@@ -2,6 +2,9 @@ package agent
 
 import (
 	"fmt"
+	"maps"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -9,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -133,49 +139,144 @@ func TestSignalsInAHandOver(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s, %s to the %s one", c.at, c.with, who), func(t *testing.T) {
 			t.Parallel()
-			n, r := newNode(t), &record{at: c.at}
-			n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: r.observe})
-			n.startKubelet()
-			n.configure(oneBackend)
-			older := n.newProgram("older", n.command("older", "--take-over"))
-			older.command.Stderr = both{&n.log, r}
-			older.start()
-			older.wantRole(status.RoleActive)
-			newer := n.newProgram("newer", n.command("newer", "--take-over"))
-			victim, stays := newer, older
+			h := startHandOver(t, oneBackend, c.at)
+			victim, stays := h.newer, h.older
 			if c.older {
-				victim, stays = older, newer
+				victim, stays = h.older, h.newer
 			}
-			r.mu.Lock()
-			r.strike = func() { _ = victim.command.Process.Signal(c.with) }
-			// accelmux-RESOURCE-PROCESS-NUMBER.sock
-			socket := n.kubelet.State().Resources[gpu].Socket
-			r.older = socket[:strings.LastIndex(socket, "-")]
-			newer.start() // nobody may ask for the process before it is there
-			r.mu.Unlock()
+			h.begin(func() { _ = victim.command.Process.Signal(c.with) })
 			if c.at == "never" {
-				newer.wantRole(status.RoleActive)
-				older.wantRole(status.RoleStandby)
+				h.newer.wantRole(status.RoleActive)
+				h.older.wantRole(status.RoleStandby)
 			} else {
-				n.eventually("the signal ends the process", victim.over)
+				h.eventually("the signal ends the process", victim.over)
 				stays.wantRole(status.RoleActive)
 			}
-			n.wantCounts(gpu, 4, 4)
-			n.eventually("no socket is left but one", func() bool {
-				sockets, err := filepath.Glob(n.path("kubelet", "device-plugins", "accelmux-*"))
-				return err == nil && len(sockets) == 1
-			})
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if late := r.olderAfterNewer(); len(late) > 0 {
+			h.wantCounts(gpu, 4, 4)
+			h.eventually("no socket is left but one", func() bool { return len(h.sockets()) == 1 })
+			h.seen.mu.Lock()
+			defer h.seen.mu.Unlock()
+			if late := h.seen.olderAfterNewer(); len(late) > 0 {
 				t.Errorf("the older one sent after the newer one's first list: %q", late)
 			}
-			capacity, allocatable, lasted := r.dips(4)
+			capacity, allocatable, lasted := h.seen.dips(4)
 			if capacity < 4 || allocatable < 4 && !c.dips {
 				t.Errorf("capacity dipped to %d, what is allocatable to %d, for %v", capacity, allocatable, lasted)
 			}
 			t.Logf("at least %d allocatable; fewer than 4 for %v", allocatable, lasted)
 		})
+	}
+}
+
+// handOver is a node with an agent that serves, and a newer one that is not started yet.
+type handOver struct {
+	*node
+	older, newer *program
+	seen         *record
+}
+
+// startHandOver has the older one serve, and all that comes recorded.
+func startHandOver(t *testing.T, config string, at moment) *handOver {
+	t.Helper()
+	n, r := newNode(t), &record{at: at}
+	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: r.observe})
+	n.startKubelet()
+	n.configure(config)
+	older := n.newProgram("older", n.command("older", "--take-over"))
+	older.command.Stderr = both{&n.log, r}
+	older.start()
+	older.wantRole(status.RoleActive)
+	return &handOver{node: n, older: older, newer: n.newProgram("newer", n.command("newer", "--take-over")), seen: r}
+}
+
+// begin starts the newer one; strike is called at the moment.
+func (h *handOver) begin(strike func()) {
+	h.Helper()
+	h.seen.mu.Lock() // nobody may ask for the process before it is there
+	defer h.seen.mu.Unlock()
+	h.seen.strike = strike
+	// accelmux-RESOURCE-PROCESS-NUMBER.sock
+	socket := h.kubelet.State().Resources[gpu].Socket
+	h.seen.older = socket[:strings.LastIndex(socket, "-")]
+	h.newer.start()
+}
+
+// sockets are the agents' in kubelet's directory, each with the process that listens on it.
+func (h *handOver) sockets() map[string]int {
+	h.Helper()
+	paths, err := filepath.Glob(h.path("kubelet", "device-plugins", "accelmux-*"))
+	if err != nil {
+		h.Fatal(err)
+	}
+	listeners := map[string]int{}
+	for _, path := range paths {
+		listeners[filepath.Base(path)] = listener(path)
+	}
+	return listeners
+}
+
+// listener is the process that listens on a socket; 0 if none does.
+func listener(path string) int {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = conn.Close() }() // nothing was sent
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0
+	}
+	process := 0
+	if err := raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			process = int(peer.Pid)
+		}
+	}); err != nil {
+		return 0
+	}
+	return process
+}
+
+// While two agents serve at a time, each has a socket for every resource, and neither
+// touches the other's; the specs are the node's, and stay as they are: only one of the two
+// has the directory, and the newer one, which has it by then, writes what is written
+// already. Kubelet sees no device go.
+func TestBothServe(t *testing.T) {
+	h := startHandOver(t, twoBackends, registered)
+	h.wantCounts(gpu, 4, 4)
+	h.wantCounts(fpga, 2, 2)
+	h.allocate("pod", gpu, 2)
+	before, spec := h.sockets(), h.specFile()
+	of := func(p *program) map[string]int {
+		mine := h.sockets()
+		maps.DeleteFunc(mine, func(_ string, process int) bool { return process != p.pid() })
+		return mine
+	}
+	// As it is stopped, it serves when the newer one does.
+	h.begin(func() { _ = h.older.command.Process.Signal(syscall.SIGSTOP) })
+	h.newer.wantRole(status.RoleActive)
+	mine := of(h.newer)
+	if old := of(h.older); len(before) != 2 || !maps.Equal(old, before) || len(mine) != 2 || len(h.sockets()) != 4 {
+		t.Errorf("the older one had the sockets %v and has %v; the newer one has %v, of %v; want two each", before, old, mine, h.sockets())
+	}
+	if _, err := handover.LockDir(h.path("cdi")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d)", h.newer.pid())) {
+		t.Errorf("to lock the directory of the specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
+	}
+	if err := h.older.command.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	h.older.wantRole(status.RoleStandby)
+	h.eventually("the older one has no socket", func() bool { return len(of(h.older)) == 0 })
+	if now := h.sockets(); !maps.Equal(now, mine) {
+		t.Errorf("the newer one had the sockets %v, and there are %v", mine, now)
+	}
+	if now := h.specFile(); !os.SameFile(spec, now) || !spec.ModTime().Equal(now.ModTime()) {
+		t.Error("the CDI spec was removed or written anew, though no definition has changed")
+	}
+	h.seen.mu.Lock()
+	defer h.seen.mu.Unlock()
+	if capacity, allocatable, lasted := h.seen.dips(4); capacity < 4 || allocatable < 4 {
+		t.Errorf("capacity dipped to %d, what is allocatable to %d, for %v", capacity, allocatable, lasted)
 	}
 }
 
