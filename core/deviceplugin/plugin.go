@@ -182,9 +182,9 @@ func (p *Plugin) Run(ctx context.Context) error {
 	if p.started.Swap(true) {
 		return errors.New("a device plugin runs once")
 	}
-	p.sockets.removeStale(ctx, p.log)
+	problem := p.sweep(ctx, "")
 	var wg sync.WaitGroup
-	wg.Go(func() { p.sweepAgain(ctx) })
+	wg.Go(func() { p.sweepAgain(ctx, problem) })
 	wg.Go(func() { p.watch.run(ctx) })
 	for {
 		select {
@@ -210,16 +210,35 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 }
 
-// sweepAgain removes, once, what removeStale could not know to be stale at the start:
-// a process that is killed goes socket by socket, and its successor may be there
-// before the last.
-func (p *Plugin) sweepAgain(ctx context.Context) {
-	timer := time.NewTimer(p.opts.Timing.Connect)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		p.sockets.removeStale(ctx, p.log)
-	case <-ctx.Done():
+// sweep removes the sockets of dead processes. The result is what stood in the way, which
+// is logged unless it is what was said before; "" for nothing.
+func (p *Plugin) sweep(ctx context.Context, before string) (problem string) {
+	err := p.sockets.removeStale(ctx, p.log)
+	if err == nil {
+		return ""
+	}
+	if problem = err.Error(); problem != before {
+		p.log.Warn("sockets of dead processes may be left, trying again", "error", err)
+	}
+	return problem
+}
+
+// sweepAgain removes what sweep could not know to be stale at the start: a process that
+// is killed goes socket by socket, and its successor may be there before the last. What
+// could not be removed is tried again until it can be: the directory may be read-only for
+// a while, and nobody else removes it.
+func (p *Plugin) sweepAgain(ctx context.Context, problem string) {
+	ticker := time.NewTicker(p.opts.Timing.Connect)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if problem = p.sweep(ctx, problem); problem == "" {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

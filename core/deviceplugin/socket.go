@@ -43,6 +43,7 @@ type sockets struct {
 	dirs    []string
 	process string
 	last    atomic.Uint32
+	remove  func(path string) error // os.Remove, but for tests
 }
 
 func newSockets(dirs ...string) (*sockets, error) {
@@ -56,7 +57,7 @@ func newSockets(dirs ...string) (*sockets, error) {
 	if _, err := rand.Read(id[:]); err != nil {
 		return nil, fmt.Errorf("make a name for this process: %w", err)
 	}
-	return &sockets{dirs: dirs, process: hex.EncodeToString(id[:])}, nil
+	return &sockets{dirs: dirs, process: hex.EncodeToString(id[:]), remove: os.Remove}, nil
 }
 
 // next is a fresh path in dir, which is one of those given to newSockets.
@@ -87,13 +88,15 @@ func slug(resource string, limit int) string {
 }
 
 // removeStale removes the sockets that dead processes of ours left behind. One
-// that somebody listens on is left alone, and so are this process's own.
-func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
+// that somebody listens on is left alone, and so are this process's own. The error says
+// what may be left because it could not be looked for, or not be removed.
+func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) error {
+	var errs []error
 	for _, dir := range s.dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				log.Warn("cannot look for stale sockets", "dir", dir, "error", err)
+				errs = append(errs, fmt.Errorf("look for stale sockets: %w", err))
 			}
 			continue
 		}
@@ -105,13 +108,14 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) {
 			if err := accepts(ctx, path); !errors.Is(err, syscall.ECONNREFUSED) {
 				continue
 			}
-			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				log.Warn("cannot remove a stale socket", "socket", path, "error", err)
+			if err := s.remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("remove a stale socket: %w", err))
 				continue
 			}
 			log.Info("removed the socket of a dead process", "socket", path)
 		}
 	}
+	return errors.Join(errs...)
 }
 
 // isOthers tells whether this is the socket of another process of ours.

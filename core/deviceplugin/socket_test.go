@@ -71,7 +71,9 @@ func TestStaleSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names.removeStale(t.Context(), slog.New(slog.DiscardHandler))
+	if err := names.removeStale(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
 	for name, stays := range map[string]bool{
 		"accelmux-dead-1.sock": false, ".accelmux-dead-2.sock": false, "other-dead.sock": true, "accelmux-live-1.sock": true, "accelmux-file.sock": true,
 	} {

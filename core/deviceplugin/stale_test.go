@@ -1,9 +1,14 @@
 package deviceplugin
 
 import (
+	"bytes"
+	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -36,5 +41,34 @@ func TestSocketOfADyingProcessGoes(t *testing.T) {
 	})
 	if len(n.sockets()) != 2 || n.kubelet.Allocatable(gpu) != 2 {
 		t.Errorf("sockets %v and %d units, want ours and that of the living", n.sockets(), n.kubelet.Allocatable(gpu))
+	}
+}
+
+// Verifies that the socket of a dead process which cannot be removed, as its directory is
+// read-only for a while, goes when it can be, however late; and that this is told once.
+func TestStaleSocketGoesWhenItCan(t *testing.T) {
+	n := newNode(t, Timing{Connect: 20 * time.Millisecond}, false)
+	n.startKubelet()
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(n.kubelet.PluginDir(), "accelmux-dead-1.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	_ = dead.Close()
+	var text bytes.Buffer
+	n.plugin.log = slog.New(slog.NewTextHandler(&text, nil))
+	refusals := 5
+	n.plugin.sockets.remove = func(path string) error {
+		if refusals--; refusals >= 0 {
+			return &fs.PathError{Op: "remove", Path: path, Err: syscall.EROFS}
+		}
+		return os.Remove(path)
+	}
+	n.plugin.sweepAgain(t.Context(), n.plugin.sweep(t.Context(), ""))
+	if left := n.sockets(); len(left) > 0 || refusals >= 0 {
+		t.Errorf("left after %d more refusals: %v", max(refusals, 0), left)
+	}
+	if told := strings.Count(text.String(), "read-only file system"); told != 1 {
+		t.Errorf("told %d times, want once:\n%s", told, text.String())
 	}
 }
