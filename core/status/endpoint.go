@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// scrapes bounds how many are answered at once.
+	// scrapes bounds how many are answered at once, each with all metrics in memory.
 	scrapes = 4
 	// bindPause is the pause before a port that is taken is tried again; it doubles
 	// up to bindDoublings times.
@@ -48,9 +48,11 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
 	}
 	mux := http.NewServeMux()
+	// Without a timeout of its own, which would keep the whole answer until its end: that
+	// of serve ends it.
 	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: scrapes, Timeout: 8 * time.Second, EnableOpenMetrics: true,
+		MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone

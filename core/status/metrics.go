@@ -34,63 +34,54 @@ func (m metrics) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m metrics) Collect(out chan<- prometheus.Metric) {
 	report := m.source.Report()
-	give := func(f *family, value float64, labels ...string) {
-		metric, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
-		if err != nil {
-			metric = prometheus.NewInvalidMetric(f.desc, err)
-		}
-		out <- metric
-	}
-	collectAgent(give, report)
+	c := newCollection(out)
+	collectAgent(c, report)
 	for _, b := range report.Backends {
-		collectBackend(give, b)
+		collectBackend(c, b)
 	}
 	for _, r := range report.Resources {
-		give(resourceServing, truth(r.State == resourceServed), r.Name)
-		give(resourceRegistrations, float64(r.Registrations), r.Name)
-		give(resourceUnits, float64(r.Units), r.Name)
-		give(resourceHealthy, float64(r.Healthy), r.Name)
-		give(resourceAllocated, float64(r.Allocated), r.Name)
+		c.give(resourceServing, truth(r.State == resourceServed), r.Name)
+		c.give(resourceRegistrations, float64(r.Registrations), r.Name)
+		c.give(resourceUnits, float64(r.Units), r.Name)
+		c.give(resourceHealthy, float64(r.Healthy), r.Name)
+		c.give(resourceAllocated, float64(r.Allocated), r.Name)
 	}
 	m.source.Healths(func(d DeviceHealth) {
-		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
+		c.give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
 		if d.Fault != "" {
-			give(deviceFault, 1, d.Backend, d.ID, d.Fault)
+			c.give(deviceFault, 1, d.Backend, d.ID, d.Fault)
 		}
 	})
 }
 
-// gives takes one value of a family.
-type gives func(f *family, value float64, labels ...string)
-
 // collectAgent has what there is once.
-func collectAgent(give gives, report Report) {
-	give(buildInfo, 1, report.Version, runtime.Version())
-	give(ready, truth(len(report.NotReady) == 0))
-	give(problems, float64(len(report.Problems)))
+func collectAgent(c *collection, report Report) {
+	c.give(buildInfo, 1, report.Version, runtime.Version())
+	c.give(ready, truth(len(report.NotReady) == 0))
+	c.give(problems, float64(len(report.Problems)))
 	if report.Config.Profile != "" {
-		give(profileInfo, 1, report.Config.Profile)
+		c.give(profileInfo, 1, report.Config.Profile)
 	}
-	give(profileUnchosen, truth(report.Config.Unchosen != ""))
-	give(profileWaiting, truth(report.Config.Waits != ""))
-	give(configRefused, truth(report.Config.Refused != ""))
-	give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
-	give(kubeletMissing, truth(report.KubeletMissing != ""))
+	c.give(profileUnchosen, truth(report.Config.Unchosen != ""))
+	c.give(profileWaiting, truth(report.Config.Waits != ""))
+	c.give(configRefused, truth(report.Config.Refused != ""))
+	c.give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
+	c.give(kubeletMissing, truth(report.KubeletMissing != ""))
 	if report.Cluster != nil {
 		if watching := report.Cluster.Watching; watching != nil {
-			give(clusterWatching, truth(*watching))
+			c.give(clusterWatching, truth(*watching))
 		}
-		give(clusterEvents, truth(report.Cluster.EventsFailing))
+		c.give(clusterEvents, truth(report.Cluster.EventsFailing))
 	}
 }
 
-func collectBackend(give gives, b Backend) {
-	give(backendInfo, 1, b.Name, b.Vendor, b.Version)
+func collectBackend(c *collection, b Backend) {
+	c.give(backendInfo, 1, b.Name, b.Vendor, b.Version)
 	for _, state := range backendStates {
-		give(backendState, truth(b.State == state), b.Name, state)
+		c.give(backendState, truth(b.State == state), b.Name, state)
 	}
-	give(backendRestarts, float64(b.Restarts), b.Name)
-	give(backendDevices, float64(b.Devices), b.Name)
+	c.give(backendRestarts, float64(b.Restarts), b.Name)
+	c.give(backendDevices, float64(b.Devices), b.Name)
 }
 
 // truth is how a metric says yes or no.

@@ -1,0 +1,165 @@
+package status
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// crowd is an agent with so many devices.
+type crowd struct {
+	fixed
+	devices int
+}
+
+func (c crowd) Healths(show func(DeviceHealth)) {
+	for i := range c.devices {
+		show(DeviceHealth{Backend: "mock", ID: "mock-" + strconv.Itoa(i), Resource: "example.com/gpu", Healthy: true})
+	}
+}
+
+// Verifies that of many devices a scrape has in memory once what they have in common.
+func TestDevicesShare(t *testing.T) {
+	const devices = 1000
+	families, err := newRegistry(crowd{devices: devices}, NewTally()).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, names, gauges := map[*dto.LabelPair]bool{}, map[*string]bool{}, map[*dto.Gauge]bool{}
+	for _, f := range families {
+		if f.GetName() != deviceHealthy.name {
+			continue
+		}
+		if len(f.GetMetric()) != devices {
+			t.Errorf("%d devices, want %d", len(f.GetMetric()), devices)
+		}
+		for _, m := range f.GetMetric() {
+			gauges[m.GetGauge()] = true
+			for _, p := range m.GetLabel() {
+				pairs[p], names[p.Name] = true, true
+			}
+		}
+	}
+	if len(pairs) != devices+2 || len(names) != 3 || len(gauges) != 1 {
+		t.Errorf("%d labels, %d names and %d values, want %d for the IDs and the other two labels, 3 and 1", len(pairs), len(names), len(gauges), devices+2)
+	}
+}
+
+// pieces is a client that looks at how much it is sent at a time.
+type pieces struct {
+	header    http.Header
+	all, most int
+}
+
+func (p *pieces) Header() http.Header { return p.header }
+func (p *pieces) WriteHeader(int)     {}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.all, p.most = p.all+len(b), max(p.most, len(b))
+	return len(b), nil
+}
+
+// Verifies that an answer is sent while it is made, and is never in memory as a whole.
+func TestAnswerIsNotKept(t *testing.T) {
+	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &pieces{header: http.Header{}}
+	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if client.all < 400_000 || client.most > 32<<10 {
+		t.Errorf("%d bytes, up to %d at a time", client.all, client.most)
+	}
+}
+
+// Verifies that as many scrapes as are answered at once each get all of it, in the format
+// and the encoding that they ask for.
+func TestScrapesAtOnce(t *testing.T) {
+	const devices = 1000
+	e := endpoint(t, crowd{devices: devices})
+	asked := [scrapes]struct{ accept, encoding string }{
+		{"text/plain", "identity"}, {"text/plain;version=0.0.4", "gzip"},
+		{"application/openmetrics-text;version=1.0.0", "gzip"},
+		{"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "identity"},
+	}
+	var group sync.WaitGroup
+	for _, a := range asked {
+		group.Go(func() {
+			format, body := scrape(t, e, a.accept, a.encoding)
+			want, _, _ := strings.Cut(a.accept, ";")
+			if !strings.HasPrefix(string(format), want) {
+				t.Errorf("asked for %s, got %s", a.accept, format)
+			}
+			n := strings.Count(body, "\n"+deviceHealthy.name+"{")
+			switch format.FormatType() {
+			case expfmt.TypeProtoDelim:
+				n = counted(t, body, format)
+			case expfmt.TypeOpenMetrics:
+				if !strings.HasSuffix(body, "\n# EOF\n") {
+					t.Errorf("%s does not end", format)
+				}
+			}
+			if n != devices {
+				t.Errorf("%s in %s: %d devices", a.accept, a.encoding, n)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// scrape asks an endpoint for its metrics.
+func scrape(t *testing.T, e *Endpoint, accept, encoding string) (_ expfmt.Format, body string) {
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+e.Address()+"/metrics", http.NoBody)
+	if err != nil {
+		t.Error(err)
+		return "", ""
+	}
+	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", encoding)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Error(err)
+		return "", ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	plain := io.Reader(response.Body)
+	if encoding == "gzip" {
+		if plain, err = gzip.NewReader(response.Body); err != nil {
+			t.Errorf("%s: %v", response.Status, err)
+			return "", ""
+		}
+	}
+	text, err := io.ReadAll(plain)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("%s: %v", response.Status, err)
+	}
+	return expfmt.Format(response.Header.Get("Content-Type")), string(text)
+}
+
+// counted is how many devices an answer has.
+func counted(t *testing.T, body string, format expfmt.Format) (n int) {
+	for decoder := expfmt.NewDecoder(strings.NewReader(body), format); ; {
+		var f dto.MetricFamily
+		switch err := decoder.Decode(&f); {
+		case errors.Is(err, io.EOF):
+			return n
+		case err != nil:
+			t.Error(err)
+			return 0
+		}
+		if f.GetName() == deviceHealthy.name {
+			n = len(f.GetMetric())
+		}
+	}
+}
