@@ -19,8 +19,10 @@ func (t *Telemetry) Describe(chan<- *prometheus.Desc) {}
 // package comment. All that it gives away is made already, but for labels that
 // changed.
 func (t *Telemetry) Collect(out chan<- prometheus.Metric) {
+	var last *labels
 	t.visit(context.Background(), func(s *sample, p *point, owner Owner) {
-		p.series.label(p.series.device.owned(s.backend, owner))
+		last = p.series.device.owned(s.backend, owner, last)
+		p.series.label(last)
 		out <- p
 	})
 }

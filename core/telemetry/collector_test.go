@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"pgregory.net/rapid"
 
@@ -187,15 +188,48 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// What 8,192 devices cost in a scrape, beside what the registry makes of it.
-func BenchmarkCollect(b *testing.B) {
+// many has a full sample of so many devices, which a pod has.
+func many(devices int) *Telemetry {
 	telemetry := New(Options{Look: func() func(inventory.Key) (Owner, bool) {
 		return func(inventory.Key) (Owner, bool) { return Owner{Resource: "example.com/gpu", Pod: "pod"}, true }
 	}})
-	s := parse(nil, full(8192), anything)
+	s := parse(nil, full(devices), anything)
 	s.backend, s.at, s.interval = "b", time.Now(), time.Hour
 	telemetry.targets = every(time.Hour, "b")
 	telemetry.feeds["b"] = &feed{of: telemetry, newest: s, settled: true, interval: time.Hour}
+	return telemetry
+}
+
+// Verifies that labels which are the same for many devices are in memory once.
+func TestDevicesShareLabels(t *testing.T) {
+	const devices = 100
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(many(devices))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs := map[string]map[*dto.LabelPair]bool{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, p := range m.GetLabel() {
+				if pairs[p.GetName()] == nil {
+					pairs[p.GetName()] = map[*dto.LabelPair]bool{}
+				}
+				pairs[p.GetName()][p] = true
+			}
+		}
+	}
+	for name, want := range map[string]int{"backend": 1, "resource": 1, "namespace": 1, "pod": 1, "container": 1, "device": devices} {
+		if n := len(pairs[name]); n != want {
+			t.Errorf("%d labels %s, want %d", n, name, want)
+		}
+	}
+}
+
+// What 8,192 devices cost in a scrape, beside what the registry makes of it.
+func BenchmarkCollect(b *testing.B) {
+	telemetry := many(8192)
 	for b.Loop() {
 		out := make(chan prometheus.Metric, 64)
 		go func() {

@@ -32,7 +32,8 @@ type sample struct {
 	interval time.Duration
 	points   []point
 	// series, devices and families are those of the points. The next sample takes
-	// over what it has, too, so that nothing is checked or made twice.
+	// over what it has, too, so that nothing is checked or made twice: the map of series
+	// as it is, which is parse's alone.
 	series   map[identity]*series
 	devices  map[string]*device
 	families map[string]*family
@@ -47,7 +48,11 @@ func (s *sample) fresh(now time.Time) bool {
 }
 
 // identity tells series from one another. labels are the backend's own, sorted.
-type identity struct{ device, name, labels string }
+type identity struct {
+	device *device
+	family *family
+	labels string
+}
 
 // family is a metric's name.
 type family struct {
@@ -74,8 +79,10 @@ type series struct {
 	device *device
 	// own are the backend's labels, sorted.
 	own []*dto.LabelPair
-	// all are own and those of base.
+	// all are own and those of base; nil if there are none of its own.
 	all atomic.Pointer[merged]
+	// in is the newest sample that has it; for parse.
+	in *sample
 }
 
 type merged struct {
@@ -93,11 +100,11 @@ type point struct {
 // is the sample before, or nil.
 func parse(before *sample, metrics []*backendv1.Metric, r rules) *sample {
 	if before == nil {
-		before = &sample{}
+		before = &sample{series: make(map[identity]*series, min(len(metrics), maxMetrics))}
 	}
 	p := parser{rules: r, before: before, next: &sample{
 		points:   make([]point, 0, min(len(metrics), maxMetrics)),
-		series:   make(map[identity]*series, min(len(metrics), maxMetrics)),
+		series:   before.series,
 		devices:  make(map[string]*device, len(before.devices)),
 		families: make(map[string]*family, len(before.families)),
 	}}
@@ -109,6 +116,9 @@ func parse(before *sample, metrics []*backendv1.Metric, r rules) *sample {
 		if rule, err := p.metric(m); err != nil {
 			p.complaints.add(rule, m, err)
 		}
+	}
+	if len(p.next.series) > len(p.next.points) {
+		maps.DeleteFunc(p.next.series, func(_ identity, s *series) bool { return s.in != p.next })
 	}
 	p.next.complaints = p.complaints.list()
 	return p.next
@@ -132,11 +142,7 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 	if len(m.GetLabels()) > maxLabels {
 		return badLabel, fmt.Errorf("it has %d labels, and at most %d are allowed", len(m.GetLabels()), maxLabels)
 	}
-	id := identity{m.GetDeviceId(), m.GetName(), joined(m.GetLabels())}
-	if p.next.series[id] != nil {
-		return duplicate, errors.New("the sample has it twice with the same labels; the first one counts")
-	}
-	d := p.device(id.device)
+	d := p.device(m.GetDeviceId())
 	if d == nil {
 		// It may have just gone, or not come yet: that is told when it lasts.
 		if p.next.strangers = true; !p.before.strangers {
@@ -144,17 +150,23 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 		}
 		return stranger, errStranger
 	}
-	s := p.before.series[id]
-	f, rule, err := p.family(id.name)
-	if err == nil && s == nil {
-		s = &series{family: f, device: d}
-		rule = badLabel
-		s.own, err = ownLabels(m.GetLabels())
-	}
+	f, rule, err := p.family(m.GetName())
 	if err != nil {
 		return rule, err
 	}
-	p.next.series[id] = s
+	id := identity{d, f, joined(m.GetLabels())}
+	s := p.next.series[id]
+	switch {
+	case s == nil:
+		s = &series{family: f, device: d}
+		if s.own, err = ownLabels(m.GetLabels()); err != nil {
+			return badLabel, err
+		}
+		p.next.series[id] = s
+	case s.in == p.next:
+		return duplicate, errors.New("the sample has it twice with the same labels; the first one counts")
+	}
+	s.in = p.next
 	p.next.points = append(p.next.points, point{s, m.GetValue()})
 	return "", nil
 }
@@ -234,8 +246,9 @@ func pair(name, value string) *dto.LabelPair {
 
 func byName(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }
 
-// owned has the device's labels name its owner.
-func (d *device) owned(backend string, owner Owner) *labels {
+// owned has the device's labels name its owner. Those that are the same as another
+// device's, which may be nil, are there once.
+func (d *device) owned(backend string, owner Owner, other *labels) *labels {
 	if l := d.labels.Load(); l != nil && l.owner == owner {
 		return l
 	}
@@ -245,21 +258,33 @@ func (d *device) owned(backend string, owner Owner) *labels {
 		pair("backend", backend), pair("container", owner.Container), pair("device", d.id),
 		pair("namespace", owner.Namespace), pair("pod", owner.Pod), pair("resource", owner.Resource),
 	}}
+	if other != nil {
+		for i, p := range other.pairs {
+			if p.GetValue() == l.pairs[i].GetValue() {
+				l.pairs[i] = p
+			}
+		}
+	}
 	d.labels.Store(l)
 	return l
 }
 
 // label gives the series the labels of its device.
 func (s *series) label(base *labels) {
-	if m := s.all.Load(); m != nil && m.base == base {
+	if m := s.all.Load(); len(s.own) == 0 || m != nil && m.base == base {
 		return
 	}
-	m := &merged{base, base.pairs}
-	if len(s.own) > 0 {
-		m.pairs = slices.Concat(base.pairs, s.own)
-		slices.SortFunc(m.pairs, byName)
-	}
+	m := &merged{base, slices.Concat(base.pairs, s.own)}
+	slices.SortFunc(m.pairs, byName)
 	s.all.Store(m)
+}
+
+// labels are those that label gave it.
+func (s *series) labels() []*dto.LabelPair {
+	if m := s.all.Load(); m != nil {
+		return m.pairs
+	}
+	return s.device.labels.Load().pairs
 }
 
 // Desc implements [prometheus.Metric].
@@ -268,7 +293,7 @@ func (p *point) Desc() *prometheus.Desc { return p.series.family.desc }
 // Write implements [prometheus.Metric]. The labels are shared: nobody may change
 // them.
 func (p *point) Write(out *dto.Metric) error {
-	out.Label = p.series.all.Load().pairs
+	out.Label = p.series.labels()
 	if p.series.family.counter {
 		out.Counter = &dto.Counter{Value: &p.value}
 	} else {

@@ -109,6 +109,34 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Verifies that a sample takes over the series of the one before, that it may have none
+// of them twice, and that a device which goes and comes back is one that is new.
+func TestSeriesAreTakenOver(t *testing.T) {
+	metrics := full(3)
+	perDevice := len(metrics) / 3
+	first := parse(nil, metrics, anything)
+	second := parse(first, append(metrics, gauge(metrics[0].GetDeviceId(), metrics[0].GetName(), 7)), anything)
+	if len(second.points) != len(metrics) || len(second.complaints) != 1 || !strings.Contains(second.complaints[0].text, "twice") {
+		t.Fatalf("%d points, %v", len(second.points), second.complaints)
+	}
+	for i, p := range second.points {
+		if p != first.points[i] {
+			t.Errorf("point %d is %+v, was %+v", i, p, first.points[i])
+		}
+	}
+	third := parse(second, metrics[perDevice:], anything)
+	if len(third.series) != 2*perDevice || len(second.points) != len(metrics) {
+		t.Errorf("%d series without a device; and %d points of the sample before", len(third.series), len(second.points))
+	}
+	fourth := parse(third, metrics, anything)
+	if len(fourth.series) != len(metrics) || len(fourth.points) != len(metrics) || len(fourth.complaints) != 0 {
+		t.Errorf("%d series, %d points, %v with the device again", len(fourth.series), len(fourth.points), fourth.complaints)
+	}
+	if d := fourth.points[0].series.device; d == first.points[0].series.device || d != fourth.devices[d.id] {
+		t.Error("the device that is back is the old one")
+	}
+}
+
 // Verifies that labels which differ only in where one ends are not the same.
 func TestLabelsAreApart(t *testing.T) {
 	s := parse(nil, []*backendv1.Metric{
