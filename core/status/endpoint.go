@@ -50,10 +50,11 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 	mux := http.NewServeMux()
 	// Without a timeout of its own, which would keep the whole answer until its end: that
 	// of serve ends it.
-	mux.Handle("GET /metrics", promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
+	scrape := promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
-	}))
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { scrape.ServeHTTP(&departure{ResponseWriter: w}, r) })
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
@@ -66,6 +67,21 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		_, _ = io.WriteString(w, text+"\n") // the client may have gone
 	})
 	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
+}
+
+// departure keeps from who answers that the client has gone: there would be a line in the
+// log for each family that nobody gets.
+type departure struct {
+	http.ResponseWriter
+	gone bool
+}
+
+func (d *departure) Write(b []byte) (int, error) {
+	if !d.gone {
+		_, err := d.ResponseWriter.Write(b)
+		d.gone = err != nil
+	}
+	return len(b), nil
 }
 
 // Run answers until ctx ends. A port that is taken is no reason for a node to lose
