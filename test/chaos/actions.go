@@ -77,6 +77,12 @@ func actions() []action {
 		{"pin", 2, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
 		{"swap-pinned", 3, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
 		{"step-clock", 3, false, "somebody sets the clock an hour forth or back, and right again", (*world).stepClock},
+		{"newer-state", 2, false, "kill -9 of the agents, and a state file is one of a newer version", (*world).renewState},
+		{"lock-state", 2, false, "the state directory alone is read-only while something happens", (*world).lockState},
+		{"lock-plugin-dir", 2, false, "kubelet's directory of plugins is read-only while the agent is killed and another one starts", (*world).lockPlugins},
+		{"fill-rest", 2, false, "the disk of kubelet's directories and the agents' sockets is full while a backend dies", (*world).fillRest},
+		{"lose-kubelet-dir", 1, false, "kubelet's directory is not there when an agent starts", (*world).loseKubeletDir},
+		{"stray-agent", 2, false, "another agent with a state directory of its own is started, by mistake", (*world).strayAgent},
 	}
 }
 

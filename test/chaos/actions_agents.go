@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,14 +137,7 @@ func (w *world) secondAgent(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	err = w.await(ctx, oneAgent, "a second agent that does not take turns is not refused", func() bool { return !p.alive() })
-	if err != nil {
-		return errors.Join(err, p.signal(syscall.SIGKILL))
-	}
-	if p.state.Success() {
-		return &violation{oneAgent, "a second agent that does not take turns ends without an error"}
-	}
-	return os.RemoveAll(p.runDir)
+	return w.refused(ctx, p, "a second agent that does not take turns")
 }
 
 func (w *world) reboot(ctx context.Context, arg int) error {
@@ -198,6 +192,25 @@ func (w *world) endAll(ctx context.Context) error {
 }
 
 func (w *world) damageState(ctx context.Context, arg int) error {
+	return w.spoilState(ctx, arg, func(text []byte) []byte {
+		switch arg / 4 % 3 {
+		case 0:
+			return text[:len(text)/2]
+		case 1:
+			return nil
+		}
+		return []byte(fmt.Sprintf("%x", arg))
+	})
+}
+
+// renewState has a state file be of a version of which this agent knows nothing, as when
+// an older one is installed again.
+func (w *world) renewState(ctx context.Context, arg int) error {
+	return w.spoilState(ctx, arg, func(text []byte) []byte { return bytes.Replace(text, []byte("/1 "), []byte("/2 "), 1) })
+}
+
+// spoilState has something be wrong with a state file while no agent runs.
+func (w *world) spoilState(ctx context.Context, arg int, spoil func(text []byte) []byte) error {
 	name, _ := pick([]string{"health", "usage", "configuration", "selection"}, arg)
 	if w.m.broken && name == "configuration" || w.m.away && name == "selection" || w.m.diskFull {
 		return errSkip
@@ -211,18 +224,10 @@ func (w *world) damageState(ctx context.Context, arg int) error {
 	if err != nil {
 		return w.startAgent(w.runDir()) // there was nothing to save yet
 	}
-	switch arg / 4 % 3 {
-	case 0:
-		text = text[:len(text)/2]
-	case 1:
-		text = nil
-	case 2:
-		text = []byte(fmt.Sprintf("%x", arg))
-	}
 	if name == "health" || w.m.unsaved {
 		w.forget()
 	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := os.WriteFile(path, spoil(text), 0o600); err != nil {
 		return err
 	}
 	return w.startAgent(w.runDir())

@@ -11,11 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskSize is the size of the node's disk, for the directories of state and CDI specs.
-const diskSize = "512k"
+// diskSize is the size of each of the node's disks, one for the directories of state and
+// CDI specs, one for kubelet's and those that agents run in; diskFiles is how many files
+// fit on it.
+const (
+	diskSize  = "512k"
+	diskFiles = "1000"
+)
 
 func mountDisk(dir string) error {
-	if err := unix.Mount("chaos", dir, "tmpfs", 0, "size="+diskSize+",mode=0755"); err != nil {
+	if err := unix.Mount("chaos", dir, "tmpfs", 0, "size="+diskSize+",nr_inodes="+diskFiles+",mode=0755"); err != nil {
 		return fmt.Errorf("mount a small disk: %w", err)
 	}
 	return nil

@@ -64,7 +64,7 @@ func (w *world) muteKubelet(ctx context.Context, _ int) (err error) {
 	if w.m.kubelet || w.mute != nil {
 		return errSkip
 	}
-	w.mute, err = newMute(ctx, filepath.Join(w.kubelet.PluginDir(), "kubelet.sock"), w.path("kubelet", "pod-resources", "kubelet.sock"))
+	w.mute, err = newMute(ctx, filepath.Join(w.kubelet.PluginDir(), "kubelet.sock"), filepath.Join(w.kubeletDir(), "pod-resources", "kubelet.sock"))
 	return err
 }
 

@@ -277,7 +277,7 @@ func (w *world) definitions() func(name string) string {
 
 // known are the files that may be on the disk and in the run directories.
 var known = regexp.MustCompile(`^(disk/filler|disk/state/((health|usage|configuration|selection)(\.corrupt-[1-5])?|health\.journal|lock|handover\.sock)` +
-	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.(json|state)(\.corrupt-[1-5])?|foreign\.json)|run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
+	`|disk/cdi/(accelmux-[a-z]+-[a-z]+\.(json|state)(\.corrupt-[1-5])?|foreign\.json)|rest/run-[0-9]+/(run\.lock|[a-z]+\.sock))$`)
 
 // wildSockets are the sockets of a backend that crashes and is started again: one that
 // is about to go, and one that has just come.
@@ -286,8 +286,9 @@ const wildSockets = 2
 // strays are the files that nobody should have left. The backends' sockets may be as
 // many as there are backends.
 func (w *world) strays(o *observation) []string {
-	var strays, plugins []string
-	roots, err := filepath.Glob(w.path("run-*"))
+	_, strays := w.inKubelets()
+	var plugins []string
+	roots, err := filepath.Glob(w.path("rest", "run-*"))
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -321,14 +322,32 @@ func (w *world) strays(o *observation) []string {
 	return strays
 }
 
+// ofPlugin is a name that the agent gives a socket: it is hidden until it listens.
+var ofPlugin = regexp.MustCompile(`^\.?accelmux-.*\.sock$`)
+
 // sockets are the plugins' in kubelet's directories.
 func (w *world) sockets() []string {
-	var all []string
+	sockets, _ := w.inKubelets()
+	return sockets
+}
+
+// inKubelets is what agents have made in kubelet's directories: sockets, and what else
+// there is by their name.
+func (w *world) inKubelets() (sockets, others []string) {
 	for _, dir := range []string{w.kubelet.PluginDir(), w.kubelet.RegistryDir()} {
-		found, err := filepath.Glob(filepath.Join(dir, "accelmux*"))
-		if err == nil {
-			all = append(all, found...)
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // there is none now
+		}
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			switch {
+			case ofPlugin.MatchString(entry.Name()):
+				sockets = append(sockets, path)
+			case strings.Contains(entry.Name(), "accelmux"):
+				others = append(others, path)
+			}
 		}
 	}
-	return all
+	return sockets, others
 }

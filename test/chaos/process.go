@@ -25,12 +25,20 @@ type process struct {
 	state  *os.ProcessState // once done is closed
 }
 
+// directories are those of an agent that it does not share with every other one.
+type directories struct{ run, state, cdi string }
+
 // start starts a process of an agent, with a directory of its own for it to run in; it
 // takes turns with others, or not. It dies with this one.
 func (w *world) start(runDir string, turns bool) (*process, error) {
+	return w.startIn(directories{run: runDir, state: w.path("disk", "state"), cdi: w.path("disk", "cdi")}, turns)
+}
+
+// startIn is start for an agent whose directories may be others.
+func (w *world) startIn(d directories, turns bool) (*process, error) {
 	args := []string{
 		w.agent, "run", "--config", w.path("node.yaml"), "--node-name", nodeName, "--kubeconfig", w.path("kubeconfig"),
-		"--kubelet-dir", w.path("kubelet"), "--cdi-dir", w.path("disk", "cdi"), "--state-dir", w.path("disk", "state"), "--run-dir", runDir,
+		"--kubelet-dir", w.kubeletDir(), "--cdi-dir", d.cdi, "--state-dir", d.state, "--run-dir", d.run,
 		"--backend-dir", w.path("programs"), "--procfs", w.path("proc"), "--log-level", "debug",
 	}
 	if w.hardware != "" {
@@ -44,7 +52,7 @@ func (w *world) start(runDir string, turns bool) (*process, error) {
 		Env:         append(os.Environ(), dirEnv+"="+w.dir),
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 	}
-	p := &process{runDir: runDir, done: make(chan struct{})}
+	p := &process{runDir: d.run, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// The parent-death signal is that of this thread.

@@ -69,9 +69,6 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 			err = errors.Join(err, w.close())
 		}
 	}()
-	if w.kubelet, err = newKubelet(r.kubelet, w.path("kubelet"), w.watch); err != nil {
-		return nil, err
-	}
 	if w.log, err = os.Create(w.path("agents.log")); err != nil {
 		return nil, err
 	}
@@ -80,6 +77,9 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	}
 	w.server = clustertest.New(&w.double, nodeName, map[string]string{})
 	if err := w.lay(r.programs, r.library); err != nil {
+		return nil, err
+	}
+	if w.kubelet, err = newKubelet(r.kubelet, w.kubeletDir(), w.watch); err != nil {
 		return nil, err
 	}
 	if err := w.kubelet.Start(); err != nil {
@@ -93,13 +93,13 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 
 // lay makes the node's files.
 func (w *world) lay(programs, library string) error {
-	for _, sub := range []string{"programs", "disk", "proc"} {
+	for _, sub := range []string{"programs", "disk", "rest", "proc"} {
 		if err := os.Mkdir(w.path(sub), 0o755); err != nil {
 			return err
 		}
 	}
 	if w.mounts {
-		if err := mountDisk(w.path("disk")); err != nil {
+		if err := errors.Join(mountDisk(w.path("disk")), mountDisk(w.path("rest"))); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,9 @@ func (w *world) next() int {
 	return w.serial
 }
 
-func (w *world) runDir() string { return w.path(fmt.Sprintf("run-%d", w.next())) }
+func (w *world) runDir() string { return w.path("rest", fmt.Sprintf("run-%d", w.next())) }
+
+func (w *world) kubeletDir() string { return w.path("rest", "kubelet") }
 
 // boot gives the node a boot ID that it did not have before.
 func (w *world) boot() error {
@@ -323,7 +325,7 @@ func (w *world) close() error {
 		errs = append(errs, w.log.Close())
 	}
 	if w.mounts {
-		errs = append(errs, unmountDisk(w.path("disk")))
+		errs = append(errs, unmountDisk(w.path("disk")), unmountDisk(w.path("rest")))
 	}
 	if w.hardware != "" {
 		errs = append(errs, os.RemoveAll(w.hardware))
