@@ -105,7 +105,7 @@ test-chaos: ## 300 steps of chaos that are always the same; at least 150 in 5 mi
 	$(MAKE) --no-print-directory chaos SEED=$(or $(SEED),1) STEPS=300 ARGS='-limit 5m -least 150 $(ARGS)'
 
 .PHONY: chaos
-chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list
+chaos: build ## A whole node under faults drawn at random: SEED, STEPS, or REPLAY a list or @FILE
 	@# Built, not run by go: a process of its own at the end of signals.
 	@mkdir -p $(BIN)/chaos
 	$(GO) build -tags $(TAGS),chaos -o $(BIN)/chaos/ ./cmd/accelmux

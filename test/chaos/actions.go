@@ -14,7 +14,9 @@ type action struct {
 	run func(w *world, ctx context.Context, arg int) error
 }
 
-// actions are all of them. Their order counts for the draw: put new ones at the end.
+// actions are all of them. Their order counts for the draw: put new ones at the end. What
+// mends is drawn more often than what breaks: while anything is wrong with a backend or the
+// disk, no newer agent takes over and no configuration is changed.
 func actions() []action {
 	return []action{
 		{"allocate", 14, true, "a pod gets one or two devices of a resource, and its container starts", (*world).allocate},
@@ -36,33 +38,33 @@ func actions() []action {
 		{"garbage", 3, false, "a backend reports devices that break the contract, or a report that does as a whole", (*world).garbage},
 		{"crash-loop", 2, false, "a backend ends by itself as often as it is started", (*world).crashLoop},
 		{"lose-program", 2, false, "a backend's program is gone, and then the backend", (*world).loseProgram},
-		{"heal-backend", 6, false, "backends that are down may run again", (*world).healBackend},
+		{"heal-backend", 14, false, "backends that are down may run again", (*world).healBackend},
 
 		{"kill-agent", 4, true, "kill -9 of the active agent, and a new one if no other stands by", (*world).killAgent},
 		{"stop-agent", 2, true, "SIGTERM of the active agent, and a new one if no other stands by", (*world).stopAgent},
 		{"freeze-agent", 2, true, "SIGSTOP and SIGCONT of the active agent", (*world).freezeAgent},
 		{"take-over", 4, false, "a newer agent takes over", (*world).takeOver},
-		{"end-standby", 3, true, "SIGTERM or kill -9 of an agent that stands by", (*world).endStandby},
+		{"end-standby", 4, true, "SIGTERM or kill -9 of an agent that stands by", (*world).endStandby},
 		{"second-agent", 1, false, "another agent is started that does not take turns, by mistake", (*world).secondAgent},
 
 		{"restart-kubelet", 4, true, "kubelet restarts", (*world).restartKubelet},
 		{"stop-kubelet", 2, true, "kubelet stops, or is killed and leaves its sockets", (*world).stopKubelet},
-		{"start-kubelet", 6, true, "kubelet starts again", (*world).startKubelet},
+		{"start-kubelet", 8, true, "kubelet starts again", (*world).startKubelet},
 		{"delete-kubelet-socket", 1, false, "kubelet's socket is deleted, and then it restarts", (*world).deleteKubeletSocket},
 		{"delete-plugin-dir", 1, false, "kubelet's directory of plugins is deleted, and then it restarts", (*world).deletePluginDir},
 
-		{"replicas", 2, true, "another number of containers may share a device", (*world).changeReplicas},
-		{"units", 3, true, "another number of devices in a backend's settings", (*world).changeUnits},
-		{"rename", 2, true, "a resource gets another name", (*world).rename},
-		{"extra", 2, true, "a backend is added to the configuration, or taken out", (*world).toggleExtra},
+		{"replicas", 3, true, "another number of containers may share a device", (*world).changeReplicas},
+		{"units", 4, true, "another number of devices in a backend's settings", (*world).changeUnits},
+		{"rename", 3, true, "a resource gets another name", (*world).rename},
+		{"extra", 3, true, "a backend is added to the configuration, or taken out", (*world).toggleExtra},
 		{"break-config", 2, true, "the configuration file is no good", (*world).breakConfig},
 
 		{"delete-cdi", 2, false, "the CDI directory is deleted", (*world).deleteCDI},
-		{"foreign-cdi", 1, false, "somebody else's CDI spec defines a device of ours", (*world).foreignCDI},
+		{"foreign-cdi", 2, false, "somebody else's CDI spec defines a device of ours", (*world).foreignCDI},
 		{"lock-cdi", 1, false, "the CDI directory is read-only", (*world).lockCDI},
 		{"damage-state", 2, false, "kill -9 of the agents, and a state file is damaged", (*world).damageState},
 		{"fill-disk", 1, false, "the disk of state and CDI specs is full", (*world).fillDisk},
-		{"mend-disk", 4, false, "what is wrong with the disk and the CDI directory is over", (*world).mendDisk},
+		{"mend-disk", 12, false, "what is wrong with the disk and the CDI directory is over", (*world).mendDisk},
 		{"exhaust-descriptors", 1, false, "the agent can open no more files, while a backend dies", (*world).exhaustDescriptors},
 		{"label", 3, false, "the Node gets or loses the label that chooses the profile without backend delta", (*world).label},
 		{"lose-api", 1, true, "the API server goes away", (*world).loseAPI},
@@ -71,17 +73,17 @@ func actions() []action {
 		{"swap-program", 2, true, "a backend's program is replaced while it runs, by a copy or by half of one", (*world).swapProgram},
 		{"starve-backend", 2, false, "a backend is out of memory", (*world).starveBackend},
 		{"misbehave", 4, false, "backend epsilon begins one of the misdeeds of test/hostile", (*world).misbehave},
-		{"behave", 5, false, "backend epsilon ends its misdeed, and its processes are killed or not", (*world).behave},
+		{"behave", 10, false, "backend epsilon ends its misdeed, and its processes are killed or not", (*world).behave},
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
-		{"mute-kubelet", 3, true, "in the place of a kubelet that stopped is one that accepts connections and never answers", (*world).muteKubelet},
-		{"pin", 2, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
-		{"swap-pinned", 3, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
+		{"mute-kubelet", 5, true, "in the place of a kubelet that stopped is one that accepts connections and never answers", (*world).muteKubelet},
+		{"pin", 3, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
+		{"swap-pinned", 5, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
 		{"step-clock", 3, false, "somebody sets the clock an hour forth or back, and right again", (*world).stepClock},
 		{"newer-state", 2, false, "kill -9 of the agents, and a state file is one of a newer version", (*world).renewState},
 		{"lock-state", 2, false, "the state directory alone is read-only while something happens", (*world).lockState},
 		{"lock-plugin-dir", 2, false, "kubelet's directory of plugins is read-only while the agent is killed and another one starts", (*world).lockPlugins},
 		{"fill-rest", 2, false, "the disk of kubelet's directories and the agents' sockets is full while a backend dies", (*world).fillRest},
-		{"lose-kubelet-dir", 1, false, "kubelet's directory is not there when an agent starts", (*world).loseKubeletDir},
+		{"lose-kubelet-dir", 2, false, "kubelet's directory is not there when an agent starts", (*world).loseKubeletDir},
 		{"stray-agent", 2, false, "another agent with a state directory of its own is started, by mistake", (*world).strayAgent},
 	}
 }

@@ -38,6 +38,8 @@ type runner struct {
 // result is what came of a run.
 type result struct {
 	done, skipped int
+	// taken are the steps that were not skipped, also one that failed.
+	taken []step
 	// counts are the steps that were done, by action.
 	counts  map[string]int
 	slowest time.Duration
@@ -93,6 +95,7 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 			res.skipped++
 			continue
 		}
+		res.taken = append(res.taken, s)
 		if err != nil {
 			f := &failure{at: i, err: err, log: w.story()}
 			if r.keep != "" {

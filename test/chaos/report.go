@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// enough is the exit status of a run without a failure: it has passed if it took all of
+// most steps, or the least that it may be cut to; 0 for most of them.
+func enough(out io.Writer, res result, most, least int) int {
+	if res.done >= most {
+		return 0
+	}
+	if least == 0 {
+		least = most
+	}
+	verdict, code := "enough", 0
+	if res.done < least {
+		verdict, code = "FAILED", 1
+	}
+	_, _ = fmt.Fprintf(out, "CUT SHORT: %d of %d steps were taken in %v, and %d must be: %s\n", res.done, most, res.took.Round(time.Second), least, verdict)
+	return code
+}
+
+// manySteps is how many steps a run must have before an action that was never done in it
+// is no chance any more, but one that can't be done.
+const manySteps = 1000
+
+// complete is the exit status of a run in which some action was never done, though it was
+// long enough for all of them. Such a run has failed if nothing may be left out; steps
+// that are given may be of any kinds.
+func complete(out io.Writer, res result, drawn, strict bool) int {
+	if !drawn || res.done < manySteps {
+		return 0
+	}
+	var never []string
+	for _, a := range actions() {
+		if res.counts[a.name] == 0 {
+			never = append(never, a.name)
+		}
+	}
+	if never == nil {
+		return 0
+	}
+	verdict, code := "", 0
+	if strict {
+		verdict, code = "FAILED, as nothing may be left out: ", 1
+	}
+	_, _ = fmt.Fprintf(out, "%snever done in %d steps: %s\n", verdict, res.done, strings.Join(never, ", "))
+	return code
+}
+
+// report writes down the steps that failed, shrinks them, and prints how to see it again.
+func report(ctx context.Context, r *runner, steps []step, f *failure, o *options) {
+	r.verbose, r.keep, r.seed = false, "", 0
+	fmt.Printf("failed: %v\n", f)
+	again(os.Stdout, r.target(), "steps", o.failed, steps)
+	if o.shrinks == 0 || f.name() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.shrinkFor)
+	defer cancel()
+	short := shrink(steps, o.shrinks, func(try []step) bool {
+		if ctx.Err() != nil {
+			return false
+		}
+		var second *failure
+		_, err := r.run(ctx, try)
+		failed := errors.As(err, &second) && second.name() == f.name()
+		verdict := map[bool]string{true: "fails, too", false: "does not fail so"}[failed]
+		if ctx.Err() != nil && !failed {
+			verdict = "cut short"
+		}
+		fmt.Printf("%d steps: %s\n", len(try), verdict)
+		return failed
+	})
+	if ctx.Err() != nil {
+		fmt.Printf("no more runs after %v (-shrink-for)\n", o.shrinkFor)
+	}
+	if len(short) == len(steps) {
+		fmt.Println("no shorter list was found: perhaps a matter of timing")
+	}
+	again(os.Stdout, r.target(), fmt.Sprintf("shrunk to %d steps", len(short)), o.failed+".short", short)
+}
+
+// maxPasted is how long a list may be to be pasted: Linux has a limit of 128 KiB for one
+// argument (MAX_ARG_STRLEN of execve(2)), and make passes a whole line as one.
+const maxPasted = 100_000
+
+// again prints how to go through steps again, and writes them to a file, one a line.
+func again(out io.Writer, target, what, file string, steps []step) {
+	text := joinSteps(steps)
+	if len(text) <= maxPasted {
+		_, _ = fmt.Fprintf(out, "%s: make %s REPLAY='%s'\n", what, target, text)
+	}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, ",", "\n")+"\n"), 0o600); err != nil {
+		_, _ = fmt.Fprintf(out, "%s cannot be kept in a file: %v\n", what, err)
+		return
+	}
+	_, _ = fmt.Fprintf(out, "%s, from a file: make %s REPLAY=@%s\n", what, target, file)
+}
+
+// target is that of the Makefile which runs such nodes.
+func (r *runner) target() string {
+	if r.kubelet == "" {
+		return "chaos"
+	}
+	return "chaos-kubelet KUBELET=" + strings.TrimPrefix(filepath.Base(r.kubelet), "kubelet-")
+}
+
+func printResult(res result) {
+	fmt.Printf("%d steps in %v, %d more had nothing to do; the slowest was %s with %v\n",
+		res.done, res.took.Round(time.Millisecond), res.skipped, res.slow, res.slowest.Round(time.Millisecond))
+	for _, name := range slices.Sorted(maps.Keys(res.counts)) {
+		fmt.Printf("  %4d %s\n", res.counts[name], name)
+	}
+}
+
+func printTables() {
+	for _, a := range actions() {
+		fmt.Printf("%-22s %2d  %s\n", a.name, a.weight, a.what)
+	}
+	fmt.Println()
+	for _, i := range invariants() {
+		fmt.Printf("%-18s %s\n", i.name, i.sentence)
+	}
+}
