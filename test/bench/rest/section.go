@@ -36,8 +36,10 @@ const (
 	// part, is by that much less than what the limit allows in the time.
 	mostAsked = 10
 	// nothing is less than an allocation a second for every second device: what /metrics
-	// cannot tell from none. Bytes are told less well, as they come in larger pieces.
-	nothing = 0.5
+	// cannot tell from none. Bytes are told less well, as they come in larger pieces: of
+	// 1,000 devices too badly for a limit, of 50,000 so well that nothingBytes, the least
+	// that an allocation has, is one.
+	nothing, nothingBytes = 0.5, 8
 	// settled is how long after its start a node has done all that belongs to it.
 	settled = 15 * time.Second
 	config  = `
@@ -144,7 +146,7 @@ func garbage(pause time.Duration, small, large, largest *node) ([]rig.Figure, er
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(perDevice(pause, one, thousand, many, "1,000 devices"), perDevice(pause, one, all, most, "50,000 devices")), nil
+	return slices.Concat(perDevice(pause, one, thousand, many, 0, "1,000 devices"), perDevice(pause, one, all, most, nothingBytes, "50,000 devices")), nil
 }
 
 // alone leaves a node alone.
@@ -155,14 +157,15 @@ func alone(pause time.Duration) func() error {
 	}
 }
 
-// perDevice is what a second of a device costs, of a node with so many beside one with few.
-func perDevice(pause time.Duration, less, more rig.Garbage, devices int, name string) []rig.Figure {
+// perDevice is what a second of a device costs, of a node with so many beside one with few;
+// the limit is that of bytes.
+func perDevice(pause time.Duration, less, more rig.Garbage, devices int, limit float64, name string) []rig.Figure {
 	each := more.Minus(less).Times(1 / pause.Seconds() / float64(devices-few))
 	note := func(less, more float64) string {
 		return fmt.Sprintf("over %v: %.0f and %.0f a second with %d devices and with %s", pause, less/pause.Seconds(), more/pause.Seconds(), few, name)
 	}
 	return []rig.Figure{
-		{What: "bytes for a device a second at rest, " + name, Value: each.Bytes, Unit: "B", Note: note(less.Bytes, more.Bytes) + ", which says little"},
+		{What: "bytes for a device a second at rest, " + name, Value: each.Bytes, Limit: limit, Unit: "B", Note: note(less.Bytes, more.Bytes)},
 		{What: "allocations for a device a second at rest, " + name, Value: each.Allocations, Limit: nothing, Unit: "1", Note: note(less.Allocations, more.Allocations)},
 	}
 }
