@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,6 +152,24 @@ func Count(calls []Call, function, device string) int {
 		}
 	}
 	return count
+}
+
+// Told is for each of some times when the library told the first event after it to a
+// program that waits for events; the zero time if it did not. It needs the log of calls.
+func (d *Double) Told(after []time.Time) ([]time.Time, error) {
+	calls, err := d.Calls()
+	if err != nil {
+		return nil, err
+	}
+	calls = slices.DeleteFunc(calls, func(c Call) bool { return c.Function != "nvmlEventSetWait_v2" || c.Outcome != "SUCCESS" })
+	told := make([]time.Time, len(after))
+	for i, t := range after {
+		t = t.Round(0) // the log has no monotonic clock
+		if at := slices.IndexFunc(calls, func(c Call) bool { return c.Time.After(t) }); at >= 0 {
+			told[i] = calls[at].Time
+		}
+	}
+	return told, nil
 }
 
 // Await waits until the calls logged so far are as the test says.

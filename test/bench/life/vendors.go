@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +24,10 @@ import (
 var Vendors = rig.Section{
 	Name: "vendors",
 	About: "One agent with the backends of NVIDIA (8 GPUs of a double of the driver's library), AMD (8 MI300X) and FPGAs (8\n" +
-		"N3000), on trees of sysfs in memory, and the mock (8 devices): its start, beside the floor of the section starts, and\n" +
-		"what it costs when it is left alone for 60 s. Memory is RssAnon, CPU the processes' clocks.",
+		"N3000), on trees of sysfs in memory, and the mock (8 devices): its start, beside the floor of the section starts,\n" +
+		"what it costs when it is left alone for 60 s, and how long a fault of a device takes to kubelet's stream: from when\n" +
+		"NVIDIA's library tells the event, and from when the backends that look once a second open the file of the counter or\n" +
+		"register that shows it. Memory is RssAnon, CPU the processes' clocks.",
 	Measure: measureVendors,
 }
 
@@ -41,13 +44,18 @@ profiles:
   - name: bench
     backends:
       - name: amd
+        recovery: {delay: 0s, reset: never}
         allow: {devices: [/dev/kfd, /dev/dri/*]}
+        settings: {POLLED LOADED}
       - name: fpga
+        recovery: {delay: 0s, reset: never}
         allow: {devices: [/dev/dfl-*]}
+        settings: {POLLED}
       - name: mock
         settings: {count: 8}
       - name: nvidia
-        env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
+        recovery: {delay: 0s, reset: never}
+        env: {ACCELMUX_NVML_FILE: DIR/nvml.confLOGGED}
         allow:
           devices: [/dev/nvidia*]
           mounts: [DIR/driver/**]
@@ -87,7 +95,7 @@ func measureVendors(s *rig.Setup) (_ []rig.Figure, err error) {
 			return nil, err
 		}
 		floors = append(floors, took)
-		n, took, err := startVendors(s.Bin, library)
+		n, took, err := startVendors(s.Bin, library, "")
 		if err != nil {
 			return nil, err
 		}
@@ -101,23 +109,42 @@ func measureVendors(s *rig.Setup) (_ []rig.Figure, err error) {
 		Times: startLimit, Floor: rig.Milliseconds(rig.Median(floors)), FloorIs: "a go-plugin host, its plugin and the first call",
 	}}
 	costs, err := vendorCosts(s, library)
-	return append(figures, costs...), err
+	if err != nil {
+		return nil, err
+	}
+	faults, err := vendorFaults(s, library)
+	return slices.Concat(figures, costs, faults), err
+}
+
+// vendorNode is a rig's, with the hardware.
+type vendorNode struct {
+	*rig.Node
+	amd    *amdtree.Tree
+	fpga   *fpgatree.Tree
+	driver *nvml.Double
 }
 
 // startVendors starts a node with the hardware of all vendors, and says how long it took
-// until kubelet had all of it.
-func startVendors(bin, library string) (_ *rig.Node, took time.Duration, err error) {
+// until kubelet had all of it. If a resource is given it is the node's, NVIDIA's library
+// logs its calls, and the other backends look as often as their settings allow.
+func startVendors(bin, library, resource string) (_ *vendorNode, took time.Duration, err error) {
 	dir, err := sysroot.MakeTemp()
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := makeVendors(library, dir); err != nil {
+	n := &vendorNode{}
+	if err := n.make(library, dir); err != nil {
 		return nil, 0, errors.Join(err, os.RemoveAll(dir))
 	}
+	logged, polled, loaded := "", "", ""
+	if resource != "" {
+		logged, polled, loaded = ", ACCELMUX_NVML_CALLS: DIR/nvml.calls", "health: {interval: 1s}", ", poll: 100ms, rescan: 2s"
+	}
+	config := strings.NewReplacer("LOGGED", logged, "POLLED", polled, "LOADED", loaded).Replace(vendorConfig)
 	var mu sync.Mutex
 	full := map[string]time.Time{} // since when kubelet has all of a resource
-	n, err := rig.Start(rig.NodeOptions{
-		Bin: bin, Dir: dir, Config: strings.NewReplacer("DIR", dir, "LIBRARY", library).Replace(vendorConfig), Want: vendorWant,
+	n.Node, err = rig.Start(rig.NodeOptions{
+		Bin: bin, Dir: dir, Config: strings.NewReplacer("DIR", dir, "LIBRARY", library).Replace(config), Want: vendorWant, Resource: resource,
 		Kubelet: kubelettest.Options{OnEvent: func(e kubelettest.Event) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -137,21 +164,23 @@ func startVendors(bin, library string) (_ *rig.Node, took time.Duration, err err
 	return n, took, nil
 }
 
-// makeVendors makes the hardware.
-func makeVendors(library, dir string) error {
+// make makes the hardware.
+func (n *vendorNode) make(library, dir string) (err error) {
 	gpus := amdtree.NewMI300X("SPX", "NPS1")
 	gpus.Cards, gpus.Sensors = 0, 100 // those of the FPGAs come first
-	_, amd := amdtree.Write(dir, gpus)
-	_, fpga := fpgatree.Write(dir, fpgatree.NewMany(units))
-	_, host := nvml.NewHost(dir, units)
-	if err := errors.Join(amd, fpga, host); err != nil {
+	if n.amd, err = amdtree.Write(dir, gpus); err != nil {
 		return err
 	}
-	driver, err := nvml.New(library, dir)
-	if err != nil {
+	if n.fpga, err = fpgatree.Write(dir, fpgatree.NewMany(units)); err != nil {
 		return err
 	}
-	if err := driver.Update(func(s nvml.State) {
+	if _, err = nvml.NewHost(dir, units); err != nil {
+		return err
+	}
+	if n.driver, err = nvml.New(library, dir); err != nil {
+		return err
+	}
+	if err := n.driver.Update(func(s nvml.State) {
 		for slot := range units {
 			s.AddGPU(slot)
 		}
@@ -163,7 +192,7 @@ func makeVendors(library, dir string) error {
 
 // vendorCosts is what a node costs that is left alone.
 func vendorCosts(s *rig.Setup, library string) (_ []rig.Figure, err error) {
-	n, _, err := startVendors(s.Bin, library)
+	n, _, err := startVendors(s.Bin, library, "")
 	if err != nil {
 		return nil, err
 	}
@@ -174,13 +203,14 @@ func vendorCosts(s *rig.Setup, library string) (_ []rig.Figure, err error) {
 	}
 	<-time.After(begin)
 	processes := []rig.Process{{Name: "core", PID: n.Agent, CPU: 0.1}}
-	for _, name := range []string{"amd", "fpga", "nvidia"} {
+	for _, name := range []string{"amd", "fpga", "mock", "nvidia"} {
 		processes = append(processes, rig.Process{Name: name + " backend", PID: n.Backends[name], CPU: 0.1})
 	}
 	figures, err := rig.Idle(processes, pause, "at rest")
 	if err != nil {
 		return nil, err
 	}
+	all := 0.0
 	for i, p := range processes {
 		used, err := rig.Anonymous(p.PID)
 		if err != nil {
@@ -190,7 +220,8 @@ func vendorCosts(s *rig.Setup, library string) (_ []rig.Figure, err error) {
 		if i == 0 {
 			limit = 20
 		}
+		all += used
 		figures = append(figures, rig.Figure{What: fmt.Sprintf("anonymous memory of the %s", p.Name), Value: used, Unit: "MB", Limit: limit})
 	}
-	return figures, nil
+	return append(figures, rig.Figure{What: "anonymous memory of the core and 4 backends", Value: all, Unit: "MB", Limit: 40}), nil
 }

@@ -139,16 +139,14 @@ func (n *node) faults(way fault, rounds int) (_ []rig.Figure, err error) {
 // sinceNVML is how long after NVML said so kubelet heard of each fault, without
 // those that a look at all GPUs found first.
 func (n *node) sinceNVML(told, heard []time.Time) ([]time.Duration, error) {
-	calls, err := n.driver.Calls()
+	answers, err := n.driver.Told(told)
 	if err != nil {
 		return nil, err
 	}
-	answers := slices.DeleteFunc(calls, func(c nvml.Call) bool { return c.Function != "nvmlEventSetWait_v2" || c.Outcome != "SUCCESS" })
 	took := make([]time.Duration, 0, len(told))
-	for i := range told {
-		at := slices.IndexFunc(answers, func(c nvml.Call) bool { return c.Time.After(told[i].Round(0)) })
-		if at >= 0 && answers[at].Time.Before(heard[i]) {
-			took = append(took, heard[i].Round(0).Sub(answers[at].Time))
+	for i, at := range answers {
+		if !at.IsZero() && at.Before(heard[i]) {
+			took = append(took, heard[i].Round(0).Sub(at))
 		}
 	}
 	if len(took) < len(told)*9/10 {

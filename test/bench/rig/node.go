@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,8 @@ type NodeOptions struct {
 	Config string
 	// Want are the healthy units of each resource that the start waits for.
 	Want map[string]int
+	// Resource is the node's; "" for the first by name.
+	Resource string
 	// Kubelet are the stand-in's. Its OnEvent is called besides the node's own.
 	Kubelet kubelettest.Options
 	// Args are further arguments of the agent; Env is what its environment has besides this
@@ -37,7 +40,7 @@ type NodeOptions struct {
 // Node is an agent and its backends as processes, and a kubelet.
 type Node struct {
 	Dir string
-	// Resource is what [Node.Await] waits for kubelet to hear of: of several the first by name.
+	// Resource is what [Node.Await] waits for kubelet to hear of.
 	Resource string
 	// Began is when the agent's process was started.
 	Began time.Time
@@ -65,11 +68,9 @@ func StartNode(bin, dir, config, resource string, units int) (*Node, error) {
 
 // Start starts a node, and waits until kubelet has all that the options want.
 func Start(o NodeOptions) (_ *Node, err error) {
-	n := &Node{Dir: o.Dir, lists: make(chan list, 1024)}
-	for name := range o.Want {
-		if n.Resource == "" || name < n.Resource {
-			n.Resource = name
-		}
+	n := &Node{Dir: o.Dir, Resource: o.Resource, lists: make(chan list, 1024)}
+	if n.Resource == "" && len(o.Want) > 0 {
+		n.Resource = slices.Min(slices.Collect(maps.Keys(o.Want)))
 	}
 	if n.Dir == "" {
 		if n.Dir, err = os.MkdirTemp("", "b"); err != nil {
