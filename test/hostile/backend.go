@@ -34,6 +34,7 @@ func Serve() {
 		}
 	}
 	if deed.start != nil && on() {
+		begin()
 		deed.start()
 	}
 	plugin.Serve(&plugin.ServeConfig{
@@ -69,8 +70,9 @@ type backend struct {
 
 // enter is the beginning of each call.
 func (b *backend) enter(ctx context.Context, name string) {
-	if b.deed.call != nil && on() {
-		b.deed.call(ctx, name)
+	if b.deed.call != nil && b.deed.Call == name && on() {
+		begin()
+		b.deed.call(ctx)
 	}
 }
 
@@ -84,6 +86,7 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 		},
 	}
 	if b.deed.describe != nil && on() {
+		begin()
 		b.deed.describe(answer)
 	}
 	return answer, nil
@@ -101,6 +104,7 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 func (b *backend) Watch(r *backendv1.WatchRequest, stream watchStream) error {
 	b.enter(stream.Context(), "Watch")
 	if b.deed.first != nil && on() {
+		begin()
 		if err := stream.Send(b.deed.first); err != nil {
 			return err
 		}
@@ -136,11 +140,23 @@ func (b *backend) loop(stream watchStream) error {
 			continue
 		}
 		was = is
+		switch {
+		case is && b.deed.loops():
+			begin()
+		case !is:
+			end()
+		}
 		if is && b.deed.running != nil {
 			b.deed.running()
 		}
 		if is && b.deed.watch != nil {
-			return b.deed.watch(b, stream)
+			if err := b.deed.watch(b, stream); err != nil {
+				return err
+			}
+			if was = on(); !was {
+				end()
+			}
+			continue
 		}
 		next := b.inventory()
 		if is && b.deed.lie != nil {
@@ -236,6 +252,7 @@ func (b *backend) Reset(ctx context.Context, r *backendv1.ResetRequest) (*backen
 func (b *backend) Sample(_ *backendv1.SampleRequest, stream sampleStream) error {
 	b.enter(stream.Context(), "Sample")
 	if b.deed.sample != nil && on() {
+		begin()
 		if err := b.deed.sample(stream); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func floods() []Misdeed {
 						return err
 					}
 				}
-				return b.loop(stream)
+				return nil
 			},
 		},
 		{
@@ -56,7 +56,7 @@ func floods() []Misdeed {
 						return err
 					}
 				}
-				return b.loop(stream)
+				return nil
 			},
 		},
 		{
@@ -69,7 +69,7 @@ func floods() []Misdeed {
 						return err
 					}
 				}
-				return b.loop(stream)
+				return nil
 			},
 		},
 		{
@@ -85,7 +85,7 @@ func floods() []Misdeed {
 						return err
 					}
 				}
-				return b.loop(stream)
+				return nil
 			},
 		},
 		{

@@ -17,6 +17,10 @@ const (
 	// WhileEnv names the variable with the path of a file: the misdeed is done while
 	// it exists, and not once that is over. Empty: always.
 	WhileEnv = "HOSTILE_WHILE"
+	// BegunEnv names the variable with the path of a file that is made when the misdeed
+	// begins, for who has to know that it did, and that goes when a process ends it. Empty:
+	// none is made.
+	BegunEnv = "HOSTILE_BEGUN"
 	// Devices is how many devices it has while it is sound, hostile-0 and so on.
 	Devices = 2
 )
@@ -46,8 +50,8 @@ type Misdeed struct {
 
 	// start runs before the handshake.
 	start func()
-	// call runs at the beginning of a call, Watch and Sample among them.
-	call func(ctx context.Context, name string)
+	// call runs at the beginning of Call, which may be Watch or Sample.
+	call func(ctx context.Context)
 	// describe changes what it says of itself.
 	describe func(*backendv1.DescribeResponse)
 	// running runs once, when the backend is sound and the misdeed begins.
@@ -63,6 +67,11 @@ type Misdeed struct {
 	first *backendv1.WatchResponse
 	// sample takes over from the telemetry.
 	sample func(stream sampleStream) error
+}
+
+// loops reports whether it takes place in the loop that sends the inventory.
+func (m *Misdeed) loops() bool {
+	return m.running != nil || m.watch != nil || m.lie != nil || m.change != nil
 }
 
 type (
@@ -92,6 +101,24 @@ func on() bool {
 	}
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// begin notes that the misdeed begins now.
+func begin() {
+	path := os.Getenv(BegunEnv)
+	if path == "" {
+		return
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		die(9, "note that the misdeed begins: "+err.Error())
+	}
+}
+
+// end notes that the misdeed is over.
+func end() {
+	if path := os.Getenv(BegunEnv); path != "" {
+		_ = os.Remove(path) // who waits for that says so
+	}
 }
 
 // die ends the process at once, as a crash does.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,10 +26,11 @@ var Section = rig.Section{
 	Name: "faults",
 	About: "Allocate of a sound backend's devices (mock, 8 of them) while another backend of the same agent is hostile, or has\n" +
 		"its program swapped or its memory limited: the p99 of calls that are timed one by one in its first seconds, with all\n" +
-		"that the core does about it (test/hostile has the misdeeds). The floor is the p99 of the same agent's Allocate in the\n" +
-		"same run while nothing is wrong, in turns where the misdeed can be switched off. Where the backend itself burns more\n" +
-		"than a tenth of a core, an unrelated process burns as much meanwhile: what one process takes from another on this\n" +
-		"machine is not the agent's doing.",
+		"that the core does about it (test/hostile has the misdeeds). Each backend notes when its misdeed begins, and the agent\n" +
+		"has to show that something is wrong with it: otherwise there is no table. The floor is the p99 of the same agent's\n" +
+		"Allocate in the same run while nothing is wrong, in turns where the misdeed can be switched off. Where the backend\n" +
+		"itself burns more than a tenth of a core, an unrelated process burns as much meanwhile: what one process takes from\n" +
+		"another on this machine is not the agent's doing.",
 	Measure: measure,
 	Roles:   map[string]rig.Role{burnRole: burn},
 }
@@ -36,6 +38,7 @@ var Section = rig.Section{
 const (
 	resource = "example.com/gpu"
 	bad      = "example.com/bad"
+	pod      = "pod" // that needs the hostile backend
 	devices  = 8
 	config   = `
 apiVersion: accelmux.io/v1alpha1
@@ -46,7 +49,7 @@ profiles:
       - name: bad
         command: hostilebackend
         %s
-        env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q}
+        env: {HOSTILE_MISDEED: %q, HOSTILE_WHILE: %q, HOSTILE_BEGUN: %q}
         heartbeat: 300ms
         recovery: {delay: 0s}
         telemetry: {interval: 1s}
@@ -120,33 +123,32 @@ func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, 
 	if misdeed.undo != nil {
 		defer func() { err = errors.Join(err, misdeed.undo(dir)) }()
 	}
-	file := filepath.Join(dir, "on")
-	node, err := rig.Start(rig.NodeOptions{
-		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, file), Want: map[string]int{resource: devices, bad: hostile.Devices},
+	c := &scene{misdeed: misdeed, dir: dir, file: filepath.Join(dir, "on")}
+	c.Node, err = rig.Start(rig.NodeOptions{
+		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, c.file, c.mark()), Want: map[string]int{resource: devices, bad: hostile.Devices},
 		Args: []string{"--backend-dir", dir},
 	})
 	if err != nil {
 		return rig.Figure{}, err
 	}
-	defer func() { err = errors.Join(err, node.Stop()) }()
-	conn, err := rig.Dial(node.Socket(resource))
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	conn, err := rig.Dial(c.Socket(resource))
 	if err != nil {
 		return rig.Figure{}, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	agent, request := pluginapi.NewDevicePluginClient(conn), rig.AllocateRequest(node.Units(resource)[0])
-	c := &scene{Node: node, misdeed: misdeed, dir: dir, file: file, client: status.NewClient(node.Path("run")), call: func() error {
+	agent, request := pluginapi.NewDevicePluginClient(conn), rig.AllocateRequest(c.Units(resource)[0])
+	c.client, c.call = status.NewClient(c.Path("run")), func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 		defer cancel()
 		_, err := agent.Allocate(ctx, request)
 		return err
-	}}
+	}
 	defer func() { err = errors.Join(err, c.off()) }()
 	if _, err := c.time(span / 3); err != nil { // warms up
 		return rig.Figure{}, err
 	}
-	figure, err := c.race(s)
-	return figure, errors.Join(err, c.known())
+	return c.race(s)
 }
 
 // race times both sides.
@@ -195,9 +197,11 @@ func (c *scene) race(s *rig.Setup) (figure rig.Figure, err error) {
 }
 
 // lasts says that the misdeed goes on for as long as its file is there, and is over then.
+// Floods of updates and of changes are not: the core takes 20 a second, and what was sent
+// meanwhile keeps it busy for minutes.
 func (c *scene) lasts() bool {
 	switch c.misdeed.Name {
-	case "heavy-messages", "many-updates", "many-log-lines", "endless-log-line", "endless-output", "duplicate-ids":
+	case "heavy-messages", "many-log-lines", "endless-log-line", "endless-output", "duplicate-ids":
 		return true
 	}
 	return false
@@ -226,10 +230,13 @@ func (c *scene) disturbed() (took []time.Duration, core, backend float64, err er
 	}
 	begun := make(chan error, 1)
 	go func() { begun <- c.begin(pid) }()
-	took, err = c.time(c.length())
+	took, err = c.during()
 	lasted := time.Since(began).Seconds()
 	core, backend = (used(c.Agent)-ours).Seconds()/lasted, max(0, (used(pid)-its).Seconds()/lasted)
-	return took, core, backend, errors.Join(err, c.off(), <-begun)
+	if err = errors.Join(err, <-begun); err == nil {
+		err = c.shown()
+	}
+	return took, core, backend, errors.Join(err, c.off())
 }
 
 // used is what a process has used so far; nothing if it is gone.
@@ -251,16 +258,10 @@ func (c *scene) begin(pid int) error {
 	case c.misdeed.Call == "Sample":
 		_, err := c.client.Telemetry(ctx)
 		return err
-	case c.misdeed.Call == "Prepare", c.misdeed.Call == "Release":
-		if _, err := c.Kubelet.Allocate(ctx, "pod", "main", bad, 1); err != nil {
-			return err
-		}
-		if c.misdeed.Call == "Prepare" {
-			short, cancel := context.WithTimeout(ctx, once)
-			defer cancel()
-			_, _ = c.Kubelet.StartContainer(short, "pod", "main") // it fails, of course
-		}
-		c.Kubelet.Free("pod")
+	case c.misdeed.Call == "Prepare":
+		return c.refused(ctx)
+	case c.misdeed.Call == "Release":
+		return c.released(ctx)
 	case c.misdeed.Group == hostile.Starts, c.misdeed.Name == "crashes-at-start",
 		c.misdeed.Call == "Describe", c.misdeed.Call == "Configure", c.misdeed.Call == "Watch":
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -270,9 +271,32 @@ func (c *scene) begin(pid int) error {
 	return nil
 }
 
-// off ends the misdeed.
+// refused has a container start that needs the backend, which must fail.
+func (c *scene) refused(ctx context.Context) error {
+	if _, err := c.Kubelet.Allocate(ctx, pod, "main", bad, 1); err != nil {
+		return err
+	}
+	defer c.Kubelet.Free(pod)
+	short, cancel := context.WithTimeout(ctx, once)
+	defer cancel()
+	if _, err := c.Kubelet.StartContainer(short, pod, "main"); err == nil {
+		return errors.New("the start of a container succeeds all the same")
+	}
+	return nil
+}
+
+// off ends the misdeed, and waits until one that lasts is over: of a flood some is under way.
 func (c *scene) off() error {
 	if err := os.Remove(c.file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for limit := time.Now().Add(patience); c.lasts() && c.began(); {
+		if time.Now().After(limit) {
+			return fmt.Errorf("it is not over within %v", patience)
+		}
+		<-time.After(time.Millisecond)
+	}
+	if err := os.Remove(c.mark()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -289,6 +313,28 @@ func (c *scene) time(length time.Duration) ([]time.Duration, error) {
 		took = append(took, time.Since(began))
 	}
 	return took, nil
+}
+
+// during times calls while the misdeed is brought about, and on until it has gone on for
+// its length. Of a long way to it just as much counts as of the misdeed itself.
+func (c *scene) during() ([]time.Duration, error) {
+	var took []time.Duration
+	var at []time.Time
+	limit := time.Now().Add(patience)
+	for !c.began() {
+		if time.Now().After(limit) {
+			return nil, fmt.Errorf("it did not begin within %v", patience)
+		}
+		began := time.Now()
+		if err := c.call(); err != nil {
+			return nil, err
+		}
+		took, at = append(took, time.Since(began)), append(at, began)
+	}
+	since := time.Now().Add(-c.length())
+	first, _ := slices.BinarySearchFunc(at, since, time.Time.Compare)
+	more, err := c.time(c.length())
+	return append(took[first:], more...), err
 }
 
 // beside times calls while an unrelated process burns a part of a core.

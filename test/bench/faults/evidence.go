@@ -1,0 +1,119 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/bench/rig"
+	"github.com/accelmux/accelmux/test/hostile"
+)
+
+// What is measured is what the table says only if the misdeed took place: the backend has
+// noted that it began, and the agent shows that something is wrong with it. A section
+// with a misdeed that did not is an error.
+
+// patience is how long a misdeed may take to begin: of all the release of a unit takes longest.
+const patience = 90 * time.Second
+
+// began reports whether the misdeed has begun. What others do to the backend has when
+// they did it.
+func (c *scene) began() bool {
+	if c.misdeed.Name == "" {
+		return true
+	}
+	_, err := os.Stat(c.mark())
+	return err == nil
+}
+
+// mark is the file of [hostile.BegunEnv].
+func (c *scene) mark() string { return c.file + ".begun" }
+
+// shown waits until the agent shows what is wrong; a start of a container that fails is
+// seen by who starts it.
+func (c *scene) shown() error {
+	if c.misdeed.Call == "Prepare" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		report, err := c.client.Report(ctx)
+		if err != nil {
+			return err
+		}
+		shows, says, err := c.wrong(report)
+		switch {
+		case err != nil:
+			return err
+		case shows:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the agent shows nothing of it within %v: it says %q, want %q", rig.Patience, says, c.misdeed.says)
+		}
+	}
+}
+
+// wrong reports whether something is wrong with the backend, and what is said of it.
+func (c *scene) wrong(report status.Report) (shows bool, says string, err error) {
+	for _, b := range report.Backends {
+		if b.Name != "bad" {
+			continue
+		}
+		says := []string{b.LastError}
+		for _, p := range report.Problems {
+			if p.Backend == b.Name {
+				says = append(says, p.Message)
+			}
+		}
+		all := strings.Join(says, "\n")
+		if c.misdeed.says != "" {
+			return strings.Contains(all, c.misdeed.says), all, nil
+		}
+		// Parents and IDs that are another's are no problem of the backend's own.
+		return strings.TrimSpace(all) != "" || b.Devices != hostile.Devices, all, nil
+	}
+	return false, "", errors.New("the agent does not list the backend")
+}
+
+// released has a container hold one of the backend's units and end, once the agent knows
+// whose container it is: then the unit is released half a minute later, by kubelet's list
+// of pods, which is believed if there is a pod in it.
+func (c *scene) released(ctx context.Context) error {
+	if _, err := c.Kubelet.Allocate(ctx, "another", "main", resource, 1); err != nil {
+		return err
+	}
+	allocation, err := c.Kubelet.Allocate(ctx, pod, "main", bad, 1)
+	if err != nil {
+		return err
+	}
+	defer c.Kubelet.Free(pod)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		devices, err := c.client.Devices(ctx)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(devices, func(d status.Device) bool {
+			return d.ID == allocation.Devices[0] && slices.ContainsFunc(d.Holders, func(h status.Holder) bool { return h.Pod == pod })
+		}) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the agent does not know within %v that a container holds %s", rig.Patience, allocation.Devices[0])
+		}
+	}
+}
