@@ -167,8 +167,8 @@ const away = 5 * time.Second
 
 // Whichever of two leaves first, and however: capacity stays, and what containers have; if
 // the one that stands by leaves, or one that is told to, no device is unhealthy for a
-// moment, and if the one that serves is killed, none is for long. Each has sockets of its
-// own, and at the end there is nothing of the one that left.
+// moment, and if the one that serves is killed, none is for long. At the end there is
+// nothing of the one that left.
 func TestWhicheverLeavesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		older bool // leaves
