@@ -20,8 +20,7 @@ import (
 var intervals agent.Timing
 
 func newRunCommand() *cobra.Command {
-	options := agent.Options{Timing: intervals}
-	var level, format, kubeconfig string
+	run := runFlags{Options: agent.Options{Timing: intervals}}
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent on this node",
@@ -44,41 +43,52 @@ the newer one ends; without --take-over itself, it ends. Both need the same
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options.Settled = collectLater()
-			log, err := newLogger(cmd.ErrOrStderr(), level, format)
+			run.Settled = collectLater()
+			log, err := newLogger(cmd.ErrOrStderr(), run.level, run.format)
 			if err != nil {
 				return err
 			}
-			options.Log = log
-			return runInCluster(cmd.Context(), options, kubeconfig)
+			run.Log = log
+			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},
 	}
+	run.add(cmd)
+	return cmd
+}
+
+// runFlags is what the flags of run set.
+type runFlags struct {
+	agent.Options
+	level, format, kubeconfig string
+}
+
+// add adds them to the command.
+func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&options.ConfigPath, "config", defaultConfig, "node configuration `file`")
-	flags.StringVar(&options.Profile, "profile", "", "`name` of the profile to apply, whatever the node's labels (default: the one that they choose; without an API server the only one, or the one called default)")
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, else none)")
-	flags.StringVar(&options.NodeName, "node-name", hostname(), "`name` of this node, as the API server knows it")
-	flags.StringVar(&options.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
-	flags.StringVar(&options.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
-	flags.StringVar(&options.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
-	flags.StringVar(&options.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
-	flags.BoolVar(&options.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by, if it has this flag, too")
-	flags.StringVar(&options.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
-	flags.StringVar(&options.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
-	flags.StringVar(&options.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")
-	flags.BoolVar(&options.NodeLabels, "node-labels", false, "label this node with what its devices are, through the API server")
-	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends")
-	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for backends")
-	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends")
-	flags.StringVar(&level, "log-level", "info", "least `level` to log: debug, info, warn, error")
-	flags.StringVar(&format, "log-format", "text", "log `format`: text, json")
+	flags.StringVar(&f.ConfigPath, "config", defaultConfig, "node configuration `file`")
+	flags.StringVar(&f.Profile, "profile", "", "`name` of the profile to apply, whatever the node's labels (default: the one that they choose; without an API server the only one, or the one called default)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, else none)")
+	flags.StringVar(&f.NodeName, "node-name", hostname(), "`name` of this node, as the API server knows it")
+	flags.StringVar(&f.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
+	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
+	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
+	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
+	flags.BoolVar(&f.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by, if it has this flag, too")
+	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
+	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
+	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")
+	flags.BoolVar(&f.NodeLabels, "node-labels", false, "label this node with what its devices are, through the API server")
+	flags.StringVar(&f.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends")
+	flags.StringVar(&f.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for backends")
+	flags.StringVar(&f.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends")
+	flags.StringVar(&f.level, "log-level", "info", "least `level` to log: debug, info, warn, error")
+	flags.StringVar(&f.format, "log-format", "text", "log `format`: text, json")
 	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir", "sysfs", "devfs", "procfs")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
-	return cmd
 }
 
 // runInCluster runs with the API server, if there is one.

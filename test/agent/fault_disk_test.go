@@ -172,62 +172,69 @@ func TestDisk(t *testing.T) {
 	if !ownMounts(t) {
 		return
 	}
-	for name, c := range map[string]struct {
-		disks  []string
-		damage func(n *node, disk string) (mended func())
-		says   string
-	}{
-		"state directory unwritable": {[]string{"state"}, func(n *node, disk string) func() { return n.readOnly(disk) }, "read-only file system"},
+	for name, c := range map[string]diskDamage{
+		"state directory unwritable": {[]string{"state"}, func(n *node, disk string) func() { return n.readOnly(disk) }, "read-only file system", false},
 		"full everywhere": {
 			[]string{"state", "cdi", "run", "kubelet/device-plugins", "kubelet/plugins_registry", "kubelet/pod-resources"},
-			func(n *node, disk string) func() { return n.fill(disk) }, "no space left on device",
+			func(n *node, disk string) func() { return n.fill(disk) }, "no space left on device", true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t)
-			for _, disk := range c.disks {
-				n.disk("1m", disk)
-			}
-			n.startKubelet()
-			n.configure(twoBackends)
-			options := n.options()
-			persistent(&options)
-			n.startAgentWith(options)
-			n.wantCounts(gpu, 4, 4)
-			n.wantCounts(fpga, 2, 2)
-			n.mark(fpga)
-			var mended []func()
-			for _, disk := range c.disks {
-				mended = append(mended, c.damage(n, disk))
-			}
-			n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}")
-			n.wantCounts(gpu, 4, 3)
-			held := n.allocate("meanwhile", gpu, 1)
-			n.wantProblem("health", "is not being saved", c.says)
-			n.wantProblem("record of held devices cannot be written", c.says)
-			n.crash()
-			n.wantNoDip(fpga, 2)
-			if name == "full everywhere" {
-				if err := n.kubelet.Restart(); err != nil {
-					t.Fatal(err)
-				}
-				n.wantCounts(gpu, 4, 3)
-				n.wantCounts(fpga, 2, 2)
-			}
-			for _, m := range mended {
-				m()
-			}
-			n.eventually("all is written", func() bool {
-				return !strings.Contains(n.problems(), "saved") && !strings.Contains(n.problems(), "cannot be written")
-			})
-			n.scenario("")
-			n.stopAgent()
-			n.startAgentWith(options)
-			n.wantCounts(gpu, 4, 3)
-			n.wantFault("mock-0", "lost")
-			n.eventually("the holder is known", func() bool { return len(n.device(held[0]).Holders) == 1 })
-		})
+		t.Run(name, func(t *testing.T) { testDisk(t, c) })
 	}
+}
+
+// diskDamage is what is wrong with disks of the node's.
+type diskDamage struct {
+	disks  []string
+	damage func(n *node, disk string) (mended func())
+	says   string
+	// kubelet restarts meanwhile.
+	kubelet bool
+}
+
+func testDisk(t *testing.T, c diskDamage) {
+	n := newNode(t)
+	for _, disk := range c.disks {
+		n.disk("1m", disk)
+	}
+	n.startKubelet()
+	n.configure(twoBackends)
+	options := n.options()
+	persistent(&options)
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
+	n.wantCounts(fpga, 2, 2)
+	n.mark(fpga)
+	var mended []func()
+	for _, disk := range c.disks {
+		mended = append(mended, c.damage(n, disk))
+	}
+	n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}")
+	n.wantCounts(gpu, 4, 3)
+	held := n.allocate("meanwhile", gpu, 1)
+	n.wantProblem("health", "is not being saved", c.says)
+	n.wantProblem("record of held devices cannot be written", c.says)
+	n.crash()
+	n.wantNoDip(fpga, 2)
+	if c.kubelet {
+		if err := n.kubelet.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		n.wantCounts(gpu, 4, 3)
+		n.wantCounts(fpga, 2, 2)
+	}
+	for _, m := range mended {
+		m()
+	}
+	n.eventually("all is written", func() bool {
+		return !strings.Contains(n.problems(), "saved") && !strings.Contains(n.problems(), "cannot be written")
+	})
+	n.scenario("")
+	n.stopAgent()
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 3)
+	n.wantFault("mock-0", "lost")
+	n.eventually("the holder is known", func() bool { return len(n.device(held[0]).Holders) == 1 })
 }
 
 // fpga is the resource of twoBackends that nothing happens to.
