@@ -27,7 +27,7 @@ var Vendors = rig.Section{
 		"N3000), on trees of sysfs in memory, and the mock (8 devices): its start, beside the floor of the section starts,\n" +
 		"what it costs when it is left alone for 60 s, and how long a fault of a device takes to kubelet's stream: from when\n" +
 		"NVIDIA's library tells the event, and from when the backends that look once a second open the file of the counter or\n" +
-		"register that shows it. Memory is RssAnon, CPU the processes' clocks.",
+		"register that shows it, beside a byte to another process and back. Memory is RssAnon, CPU the processes' clocks.",
 	Measure: measureVendors,
 }
 

@@ -90,17 +90,17 @@ var (
 // counts is the time from NVML's answer to the wait for events until kubelet has the
 // list.
 func (n *node) faults(way fault, rounds int) (_ []rig.Figure, err error) {
-	h, err := startHop()
+	h, err := rig.StartHop()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, h.stop()) }()
+	defer func() { err = errors.Join(err, h.Stop()) }()
 	var hops []time.Duration
 	var told, heard []time.Time
 	for range rounds {
 		for slot := range gpus {
 			<-time.After(spacing)
-			hop, err := h.take()
+			hop, err := h.Take()
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"errors"
@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// hop is the floor of a fault's way: a process that gives back what it gets, so
+// Hop is the floor of a fault's way: a process that gives back what it gets, so
 // that the machine wakes two processes one after the other, as the backend wakes
 // the core, and the core kubelet.
-type hop struct {
+type Hop struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     io.ReadCloser
 }
 
-func startHop() (*hop, error) {
-	h := &hop{process: exec.Command("cat")} //nolint:noctx // it ends with its input
+// StartHop starts the process.
+func StartHop() (*Hop, error) {
+	h := &Hop{process: exec.Command("cat")} //nolint:noctx // it ends with its input
 	var err error
 	if h.in, err = h.process.StdinPipe(); err != nil {
 		return nil, err
@@ -28,8 +29,8 @@ func startHop() (*hop, error) {
 	return h, h.process.Start()
 }
 
-// take is how long a byte takes there and back.
-func (h *hop) take() (time.Duration, error) {
+// Take is how long a byte takes there and back.
+func (h *Hop) Take() (time.Duration, error) {
 	began, b := time.Now(), []byte{1}
 	if _, err := h.in.Write(b); err != nil {
 		return 0, err
@@ -38,4 +39,5 @@ func (h *hop) take() (time.Duration, error) {
 	return time.Since(began), err
 }
 
-func (h *hop) stop() error { return errors.Join(h.in.Close(), h.process.Wait()) }
+// Stop ends the process.
+func (h *Hop) Stop() error { return errors.Join(h.in.Close(), h.process.Wait()) }
