@@ -44,7 +44,7 @@ func actions() []action {
 		{"stop-agent", 2, true, "SIGTERM of the active agent, and a new one if no other stands by", (*world).stopAgent},
 		{"freeze-agent", 2, true, "SIGSTOP and SIGCONT of the active agent", (*world).freezeAgent},
 		{"take-over", 4, false, "a newer agent takes over", (*world).takeOver},
-		{"end-standby", 4, true, "SIGTERM or kill -9 of an agent that stands by", (*world).endStandby},
+		{"end-standby", 4, true, "SIGTERM or kill -9 of an agent that stands by, after a newer one took over if none does", (*world).endStandby},
 		{"second-agent", 1, false, "another agent is started that does not take turns, by mistake", (*world).secondAgent},
 
 		{"restart-kubelet", 4, true, "kubelet restarts", (*world).restartKubelet},
@@ -77,7 +77,7 @@ func actions() []action {
 		{"reboot", 1, false, "the machine boots anew", (*world).reboot},
 		{"mute-kubelet", 5, true, "in the place of a kubelet that stopped is one that accepts connections and never answers", (*world).muteKubelet},
 		{"pin", 3, true, "the configuration pins the program of a backend by its checksum, or does not any more", (*world).pin},
-		{"swap-pinned", 5, false, "a program that is pinned is replaced by another one that works, and dies", (*world).swapPinned},
+		{"swap-pinned", 5, false, "a program that is pinned, now if it was not, is replaced by another one that works, and dies", (*world).swapPinned},
 		{"step-clock", 3, false, "somebody sets the clock an hour forth or back, and right again", (*world).stepClock},
 		{"newer-state", 2, false, "kill -9 of the agents, and a state file is one of a newer version", (*world).renewState},
 		{"lock-state", 2, false, "the state directory alone is read-only while something happens", (*world).lockState},

@@ -106,6 +106,17 @@ func (w *world) takeOver(ctx context.Context, _ int) error {
 }
 
 func (w *world) endStandby(ctx context.Context, arg int) error {
+	if w.rushed {
+		return errSkip
+	}
+	if len(w.agents) == 1 {
+		if err := w.takeOver(ctx, 0); err != nil {
+			return err
+		}
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
 	active, err := w.onDuty(ctx)
 	if err != nil {
 		return err
@@ -117,7 +128,7 @@ func (w *world) endStandby(ctx context.Context, arg int) error {
 		}
 	}
 	p, ok := pick(standby, arg/2)
-	if !ok || w.rushed {
+	if !ok {
 		return errSkip
 	}
 	if arg%2 == 0 {

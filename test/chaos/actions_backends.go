@@ -193,11 +193,17 @@ func (w *world) swapProgram(ctx context.Context, arg int) error {
 }
 
 // swapPinned puts a program in the place of backend delta's that works as well, but is
-// not the one that the configuration pins: when it dies, it must not be started again.
+// not the one that the configuration pins, from now on if it did not: when it dies, it must not be started again.
 func (w *world) swapPinned(ctx context.Context, _ int) error {
 	b := w.m.delta
-	if !w.m.hasDelta() || !w.m.pinned || b.down() {
+	if w.m.lean || b.down() {
 		return errSkip
+	}
+	if !w.m.hasDelta() || !w.m.pinned {
+		if err := w.pin(ctx, 0); err != nil {
+			return err
+		}
+		w.rushed = true
 	}
 	if w.rushed {
 		if err := w.settle(ctx); err != nil {

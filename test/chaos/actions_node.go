@@ -145,13 +145,17 @@ func (w *world) rename(ctx context.Context, _ int) error {
 }
 
 // pin pins the program of backend delta in the configuration by its checksum, or lets it
-// be any.
+// be any. One that is not configured is, then.
 func (w *world) pin(ctx context.Context, _ int) error {
-	if w.m.delta.down() || !w.m.extra {
-		return errSkip // the change waits for it, or is none
+	if w.m.delta.down() {
+		return errSkip // the change waits for it
 	}
 	before := w.pid(ctx, w.m.delta)
-	if err := w.configure(ctx, func() { w.m.pinned = !w.m.pinned }); err != nil || !w.m.hasDelta() {
+	change := func() { w.m.pinned = !w.m.pinned }
+	if !w.m.extra {
+		change = func() { w.m.extra, w.m.pinned = true, true }
+	}
+	if err := w.configure(ctx, change); err != nil || !w.m.hasDelta() {
 		return err
 	}
 	// Its process is replaced a moment later. If the program were swapped before that, the
