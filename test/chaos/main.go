@@ -48,7 +48,9 @@ func chaos(why string) int {
 		printTables()
 		return 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	// Also when nobody reads any more what is told on the way, as in "| head": what was
+	// started is to be ended.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGPIPE)
 	defer stop()
 	r := o.runner(why == "")
 	remove, err := r.build(ctx)
