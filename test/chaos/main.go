@@ -48,9 +48,7 @@ func chaos(why string) int {
 		printTables()
 		return 0
 	}
-	// Also when nobody reads any more what is told on the way, as in "| head": what was
-	// started is to be ended.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	r := o.runner(why == "")
 	remove, err := r.build(ctx)
