@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -102,16 +101,8 @@ func limitMemory(_ string, pid int) error {
 
 // awaitEnd waits until the process is gone: otherwise nothing was measured.
 func awaitEnd(pid int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
-	defer cancel()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for unix.Kill(pid, 0) == nil {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("process %d does not die of it", pid)
-		}
+	if gone, _ := rig.Poll(rig.Patience, time.Millisecond, func() (bool, error) { return unix.Kill(pid, 0) != nil, nil }); !gone {
+		return fmt.Errorf("process %d does not die of it", pid)
 	}
 	return nil
 }

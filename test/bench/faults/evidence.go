@@ -21,6 +21,9 @@ import (
 // patience is how long a misdeed may take to begin: of all the release of a unit takes longest.
 const patience = 90 * time.Second
 
+// pollEvery is how often the agent is asked.
+const pollEvery = 20 * time.Millisecond
+
 // began reports whether the misdeed has begun. What others do to the backend has when
 // they did it.
 func (c *scene) began() bool {
@@ -42,26 +45,18 @@ func (c *scene) shown() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	says := ""
+	shows, err := rig.Poll(rig.Patience, pollEvery, func() (shows bool, err error) {
 		report, err := c.client.Report(ctx)
-		if err != nil {
-			return err
+		if err == nil {
+			shows, says, err = c.wrong(report)
 		}
-		shows, says, err := c.wrong(report)
-		switch {
-		case err != nil:
-			return err
-		case shows:
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the agent shows nothing of it within %v: it says %q, want %q", rig.Patience, says, c.misdeed.says)
-		}
+		return shows, err
+	})
+	if err != nil || !shows {
+		return errors.Join(fmt.Errorf("the agent shows nothing of it within %v: it says %q, want %q", rig.Patience, says, c.misdeed.says), err)
 	}
+	return nil
 }
 
 // wrong reports whether something is wrong with the backend, and what is said of it.
@@ -98,22 +93,14 @@ func (c *scene) released(ctx context.Context) error {
 		return err
 	}
 	defer c.Kubelet.Free(pod)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	known, err := rig.Poll(rig.Patience, pollEvery, func() (bool, error) {
 		devices, err := c.client.Devices(ctx)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(devices, func(d status.Device) bool {
+		return slices.ContainsFunc(devices, func(d status.Device) bool {
 			return d.ID == allocation.Devices[0] && slices.ContainsFunc(d.Holders, func(h status.Holder) bool { return h.Pod == pod })
-		}) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("the agent does not know within %v that a container holds %s", rig.Patience, allocation.Devices[0])
-		}
+		}), err
+	})
+	if err != nil || !known {
+		return errors.Join(fmt.Errorf("the agent does not know within %v that a container holds %s", rig.Patience, allocation.Devices[0]), err)
 	}
+	return nil
 }

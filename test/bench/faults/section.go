@@ -290,11 +290,8 @@ func (c *scene) off() error {
 	if err := os.Remove(c.file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for limit := time.Now().Add(patience); c.lasts() && c.began(); {
-		if time.Now().After(limit) {
-			return fmt.Errorf("it is not over within %v", patience)
-		}
-		<-time.After(time.Millisecond)
+	if over, _ := rig.Poll(patience, time.Millisecond, func() (bool, error) { return !c.lasts() || !c.began(), nil }); !over {
+		return fmt.Errorf("it is not over within %v", patience)
 	}
 	if err := os.Remove(c.mark()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

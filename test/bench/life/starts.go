@@ -212,14 +212,8 @@ func (a *agent) running() bool {
 
 // await asks now and then whether the condition holds.
 func (a *agent) await(what string, condition func() bool) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			return fmt.Errorf("%s: not within %v", what, patience)
-		}
+	if holds, _ := rig.Poll(patience, 5*time.Millisecond, func() (bool, error) { return condition(), nil }); !holds {
+		return fmt.Errorf("%s: not within %v", what, patience)
 	}
 	return nil
 }

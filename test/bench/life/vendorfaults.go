@@ -75,16 +75,15 @@ func reloadAMD(n *vendorNode) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for client := status.NewClient(n.Path("run")); ; {
+	client := status.NewClient(n.Path("run"))
+	missed, err := rig.Poll(patience, 20*time.Millisecond, func() (bool, error) {
 		report, err := client.Report(ctx)
-		if err != nil {
-			return fmt.Errorf("wait until the backend misses its driver: %w", err)
-		}
-		if slices.ContainsFunc(report.Problems, func(p status.Problem) bool { return strings.Contains(p.Message, "without a driver") }) {
-			return n.amd.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7)
-		}
-		<-time.After(20 * time.Millisecond)
+		return slices.ContainsFunc(report.Problems, func(p status.Problem) bool { return strings.Contains(p.Message, "without a driver") }), err
+	})
+	if err != nil || !missed {
+		return errors.Join(fmt.Errorf("the backend does not miss its driver within %v", patience), err)
 	}
+	return n.amd.ReloadDriver(0, 1, 2, 3, 4, 5, 6, 7)
 }
 
 func counterOfAMD(n *vendorNode, gpu int) (dir, name string, err error) {
