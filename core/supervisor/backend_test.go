@@ -44,6 +44,9 @@ func playRole(role string) {
 		}
 	case "panic":
 		panic("what a driver's library does on a bad day")
+	case "abort":
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGABRT) // as C's abort does
+		select {}
 	case "garbage":
 		fmt.Println("hello from a vendor library")
 	case "garbage-without-end":

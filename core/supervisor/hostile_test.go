@@ -133,6 +133,7 @@ func TestStartFailures(t *testing.T) {
 	}{
 		"exit":                {want: "exited with status 3 after"},
 		"panic":               {want: "its last words: panic: what a driver's library does on a bad day"},
+		"abort":               {want: "its last words: SIGABRT: abort"},
 		"garbage":             {want: `it printed "hello from a vendor library" instead of the handshake`},
 		"garbage-without-end": {want: `it printed "xxxxxxxx`},
 		"protocol":            {want: "it speaks version 7 of the backend contract, but this core speaks version 1"},

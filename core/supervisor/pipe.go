@@ -10,7 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
 )
@@ -208,6 +208,11 @@ func (l *logPipe) skipLine(reader *bufio.Reader, limit *throttle) error {
 	}
 }
 
+// fatal is how the Go runtime begins what it says before it ends a process: of a panic, an
+// error of its own, a signal, and of C's, which only a signal follows. Then come pages of
+// stacks and registers.
+var fatal = regexp.MustCompile(`^(panic|fatal error|runtime/cgo|SIG[A-Z]+): `)
+
 // accept logs one line, if it is within the rate.
 func (l *logPipe) accept(line []byte, inPanic bool) bool {
 	l.mu.Lock()
@@ -223,7 +228,7 @@ func (l *logPipe) accept(line []byte, inPanic bool) bool {
 	l.tokens--
 	l.reportDropped()
 	record := parseLine(line)
-	if record.raw && (strings.HasPrefix(record.message, "panic: ") || strings.HasPrefix(record.message, "fatal error: ")) {
+	if record.raw && fatal.MatchString(record.message) {
 		l.remember(record.message, 3)
 		inPanic = true
 	}
