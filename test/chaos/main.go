@@ -6,9 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/accelmux/accelmux/test/host"
 )
@@ -38,47 +36,50 @@ const drawnForOne = 4
 
 // chaos is main without the end of the process; why says why there are no mounts.
 func chaos(why string) int {
-	o, err := parseOptions(os.Args[1:], os.Stderr)
+	ctx, out, errs, stop := heard(context.Background(), os.Stdout, os.Stderr)
+	defer stop()
+	o, err := parseOptions(os.Args[1:], errs)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		return 2 // it is told
 	case o.list:
-		printTables()
+		printTables(out)
 		return 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	r := o.runner(why == "")
+	r := o.runner(why == "", out)
 	remove, err := r.build(ctx)
 	defer remove()
 	if err == nil && strict() {
 		err = r.incomplete(why)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(errs, err)
 		return 1
 	}
 	steps, drawn := o.given, len(o.given) == 0
 	if drawn {
 		steps, r.most, r.seed = draw(o.seed, o.count*drawnForOne), o.count, o.seed
-		fmt.Printf("SEED=%d STEPS=%d\n", o.seed, o.count)
+		fmt.Fprintf(out, "SEED=%d STEPS=%d\n", o.seed, o.count)
 	} else {
-		fmt.Printf("%d given steps\n", len(steps))
+		fmt.Fprintf(out, "%d given steps\n", len(steps))
 	}
 	if why != "" {
-		fmt.Printf("skipped: %s, which need root (%s)\n", mounting, why)
+		fmt.Fprintf(out, "skipped: %s, which need root (%s)\n", mounting, why)
 	}
 	res, err := r.run(ctx, steps)
 	if err == nil {
-		printResult(res)
-		return max(enough(os.Stderr, res, r.most, o.least), complete(os.Stderr, res, drawn, strict()))
+		printResult(out, res)
+		return max(enough(errs, res, r.most, o.least), complete(errs, res, drawn, strict()))
 	}
-	fmt.Fprintln(os.Stderr, err)
+	fmt.Fprintln(errs, err)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		fmt.Fprintln(errs, "ended early:", cause)
+	}
 	var f *failure
 	if errors.As(err, &f) && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, f.log)
+		fmt.Fprintln(errs, f.log)
 		report(ctx, r, res.taken, f, o)
 	}
 	return 1

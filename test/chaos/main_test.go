@@ -25,14 +25,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// build builds programs for a test.
+func build(t *testing.T, args ...string) {
+	t.Helper()
+	if output, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("go build %v: %v\n%s", args, err, output)
+	}
+}
+
 // newRunner is one for tests, without mounts: they would be seen by the whole machine.
 func newRunner(t *testing.T) *runner {
 	t.Helper()
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-tags", "chaos", "-o", programs+"/", "../../cmd/...")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the agent and the backends: %v\n%s", err, output)
-	}
+	build(t, "-tags", "chaos", "-o", programs+"/", "../../cmd/...")
 	r := &runner{programs: programs, agent: programs + "/accelmux", bound: time.Minute, out: os.Stderr}
 	remove, err := r.build(t.Context())
 	t.Cleanup(remove)

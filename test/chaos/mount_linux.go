@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 
@@ -62,10 +63,23 @@ func inOwnMounts() (code int, done bool, why string) {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		SysProcAttr: &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGTERM},
 	}
+	// Who asked for the end gets the prompt back when all is cleared up, and not before.
+	ends := make(chan os.Signal, 1)
+	signal.Notify(ends, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(ends)
 	if err := command.Start(); err != nil {
 		return 0, false, "no mounts of its own: " + err.Error()
 	}
-	err = command.Wait()
+	ended := make(chan error)
+	go func() { ended <- command.Wait() }()
+	for waiting := true; waiting; {
+		select {
+		case s := <-ends:
+			_ = command.Process.Signal(s) // one that has ended needs none
+		case err = <-ended:
+			waiting = false
+		}
+	}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return 1, true, err.Error()

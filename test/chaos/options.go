@@ -90,10 +90,10 @@ func (o *options) complete(args []string, replay string) (err error) {
 	return err
 }
 
-// runner is that which runs by the options.
-func (o *options) runner(mounts bool) *runner {
+// runner is that which runs by the options, and tells on out.
+func (o *options) runner(mounts bool, out io.Writer) *runner {
 	return &runner{
 		programs: o.programs, agent: o.agent, kubelet: o.kubelet, bound: o.bound, mounts: mounts,
-		limit: o.limit, out: os.Stdout, verbose: o.verbose, every: o.every, keep: o.keep,
+		limit: o.limit, out: out, verbose: o.verbose, every: o.every, keep: o.keep,
 	}
 }

@@ -61,8 +61,8 @@ func complete(out io.Writer, res result, drawn, strict bool) int {
 // report writes down the steps that failed, shrinks them, and prints how to see it again.
 func report(ctx context.Context, r *runner, steps []step, f *failure, o *options) {
 	r.verbose, r.keep, r.seed = false, "", 0
-	fmt.Printf("failed: %v\n", f)
-	again(os.Stdout, r.target(), "steps", o.failed, steps)
+	fmt.Fprintf(r.out, "failed: %v\n", f)
+	again(r.out, r.target(), "steps", o.failed, steps)
 	if o.shrinks == 0 || f.name() == "" {
 		return
 	}
@@ -79,16 +79,16 @@ func report(ctx context.Context, r *runner, steps []step, f *failure, o *options
 		if ctx.Err() != nil && !failed {
 			verdict = "cut short"
 		}
-		fmt.Printf("%d steps: %s\n", len(try), verdict)
+		fmt.Fprintf(r.out, "%d steps: %s\n", len(try), verdict)
 		return failed
 	})
 	if ctx.Err() != nil {
-		fmt.Printf("no more runs after %v (-shrink-for)\n", o.shrinkFor)
+		fmt.Fprintf(r.out, "no more runs after %v (-shrink-for)\n", o.shrinkFor)
 	}
 	if len(short) == len(steps) {
-		fmt.Println("no shorter list was found: perhaps a matter of timing")
+		fmt.Fprintln(r.out, "no shorter list was found: perhaps a matter of timing")
 	}
-	again(os.Stdout, r.target(), fmt.Sprintf("shrunk to %d steps", len(short)), o.failed+".short", short)
+	again(r.out, r.target(), fmt.Sprintf("shrunk to %d steps", len(short)), o.failed+".short", short)
 }
 
 // maxPasted is how long a list may be to be pasted: Linux has a limit of 128 KiB for one
@@ -116,20 +116,20 @@ func (r *runner) target() string {
 	return "chaos-kubelet KUBELET=" + strings.TrimPrefix(filepath.Base(r.kubelet), "kubelet-")
 }
 
-func printResult(res result) {
-	fmt.Printf("%d steps in %v, %d more had nothing to do; the slowest was %s with %v\n",
+func printResult(out io.Writer, res result) {
+	fmt.Fprintf(out, "%d steps in %v, %d more had nothing to do; the slowest was %s with %v\n",
 		res.done, res.took.Round(time.Millisecond), res.skipped, res.slow, res.slowest.Round(time.Millisecond))
 	for _, name := range slices.Sorted(maps.Keys(res.counts)) {
-		fmt.Printf("  %4d %s\n", res.counts[name], name)
+		fmt.Fprintf(out, "  %4d %s\n", res.counts[name], name)
 	}
 }
 
-func printTables() {
+func printTables(out io.Writer) {
 	for _, a := range actions() {
-		fmt.Printf("%-22s %2d  %s\n", a.name, a.weight, a.what)
+		fmt.Fprintf(out, "%-22s %2d  %s\n", a.name, a.weight, a.what)
 	}
-	fmt.Println()
+	fmt.Fprintln(out)
 	for _, i := range invariants() {
-		fmt.Printf("%-18s %s\n", i.name, i.sentence)
+		fmt.Fprintf(out, "%-18s %s\n", i.name, i.sentence)
 	}
 }
