@@ -69,7 +69,7 @@ func (s *Store) amend(key inventory.Key, text string) error {
 		if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 			return err
 		}
-		if err := f.commit(s.opts.Disk, next); err != nil {
+		if err := s.commit(f, next); err != nil {
 			return err
 		}
 	}

@@ -75,6 +75,9 @@ func (f *specFile) sidePath() string { return filepath.Join(f.dir, f.kind.stem()
 
 // intact reports whether the file on disk is the one we wrote.
 func (f *specFile) intact() bool {
+	if f.written == (stamp{}) && len(f.defs) > 0 {
+		return false // it was removed before we saw it
+	}
 	return stampOf(f.path()) == f.written && (f.side == nil || stampOf(f.sidePath()) != stamp{})
 }
 
@@ -120,6 +123,10 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 	if err != nil {
 		f.unsynced, f.durable = true, common(f.durable, next)
 		return err
+	}
+	if f.written == (stamp{}) {
+		f.durable = nil
+		return fmt.Errorf("replace %s: somebody has removed it: %w", f.path(), fs.ErrNotExist)
 	}
 	f.durable = next
 	return f.explain(w, next)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -156,7 +157,7 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 	}
 	last := func(key inventory.Key) string { return s.names.device(k, key) }
 	p := plan(f.defs, last, wanted, held)
-	writeErr := f.commit(s.opts.Disk, p.next)
+	writeErr := s.commit(f, p.next)
 	for _, w := range wanted {
 		key := w.device.Key
 		if w.err = p.errs[key]; w.err != nil {
@@ -180,6 +181,20 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 		delete(s.files, k)
 	}
 	return writeErr
+}
+
+// maxRemovals is how often a file that somebody removes is written again at once.
+const maxRemovals = 5
+
+// commit makes the disk say next. Who removes the directory's files, or the directory,
+// meanwhile may remove a file before it is in its place, which is no reason to give up.
+func (s *Store) commit(f *specFile, next definitions) error {
+	for removals := 0; ; removals++ {
+		err := f.commit(s.opts.Disk, next)
+		if !errors.Is(err, fs.ErrNotExist) || removals == maxRemovals || os.MkdirAll(s.opts.Dir, 0o755) != nil {
+			return err
+		}
+	}
 }
 
 // wanted groups the devices by kind, sorted, and puts them into names; what CDI cannot
@@ -289,7 +304,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 				errs = append(errs, err)
 			}
 		}
-		errs = append(errs, f.commit(s.opts.Disk, p.next))
+		errs = append(errs, s.commit(f, p.next))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove CDI definitions that nobody holds: %w", err)
