@@ -144,7 +144,7 @@ func TestHangs(t *testing.T) {
 	}
 	r := reset.NewRunner()
 	for _, want := range []string{"abandoned", "earlier reset"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		_, err := n.reset(ctx, Auto, r)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
