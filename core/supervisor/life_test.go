@@ -108,8 +108,13 @@ func TestQuarantine(t *testing.T) {
 	flag := filepath.Join(tempDir(t), "flag")
 	r.Apply([]supervisor.Spec{spec("exit-until-flag", flagEnv, flag)})
 	s := r.untilState(supervisor.Quarantined)
-	if s.Restarts != 2 || s.RetryAt.IsZero() || !s.Failed || !strings.Contains(s.LastError, "status 4") {
+	if s.RetryAt.IsZero() || !s.Failed || !strings.Contains(s.LastError, "status 4") {
 		t.Errorf("status in quarantine = %+v", s)
+	}
+	// Now it may have been tried again since.
+	before, _, _ := strings.Cut(r.log.String(), "state=quarantined")
+	if failed := strings.Count(before, "backend failed"); failed != 3 || s.Restarts < 2 {
+		t.Errorf("in quarantine with failure %d, want the third; status = %+v", failed, s)
 	}
 	// Half-open: one try, and back into quarantine.
 	r.until(t, "another try", func() bool { s = r.status(); return s.State == supervisor.Quarantined && s.Restarts >= 3 })
@@ -313,7 +318,7 @@ func TestCallsPerDevice(t *testing.T) {
 
 func TestCallErrors(t *testing.T) {
 	timing := fast()
-	timing.Prepare, timing.Abandon = 100*time.Millisecond, time.Hour
+	timing.Prepare, timing.Abandon = 3*time.Second, time.Hour // enough for the calls that are answered
 	r := newRig(t, timing)
 	if err := r.command(t.Context(), "dev-1"); !errors.Is(err, supervisor.ErrUnknownBackend) {
 		t.Errorf("unknown backend: %v", err)
@@ -332,7 +337,7 @@ func TestCallErrors(t *testing.T) {
 	}
 	pid := r.status().PID
 	err = r.command(t.Context(), "wait")
-	if want := "backend b: Prepare: it did not answer within 100ms, and the call was cancelled: try again after 1h0m0s"; !errors.Is(err, context.DeadlineExceeded) ||
+	if want := "backend b: Prepare: it did not answer within 3s, and the call was cancelled: try again after 1h0m0s"; !errors.Is(err, context.DeadlineExceeded) ||
 		!errors.As(err, new(*supervisor.CallError)) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("an overrun = %v, want %s", err, want)
 	}
