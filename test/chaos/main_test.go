@@ -142,7 +142,6 @@ func TestVendors(t *testing.T) {
 func TestRunFails(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
-	r.bound = 5 * time.Second
 	w, err := newWorld(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +158,7 @@ func TestRunFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.bound = 5 * time.Second // it is not found before
 	var broken *violation
 	if err := w.settle(t.Context()); !errors.As(err, &broken) || broken.name != othersUntouched && broken.name != advertised {
 		t.Errorf("the error is %v, want that of a device that is missing", err)
