@@ -72,33 +72,34 @@ func TestCrashIsNoOutage(t *testing.T) {
 }
 
 // Rule 11: a backend that is alive but silent is found out by its heartbeat and
-// replaced; a call that it does not answer ends by our deadline; and the agent
-// ends in time although a backend is stopped.
-func TestNothingWaitsForASilentBackend(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare]", 1))
-	options := n.options()
-	options.Timing.Supervisor.Prepare = 500 * time.Millisecond
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
-
+// replaced.
+func TestSilentBackendIsReplaced(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
 	before := n.backend("mock")
 	n.scenario(`hang: {}`)
 	n.eventually("the hung backend is replaced", func() bool { return n.backend("mock").Generation > before.Generation })
 	n.wantCounts(gpu, 4, 4)
+}
 
+// Rule 11: a call that a backend does not answer ends by our deadline, and the agent ends
+// in time although a backend is stopped.
+func TestNothingWaitsForAStoppedBackend(t *testing.T) {
+	n := newNode(t)
+	n.startKubelet()
+	// Nobody misses its heartbeat before the call is over.
+	n.configure(strings.NewReplacer("count: 4", "count: 4, hooks: [prepare]", "heartbeat: 300ms", "heartbeat: 1m").Replace(oneBackend))
+	options := n.options()
+	options.Timing.Supervisor.Prepare = 500 * time.Millisecond
+	n.startAgentWith(options)
+	n.wantCounts(gpu, 4, 4)
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
 		t.Fatal(err)
 	}
-	stopped := n.backend("mock").PID
-	if err := unix.Kill(stopped, unix.SIGSTOP); err != nil {
+	pid := n.backend("mock").PID
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	n.eventually("the backend has stopped", func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stopped))
-		return err == nil && strings.Contains(string(stat), ") T ")
-	})
+	n.eventually("the backend has stopped", func() bool { return stopped(pid) })
 	began := time.Now()
 	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err == nil {
 		t.Error("a container started though its device could not be prepared")

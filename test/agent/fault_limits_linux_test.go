@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -81,7 +80,8 @@ func (p *program) connected() func() status.Report {
 		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.runDir, status.SocketName))
 	}}
 	p.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport, Timeout: time.Second}
+	// One that gave up would close the connection, and get no other.
+	client := &http.Client{Transport: transport, Timeout: patience}
 	report := func() (report status.Report) {
 		response, err := client.Get("http://accelmux/v1/status")
 		if err != nil {

@@ -197,7 +197,7 @@ func TestFPGAHang(t *testing.T) {
 	n := newFPGADevice(t, fpgatree.NewMany(2))
 	n.extra = byValue
 	n.configureFPGA(modeRegion, programming)
-	n.startFPGAAgent(func(o *agent.Options) { o.Timing.Supervisor.Prepare = time.Second })
+	n.startFPGAAgent(func(o *agent.Options) { o.Timing.Supervisor.Prepare = 4 * time.Second }) // enough for a call that does not hang
 	n.wantCounts(n.resource(0), 2, 2)
 	b := n.gbs("crypto.gbs", 0, crypto)
 	hung := n.allocate("hung", 0)

@@ -142,7 +142,7 @@ func TestFPGAXclbinRefused(t *testing.T) {
 // Verifies that a tool that hangs is killed in time, with an error that says so, and that
 // one that is not there is told of; either costs the start on that card, and nothing else.
 func TestFPGAXclbinTool(t *testing.T) {
-	n, x := startXRT(t, byXclbin, func(o *agent.Options) { o.Timing.Supervisor.Prepare = 2 * time.Second })
+	n, x := startXRT(t, byXclbin, func(o *agent.Options) { o.Timing.Supervisor.Prepare = 6 * time.Second }) // enough for a tool that does not hang
 	file := n.xclbin("kernel.xclbin", filter)
 	n.mark(u250)
 	hung, card, _ := n.allocateOf("hung", u250)

@@ -253,7 +253,7 @@ func TestBothServe(t *testing.T) {
 		return mine
 	}
 	// As it is stopped, it serves when the newer one does.
-	h.begin(func() { _ = h.older.command.Process.Signal(syscall.SIGSTOP) })
+	h.begin(h.older.freeze)
 	h.newer.wantRole(status.RoleActive)
 	mine := of(h.newer)
 	if old := of(h.older); len(before) != 2 || !maps.Equal(old, before) || len(mine) != 2 || len(h.sockets()) != 4 {

@@ -269,7 +269,7 @@ func testHostile(t *testing.T, misdeed hostile.Misdeed, want outcome) {
 		r := p.report()
 		return len(r.Backends) == 2 && len(r.Problems) == 0 && p.processes(t) == 2
 	})
-	if now := p.backend("mock"); now.PID != mock.PID || now.Restarts != 0 {
+	if now := p.backend("mock"); now.PID != mock.PID || now.Restarts != mock.Restarts {
 		t.Errorf("the other backend was %+v and is %+v", mock, now)
 	}
 	p.wantNoDip(gpu, 2)

@@ -117,28 +117,48 @@ func (n *nvidiaNode) update(change func(nvml.State)) {
 	}
 }
 
-// event lets the driver tell something, once the backend listens.
+// event lets the driver tell something once the backend listens, until it has heard it: who
+// stops listening at that moment, as before a reset, does not.
 func (n *nvidiaNode) event(text string) {
 	n.Helper()
-	if err := n.driver.Await(n.soon(), listens); err != nil {
-		n.Fatal(err)
-	}
-	if _, err := n.driver.Event(text); err != nil {
-		n.Fatal(err)
+	ctx := n.soon()
+	for heard := false; !heard; {
+		before := 0
+		err := n.driver.Await(ctx, func(calls []nvml.Call) bool { before = len(calls); return listens(calls) })
+		if err == nil {
+			_, err = n.driver.Event(text)
+		}
+		if err == nil {
+			err = n.driver.Await(ctx, func(calls []nvml.Call) bool {
+				heard = slices.ContainsFunc(calls[before:], func(c nvml.Call) bool { return c.Function == waitsForEvents && c.Outcome == "SUCCESS" })
+				return heard || slices.ContainsFunc(calls[before:], stopsListening)
+			})
+		}
+		if err != nil {
+			n.Fatal(err)
+		}
 	}
 }
+
+// waitsForEvents is the driver's function that tells of events.
+const waitsForEvents = "nvmlEventSetWait_v2"
 
 // listens reports whether the process that came last waits for events.
 func listens(calls []nvml.Call) bool {
 	for _, call := range slices.Backward(calls) {
 		switch {
-		case call.Function == "nvmlInit_v2":
+		case stopsListening(call):
 			return false
-		case call.Function == "nvmlEventSetWait_v2" && call.Outcome == nvml.Waits:
+		case call.Function == waitsForEvents && call.Outcome == nvml.Waits:
 			return true
 		}
 	}
 	return false
+}
+
+// stopsListening reports whether nobody listens after the call.
+func stopsListening(call nvml.Call) bool {
+	return slices.Contains([]string{"nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree"}, call.Function)
 }
 
 // oldDriver takes the recovery action from the GPUs, which drivers before R555 do

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -102,6 +104,24 @@ func (p *program) signal(s syscall.Signal) {
 		_ = p.command.Process.Kill()
 		p.Errorf("the agent at %s did not end within %v of signal %v", p.runDir, patience, s)
 	}
+}
+
+// freeze stops the process, until SIGCONT, and waits until it does nothing any more: on a
+// busy machine threads go on for a while after kill(2) has returned.
+func (p *program) freeze() {
+	p.Helper()
+	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil || !within(patience, func() bool { return stopped(p.pid()) }) {
+		p.Errorf("the agent at %s is not stopped: %v", p.runDir, err)
+	}
+}
+
+// stopped reports whether all threads of a process are stopped by a signal (proc(5)).
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(path string) bool {
+		stat, err := os.ReadFile(path)
+		return err == nil && !strings.Contains(string(stat), ") T ")
+	})
 }
 
 // report is the agent's, empty while it does not answer.
