@@ -20,8 +20,9 @@ const (
 
 // Watch implements the contract. The stream says what the loop said: the newest
 // inventory at once and after every change, or what changed in it since it was sent if
-// the core takes that, and one heartbeat for any number of
-// beats, at most four in an interval.
+// the core takes that, and one heartbeat for any number of beats, at most four in an
+// interval. Where the loop has more to say than the core takes, the stream waits with the
+// newest of it: what was sent already would be read first.
 func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
 	heartbeat := backendplugin.DefaultHeartbeat
 	if req.GetHeartbeatInterval() != nil {
@@ -35,16 +36,21 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 	var sent *inventory // that the core knows of
 	var heard uint64    // beats that it knows of
 	var last time.Time  // when it was sent anything
+	pace := newPace(s.log)
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
 		newest, beats, changed := s.reporter.state()
+		pause := pace.pause()
 		var event *backendv1.WatchResponse
+		var between uint64
 		switch {
+		case pause > 0:
 		case newest.number() > sent.number():
 			if event, err = newest.after(sent, req.GetChanges()); err != nil {
 				return err
 			}
+			between = newest.number() - sent.number() - 1
 			sent = newest
 		case beats > heard && time.Since(last) >= heartbeat/4:
 			event = &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
@@ -54,10 +60,15 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 			if err := stream.Send(event); err != nil {
 				return fmt.Errorf("send to the core: %w", err)
 			}
+			pace.sent(event, between)
 			continue
 		}
 		wait.Stop()
-		if beats > heard {
+		switch {
+		case pause > 0:
+			changed = nil // by then there may be more
+			wait.Reset(pause)
+		case beats > heard:
 			wait.Reset(heartbeat/4 - time.Since(last))
 		}
 		select {

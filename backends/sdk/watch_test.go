@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // stream is a Watch stream and its other end.
@@ -178,6 +180,52 @@ func TestPublishCoalesces(t *testing.T) {
 		cancel()
 		<-ended
 		closeServer(t, s)
+	})
+}
+
+// A loop that publishes without end sends what the core takes and no more, and always
+// the newest: what the core reads is never older than a pause. The log says so once a
+// minute.
+func TestPublishIsPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var published atomic.Uint64
+		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				n := published.Add(1)
+				out.Publish([]*Device{{Id: "a", Health: Healthy(), Attributes: map[string]*Attribute{"n": Int(int64(n))}}})
+				<-tick.C
+			}
+			return ctx.Err()
+		}})
+		var log bytes.Buffer
+		s.log = newLogger(&log)
+		st, cancel, ended := watch(t, s, time.Minute)
+		count, oldest, end := 0, uint64(0), time.After(90*time.Second)
+		for done := false; !done; {
+			select {
+			case event := <-st.events:
+				count++
+				now := max(event.GetInventory().GetGeneration(), event.GetChanges().GetGeneration())
+				oldest = max(oldest, published.Load()-now)
+			case <-end:
+				done = true
+			}
+		}
+		const seconds, burst = 70 * backendplugin.MessageRate, backendplugin.MessageBurst
+		if count > seconds+burst || count < (seconds+burst)/2 {
+			t.Errorf("%d messages in 70 s, want most of the %d that the core takes and not more", count, seconds+burst)
+		}
+		if oldest > 1 {
+			t.Errorf("a message was %d inventories old, want the newest", oldest)
+		}
+		cancel()
+		<-ended
+		closeServer(t, s)
+		if said := strings.Count(log.String(), "changes more often than it is sent"); said != 2 {
+			t.Errorf("the log says %d times in 70 s that there is too much, want 2:\n%s", said, log.String())
+		}
 	})
 }
 

@@ -25,9 +25,10 @@ import (
 	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
-// window is how many bytes of a stream may be on their way to the core, or wait there: a
-// large inventory needs some of these, and everything else a small part of one.
-const window = 1 << 20
+// window is how many bytes of a stream may be on their way to the core, or wait there:
+// the least that gRPC knows. What a backend sends faster than it is taken waits here and
+// is old when it is read. For a message that is larger gRPC opens it when it is read.
+const window = 64 << 10
 
 // connect starts the program and connects to it.
 //

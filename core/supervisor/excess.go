@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 const (
@@ -61,7 +63,7 @@ func (i *instance) remarks() []string {
 	if n, since := i.hasty.now(); n > 0 {
 		said = append(said, fmt.Sprintf("it sends more updates than are taken (%d a second, and %d MiB a second): it is slowed down, "+
 			"and %d updates came late since %s; see which devices or problems change so often, or let it report less often",
-			messageRate, messageRate*messageBytes>>20, n, since))
+			backendplugin.MessageRate, backendplugin.MessageRate*backendplugin.MessageBytes>>20, n, since))
 	}
 	if p == nil {
 		return said

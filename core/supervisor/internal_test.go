@@ -18,6 +18,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 func testTiming() *Timing {
@@ -133,6 +134,7 @@ func TestStuckProcess(t *testing.T) {
 // Verifies that a backend that reports as fast as it can is slowed down, the more the
 // greater its messages are, and that each message that waited is counted.
 func TestMessageRate(t *testing.T) {
+	const messageRate, messageBurst = backendplugin.MessageRate, backendplugin.MessageBurst
 	for name, c := range map[string]struct {
 		size, want int
 	}{

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -131,26 +133,25 @@ func (h *handshakePipe) Close() error { return nil }
 // logPipe is a backend's standard error: lines that become log records, bounded
 // in length and in number.
 type logPipe struct {
-	log         *slog.Logger
-	rate, burst int
-	file        *os.File
-	quit        chan struct{}
-	done        chan struct{} // closed when the pipe has ended
-	once        sync.Once
+	log  *slog.Logger
+	rate int // of lines in a second
+	file *os.File
+	quit chan struct{}
+	done chan struct{} // closed when the pipe has ended
+	once sync.Once
 	// lost counts lines beyond the rate, cut bytes beyond a line's length.
 	lost, cut excess
 
 	mu        sync.Mutex
-	tokens    float64
-	filled    time.Time
+	lines     *rate.Limiter
 	dropped   int
 	lastWords string
 	gravity   int
 }
 
-func newLogPipe(log *slog.Logger, rate, burst int) *logPipe {
+func newLogPipe(log *slog.Logger, perSecond, burst int) *logPipe {
 	return &logPipe{
-		log: log, rate: rate, burst: burst, tokens: float64(burst), filled: time.Now(),
+		log: log, rate: perSecond, lines: rate.NewLimiter(rate.Limit(perSecond), burst),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -217,15 +218,11 @@ var fatal = regexp.MustCompile(`^(panic|fatal error|runtime/cgo|SIG[A-Z]+): `)
 func (l *logPipe) accept(line []byte, inPanic bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	l.tokens = min(float64(l.burst), l.tokens+now.Sub(l.filled).Seconds()*float64(l.rate))
-	l.filled = now
-	if l.tokens < 1 {
+	if !l.lines.Allow() {
 		l.dropped++
 		l.lost.add(1)
 		return inPanic
 	}
-	l.tokens--
 	l.reportDropped()
 	record := parseLine(line)
 	if record.raw && fatal.MatchString(record.message) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -51,7 +52,7 @@ func (i *instance) watch() error {
 		next: func() (w watched, err error) { return w, stream.RecvMsg(&w) }, to: messages,
 		late: func() {
 			if i.hasty.add(1) {
-				i.log.Warn("the backend sends more updates than are taken, and is slowed down", "a_second", messageRate, "bytes_a_second", messageRate*messageBytes)
+				i.log.Warn("the backend sends more updates than are taken, and is slowed down", "a_second", backendplugin.MessageRate, "bytes_a_second", backendplugin.MessageRate*backendplugin.MessageBytes)
 			}
 		},
 	}
@@ -73,18 +74,6 @@ func (i *instance) watch() error {
 	return err
 }
 
-const (
-	// messageRate is how many messages a second are taken in the long run, and
-	// messageBurst how many at once. A heartbeat comes at most ten times a second,
-	// and a backend that reports more often than that is slowed down: each report
-	// costs a round of everything that follows.
-	messageRate, messageBurst = 20, 50
-	// messageBytes count as one message more: what a report costs grows with it, and so
-	// does the memory that it takes on its way. A report of 50,000 devices is taken about
-	// five times a second.
-	messageBytes = 2 << 20
-)
-
 // intake takes what a stream delivers, at a bounded rate. The next message is not read
 // before this one is handed on, so that there is one at a time.
 type intake struct {
@@ -99,19 +88,18 @@ type intake struct {
 func (in *intake) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	tokens, filled := float64(messageBurst), time.Now()
+	const unit = backendplugin.MessageBytes
+	budget := rate.NewLimiter(backendplugin.MessageRate*unit, backendplugin.MessageBurst*unit)
 	for {
 		response, err := in.next()
-		now := time.Now()
-		tokens = min(messageBurst, tokens+now.Sub(filled).Seconds()*messageRate)
-		filled = now
+		var wait time.Duration
 		if err == nil { // the stream's end costs nothing
-			tokens -= 1 + float64(response.size)/messageBytes
+			wait = budget.ReserveN(time.Now(), unit+response.size).Delay()
 		}
-		if tokens < 0 {
+		if wait > 0 {
 			in.holding.Store(true)
 			in.late()
-			pause.Reset(time.Duration(-tokens / messageRate * float64(time.Second)))
+			pause.Reset(wait)
 			select {
 			case <-pause.C:
 			case <-ctx.Done():

@@ -15,6 +15,16 @@ const (
 	MaxDevices = 1 << 16
 	// FirstInventory is how long a backend may take for its first inventory.
 	FirstInventory = 10 * time.Second
+	// MessageRate is how many messages of a Watch stream the core takes in a second in the
+	// long run. A heartbeat comes at most ten times a second, and each report costs a
+	// round of everything that follows.
+	MessageRate = 20
+	// MessageBurst is how many it takes at once.
+	MessageBurst = 50
+	// MessageBytes of a message count as one message more: what a report costs grows with
+	// it, and so does the memory that it takes on its way. A report of 50,000 devices is
+	// taken about five times a second.
+	MessageBytes = 2 << 20
 	// DefaultHeartbeat holds where WatchRequest names no interval.
 	DefaultHeartbeat = 10 * time.Second
 )

@@ -224,3 +224,20 @@ func TestResetThatKillsTheBackendBacksOff(t *testing.T) {
 		t.Errorf("%d resets, want 1", failed)
 	}
 }
+
+// A device that reports without end does not keep a fault of another waiting: what
+// changes more often than it is taken is not queued.
+func TestFaultBesideManyReports(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	var steps strings.Builder
+	for i := 1; i < 1000; i++ {
+		fmt.Fprintf(&steps, "  - {after: %dms, devices: {mock-1: {attributes: {load: %d}}}}\n", 5*i, i)
+	}
+	n.scenario("steps:\n" + steps.String() + "  - {after: 5s, devices: {mock-0: {fault: {code: off-the-bus}}}}\n")
+	n.eventually("the reports come", func() bool { return n.logged("changes more often than it is sent") })
+	n.wantFault("mock-0", "off-the-bus")
+	n.wantCounts(gpu, 4, 3)
+	if strings.Contains(n.problems(), "more updates than are taken") {
+		t.Errorf("the core says that it is sent too much:\n%s", n.problems())
+	}
+}

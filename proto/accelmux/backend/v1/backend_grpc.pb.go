@@ -117,9 +117,10 @@ type BackendServiceClient interface {
 	// inventory and keeps trying.
 	//
 	// The core takes at most 20 messages and 40 MiB a second in the long run, and
-	// bursts of some more; what comes faster waits in the backend, and the operator
-	// is told. So gather what changes at the same time into one inventory
-	// or one Changes.
+	// bursts of some more; what comes faster waits on its way, each message until
+	// those before it are taken, and the operator is told. So gather what changes
+	// at the same time into one inventory or one Changes, and if there is more than
+	// that, leave out what is in between: what is sent next should be the newest.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
@@ -268,9 +269,10 @@ type BackendServiceServer interface {
 	// inventory and keeps trying.
 	//
 	// The core takes at most 20 messages and 40 MiB a second in the long run, and
-	// bursts of some more; what comes faster waits in the backend, and the operator
-	// is told. So gather what changes at the same time into one inventory
-	// or one Changes.
+	// bursts of some more; what comes faster waits on its way, each message until
+	// those before it are taken, and the operator is told. So gather what changes
+	// at the same time into one inventory or one Changes, and if there is more than
+	// that, leave out what is in between: what is sent next should be the newest.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	// Prepare readies devices for a container that is about to start: clean,
 	// reset, program. It comes before every start, restarts included, and only
