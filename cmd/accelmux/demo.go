@@ -74,6 +74,10 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	if _, err := os.Stat(filepath.Join(backendDir, "accelmux-backend-mock")); err != nil {
 		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or name its directory with --backend-dir", err)
 	}
+	// Also when nobody reads any more what it shows, as after "| head", nothing is left behind.
+	defer outlivePipes()()
+	ctx, unread := context.WithCancelCause(ctx)
+	defer unread(nil)
 	dir, err := os.MkdirTemp("", "accelmux-")
 	if err != nil {
 		return err
@@ -83,7 +87,7 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	if verbose {
 		log = slog.New(slog.NewTextHandler(logs, nil))
 	}
-	d := &demo{screen: newScreen(out), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
+	d := &demo{screen: newScreen(out, unread), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
 	d.kubelet = kubelettest.New(filepath.Join(dir, "kubelet"), kubelettest.Options{OnEvent: d.screen.event, Log: log})
 	defer d.kubelet.Stop()
 	stop, err := d.startAgent(ctx, backendDir, log)
@@ -94,7 +98,7 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	d.play(ctx)
 	if ctx.Err() != nil {
 		d.screen.mute()
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	failed := d.summary()
 	if watch {

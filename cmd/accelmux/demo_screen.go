@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -19,10 +20,12 @@ type screen struct {
 	colour bool
 	start  time.Time
 	muted  bool
+	unread context.CancelCauseFunc
 }
 
-func newScreen(out io.Writer) *screen {
-	return &screen{out: out, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now()}
+// newScreen makes one that prints to out, and calls unread if it cannot.
+func newScreen(out io.Writer, unread context.CancelCauseFunc) *screen {
+	return &screen{out: out, unread: unread, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now()}
 }
 
 func (s *screen) paint(code, text string) string {
@@ -35,8 +38,11 @@ func (s *screen) paint(code, text string) string {
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.muted {
-		fmt.Fprintln(s.out, text)
+	if s.muted {
+		return
+	}
+	if _, err := fmt.Fprintln(s.out, text); err != nil {
+		s.unread(fmt.Errorf("nobody sees the demo any more: %w", err))
 	}
 }
 

@@ -43,6 +43,7 @@ the newer one ends; without --take-over itself, it ends. Both need the same
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer outlivePipes()() // a node does not go without its devices for want of a log
 			run.Settled = collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), run.level, run.format)
 			if err != nil {

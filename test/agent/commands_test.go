@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -214,5 +215,34 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
 		t.Errorf("left in the temporary directory: %v %v; the demo printed\n%s", left, err, out.String())
+	}
+}
+
+// A demo that nobody watches any more, as after "| head", ends at once and without a trace.
+func TestDemoUnread(t *testing.T) {
+	tmp, err := os.MkdirTemp("", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+	var errs strings.Builder
+	command := exec.CommandContext(t.Context(), filepath.Join(programs, "accelmux"), "demo")
+	command.Stderr, command.Env = &errs, append(os.Environ(), "TMPDIR="+tmp)
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan() && !strings.Contains(lines.Text(), "kubelet started"); {
+	}
+	_ = out.Close()
+	var exit *exec.ExitError
+	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errs.String(), "nobody sees the demo any more") {
+		t.Errorf("the demo ended with %v, and said %q", err, &errs)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
+		t.Errorf("left in the temporary directory: %v %v", left, err)
 	}
 }
