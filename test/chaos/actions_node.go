@@ -150,10 +150,10 @@ func (w *world) pin(ctx context.Context, _ int) error {
 	if w.m.delta.down() {
 		return errSkip // the change waits for it
 	}
-	before := w.pid(ctx, w.m.delta)
-	change := func() { w.m.pinned = !w.m.pinned }
-	if !w.m.extra {
-		change = func() { w.m.extra, w.m.pinned = true, true }
+	before := 0
+	change := func() {
+		before = w.pid(ctx, w.m.delta) // not sooner: an agent that has just been killed says none
+		w.m.extra, w.m.pinned = true, !w.m.extra || !w.m.pinned
 	}
 	if err := w.configure(ctx, change); err != nil || !w.m.hasDelta() {
 		return err
