@@ -211,7 +211,24 @@ func (w *watcher) overdue() error {
 		}
 		return fail(crashed, "no sign of life for %s, and its server does not answer either: it hangs or is stopped%s", w.limit, w.words())
 	}
-	return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.words())
+	return w.lastChance()
+}
+
+// lastChance is for a backend whose server has just answered. What came before the answer,
+// on the same connection, has been received by now: if we did not run for almost as long as
+// the silence, that are all the messages that we did not take.
+func (w *watcher) lastChance() error {
+	w.silence.Reset(w.limit / 10)
+	select {
+	case m := <-w.messages:
+		return w.take(m)
+	case <-w.process.exited:
+		return w.broken("Watch", io.EOF)
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	case <-w.silence.C:
+		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.words())
+	}
 }
 
 // checkHealth asks the health service, with a deadline, which go-plugin's own
