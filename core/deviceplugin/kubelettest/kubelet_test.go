@@ -21,7 +21,7 @@ import (
 
 // Kubelet checks version and name, and connects before it answers.
 func TestRegisterRefuses(t *testing.T) {
-	k := start(t, nil)
+	k := start(t, func(o *Options) { o.Timing.Dial = 100 * time.Millisecond }) // there is nobody to be dialled
 	serve(t, k.PluginDir(), "p.sock", nil)
 	for name, tc := range map[string]struct {
 		change func(*pluginapi.RegisterRequest)

@@ -175,9 +175,7 @@ func start(t *testing.T, change func(*Options)) *Kubelet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Timing: Timing{
-		Dial: 100 * time.Millisecond, Reconcile: 5 * time.Millisecond, RegisterBackoff: 5 * time.Millisecond,
-	}}
+	opts := Options{Timing: Timing{Reconcile: 5 * time.Millisecond, RegisterBackoff: 5 * time.Millisecond}}
 	if change != nil {
 		change(&opts)
 	}
