@@ -13,7 +13,7 @@ func TestPrepareSlow(t *testing.T) {
 	n := start(t, mock{Count: 2, Prepare: true}, 2)
 	n.specsHeld = true
 	slow, quick := n.admit("slow", gpu, 1), n.admit("quick", gpu, 1)
-	const delay = time.Second
+	const delay = 4 * time.Second // many times what a start takes
 	n.playAndSettle(prepareDelay(n.held(slow, gpu)[0], delay))
 	result := make(chan error, 1)
 	start := time.Now()
