@@ -38,7 +38,7 @@ func TestDescriptorsExhausted(t *testing.T) {
 	kept := p.connected()
 	limit, lifted := p.limitFiles()
 
-	limit(p.files())
+	limit(p.nextFile())
 	n.scenario("devices: {mock-0: {fault: {code: x, recovery: self}}}")
 	n.wantCounts(gpu, 4, 3)
 	n.mark(gpu)
@@ -47,7 +47,8 @@ func TestDescriptorsExhausted(t *testing.T) {
 	if err := unix.Kill(victim, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	p.wantTrouble(p.report, "other  : start ", "too many open files")
+	// For the pipe to it, or for what is opened after that.
+	p.wantTrouble(kept, "other  : ", "too many open files")
 	n.allocate("later", fpga, 1)
 	n.wantNoDip(gpu, 3)
 	n.wantNoDip(fpga, 2)
@@ -108,14 +109,23 @@ func (p *program) wantTrouble(report func() status.Report, begins, has string) {
 	})
 }
 
-// files is how many the agent has open. They are numbered from 0, without a gap for long.
-func (p *program) files() uint64 {
+// nextFile is the number of the file that the agent would open next, the lowest that is
+// free: others above it may be taken.
+func (p *program) nextFile() uint64 {
 	p.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.pid()))
 	if err != nil {
 		p.Fatal(err)
 	}
-	return uint64(len(open))
+	taken := map[string]bool{}
+	for _, file := range open {
+		taken[file.Name()] = true
+	}
+	next := uint64(0)
+	for taken[strconv.FormatUint(next, 10)] {
+		next++
+	}
+	return next
 }
 
 // limitFiles has limit let the agent open no file whose number is not below a limit, and

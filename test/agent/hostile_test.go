@@ -43,8 +43,9 @@ profiles:
       - {name: example.com/bad, backend: bad}
 `
 	// swelling is how much more memory the agent may need while a backend is hostile, in
-	// MB; the race detector has its share in it. A flood that gets in takes gigabytes.
-	swelling = 512
+	// MB: several times what any needs, with the race detector. A flood that gets in takes
+	// gigabytes.
+	swelling = 1024
 	// crowd is how many processes the agent may have at a time: two backends, and what is
 	// on its way out while its successor comes.
 	crowd = 4
