@@ -41,8 +41,8 @@ func run() error {
 	quick := flag.Bool("quick", false, "measure with few samples, whether everything works; writes nothing")
 	dir := flag.String("dir", "test/bench", "`dir`ectory of results.json and README.md")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		return fmt.Errorf("give flags only, not %q; -only chooses sections", flag.Args())
+	if err := rig.FlagsOnly(flag.Args()); err != nil {
+		return err
 	}
 	chosen, err := choose(*only)
 	if err != nil {

@@ -48,6 +48,10 @@ func main() {
 	flag.StringVar(&o.host.Procfs, "procfs", "/proc", "`directory` of procfs")
 	flag.StringVar(&o.host.Sysfs, "sysfs", "/sys", "`directory` of sysfs")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "FAILED: give flags only, not %q; -help says which there are\n", flag.Args())
+		os.Exit(1)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := &comparison{}

@@ -27,7 +27,11 @@ func main() {
 	rounds := flag.Int("rounds", 20, "how often the partition mode of a GPU is switched")
 	idle := flag.Duration("idle", 2*time.Minute, "how long the node is left alone")
 	flag.Parse()
-	if err := measure(*bin, *starts, *rounds, *idle); err != nil {
+	err := rig.FlagsOnly(flag.Args())
+	if err == nil {
+		err = measure(*bin, *starts, *rounds, *idle)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

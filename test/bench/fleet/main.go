@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/test/bench/rig"
 )
 
 func main() {
@@ -30,6 +32,10 @@ func main() {
 	steady := flag.Duration("steady", time.Minute, "how long to look at agents at rest")
 	away := flag.Duration("away", 20*time.Second, "how long the API server is away")
 	flag.Parse()
+	if err := rig.FlagsOnly(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "fleet:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)

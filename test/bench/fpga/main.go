@@ -41,11 +41,14 @@ func main() {
 	flag.IntVar(&o.size, "size", 128, "size of a bitstream in `MiB`")
 	bare := flag.Bool("alone", false, "just program the port 0 of the card of a node with a file; for the benchmark itself")
 	flag.Parse()
-	run := func() error { return measure(o) }
-	if *bare {
-		run = func() error { return alone(flag.Args()) }
+	err := rig.FlagsOnly(flag.Args())
+	switch {
+	case *bare:
+		err = alone(flag.Args())
+	case err == nil:
+		err = measure(o)
 	}
-	if err := run(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

@@ -28,7 +28,11 @@ func main() {
 	rounds := flag.Int("rounds", 50, "how often each GPU fails in each of two ways")
 	idle := flag.Duration("idle", time.Minute, "how long each node is left alone")
 	flag.Parse()
-	if err := measure(*bin, *starts, *rounds, *idle); err != nil {
+	err := rig.FlagsOnly(flag.Args())
+	if err == nil {
+		err = measure(*bin, *starts, *rounds, *idle)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
