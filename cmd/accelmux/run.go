@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +51,10 @@ the newer one ends; without --take-over itself, it ends. Both need the same
 				return err
 			}
 			run.Log = log
+			// Kubelet is told of sockets in it, and has a working directory of its own.
+			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
+				return err
+			}
 			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},
 	}

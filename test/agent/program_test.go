@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -161,4 +162,23 @@ func (p *program) eventually(what string, condition func() bool) {
 	if !within(patience, condition) {
 		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience, strings.Join(p.problems(), "\n"), p.report().Backends)
 	}
+}
+
+// Kubelet's directory may be named from where the agent is started, as the others may.
+func TestRelativeKubeletDirectory(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t)
+	n.startKubelet()
+	n.configure(twoBackends)
+	dir, err := filepath.Rel(here, n.path("kubelet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.runProgram("--kubelet-dir", dir)
+	n.wantCounts(gpu, 4, 4)
+	n.allocate("pod", gpu, 1)
 }
