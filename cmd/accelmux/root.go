@@ -41,7 +41,17 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newTopologyCommand(),
 		newValidateCommand(),
 	)
+	strictCompletion(root)
 	return root
+}
+
+// strictCompletion has the command "completion" refuse a shell that it does not know:
+// of itself it prints its help, into the file that the script was to go to.
+func strictCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 }
 
 // besideExecutable is the directory of the running program, where a build puts

@@ -118,6 +118,7 @@ func TestCommandMistakes(t *testing.T) {
 		want string
 	}{
 		"unknown command": {[]string{"devces"}, "devices"},
+		"unknown shell":   {[]string{"completion", "bsh"}, `unknown command "bsh" for "accelmux completion"`},
 		"unknown flag":    {[]string{"run", "--confg", "x"}, "--confg"},
 		"unknown format":  {[]string{"status", "-o", "xml"}, "table, json, yaml"},
 		"no agent":        {[]string{"status", "--run-dir", dir}, "accelmux run"},
