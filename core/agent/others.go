@@ -80,9 +80,9 @@ func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error
 }
 
 // stays tells the active agent of this one, and reports whether it has answered that it
-// stays.
+// stays. One that does not answer costs the time that its lock may be there for.
 func stays(dir string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), lockPatience/5)
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	stays, _ := handover.Tell(ctx, dir, handover.Self(handover.RoleRefused, status.Version)) // the lock tells, too
 	return stays
