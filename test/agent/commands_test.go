@@ -22,7 +22,7 @@ import (
 func accelmux(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	command := exec.CommandContext(t.Context(), filepath.Join(programs, "accelmux"), args...)
+	command := exec.CommandContext(t.Context(), filepath.Join(built.Dir(t), "accelmux"), args...)
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
 	var exit *exec.ExitError
@@ -192,7 +192,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	var out lockedBuffer
-	command := exec.Command(filepath.Join(programs, "accelmux"), "demo", "--watch")
+	command := exec.Command(filepath.Join(built.Dir(t), "accelmux"), "demo", "--watch")
 	command.Stdout, command.Stderr = &out, &out
 	command.Env = append(os.Environ(), "TMPDIR="+tmp)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -227,7 +227,7 @@ func TestDemoUnread(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	var errs strings.Builder
-	command := exec.CommandContext(t.Context(), filepath.Join(programs, "accelmux"), "demo")
+	command := exec.CommandContext(t.Context(), filepath.Join(built.Dir(t), "accelmux"), "demo")
 	command.Stderr, command.Env = &errs, append(os.Environ(), "TMPDIR="+tmp)
 	out, err := command.StdoutPipe()
 	if err != nil {

@@ -231,7 +231,7 @@ func (c *crash) describe(call *trap.Call) string {
 		paths = append(paths, path)
 	}
 	for i, path := range paths {
-		path = strings.TrimPrefix(strings.TrimPrefix(path, c.dir+"/"), programs+"/")
+		path = strings.TrimPrefix(strings.TrimPrefix(path, c.dir+"/"), built.Dir(c.T)+"/")
 		paths[i] = changeable.ReplaceAllString(path, "*")
 	}
 	return changing[call.Number] + " " + strings.Join(paths, " ")

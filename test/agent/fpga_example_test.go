@@ -47,7 +47,7 @@ func startFPGAExample(t *testing.T, profile string) (*node, *fpgadevice.Device) 
 	for _, err := range []error{
 		os.Mkdir(n.path("backends"), 0o755), os.Mkdir(n.path("bitstreams"), 0o755),
 		os.WriteFile(n.path("bitstreams", "crypto.gbs"), exampleFile.GBS(), 0o600),
-		kernel.Program(filepath.Join(options.BackendDir, backend), filepath.Join(programs, backend)),
+		kernel.Program(filepath.Join(options.BackendDir, backend), filepath.Join(built.Dir(t), backend)),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ func newFPGADevice(t *testing.T, m fpgatree.Machine) *fpgaNode {
 	device := fpgadevice.New(t, tree)
 	n := newFPGANodeOf(t, tree, device)
 	n.change(os.Mkdir(n.path("backends"), 0o755))
-	n.change(device.Program(n.path("backends", "accelmux-backend-fpga"), programs+"/accelmux-backend-fpga"))
+	n.change(device.Program(n.path("backends", "accelmux-backend-fpga"), built.Dir(t)+"/accelmux-backend-fpga"))
 	return n
 }
 

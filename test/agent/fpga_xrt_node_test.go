@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,16 +67,6 @@ type xbutil struct {
 	calls []xbutilCall
 }
 
-// buildXbutil builds the stand-in, once.
-var buildXbutil = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programs, "xbutil")
-	out, err := exec.Command("go", "build", "-o", path, "./testdata/xbutil").CombinedOutput()
-	if err != nil {
-		err = errors.Join(err, errors.New(string(out)))
-	}
-	return path, err
-})
-
 // newXRTNode is a node with Alveo cards in whose root XRT's tool is installed.
 func newXRTNode(t *testing.T, m fpgatree.Machine) (*fpgaNode, *xbutil) {
 	t.Helper()
@@ -113,9 +102,7 @@ func newXRTNode(t *testing.T, m fpgatree.Machine) (*fpgaNode, *xbutil) {
 
 func (x *xbutil) install() {
 	x.n.Helper()
-	built, err := buildXbutil()
-	x.n.change(err)
-	program, err := os.ReadFile(built)
+	program, err := os.ReadFile(filepath.Join(built.Dir(x.n.T), "xbutil"))
 	x.n.change(err)
 	x.n.change(os.MkdirAll(filepath.Dir(x.path), 0o755))
 	x.n.change(errors.Join(os.WriteFile(x.path+".new", program, 0o755), os.Rename(x.path+".new", x.path)))

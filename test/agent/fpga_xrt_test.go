@@ -42,7 +42,7 @@ func (n *fpgaNode) inRoot() {
 	const script = `#!/bin/sh
 exec unshare --mount sh -c 'mount --bind /proc "$1" && shift && exec "$@"' sh '`
 	n.change(os.Mkdir(n.path("backends"), 0o755))
-	text := script + proc + "' '" + programs + "/accelmux-backend-fpga' \"$@\"\n"
+	text := script + proc + "' '" + built.Dir(n.T) + "/accelmux-backend-fpga' \"$@\"\n"
 	n.change(os.WriteFile(n.path("backends", "accelmux-backend-fpga"), []byte(text), 0o755))
 }
 

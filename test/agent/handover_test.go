@@ -225,7 +225,7 @@ func TestBrokenSuccessorStaysOutOfAHoldover(t *testing.T) {
 		}
 	}
 	program := filepath.Join(own, "accelmux-backend-mock")
-	if err := os.Symlink(filepath.Join(programs, "accelmux-backend-mock"), program); err != nil {
+	if err := os.Symlink(filepath.Join(built.Dir(t), "accelmux-backend-mock"), program); err != nil {
 		t.Fatal(err)
 	}
 	older := n.startTurn("older", func(o *agent.Options) { o.BackendDir = own })
@@ -303,7 +303,7 @@ func TestConfigurationChangesDuringTakeOver(t *testing.T) {
 	newer.wantRole(status.RoleSuccessor)
 	n.configure(strings.Replace(oneBackend, "count: 4", "count: 5", 1))
 	n.wantCounts(gpu, 5, 5)
-	if err := os.Symlink(filepath.Join(programs, "accelmux-backend-mock"), filepath.Join(empty, "accelmux-backend-mock")); err != nil {
+	if err := os.Symlink(filepath.Join(built.Dir(t), "accelmux-backend-mock"), filepath.Join(empty, "accelmux-backend-mock")); err != nil {
 		t.Fatal(err)
 	}
 	n.mark(gpu)

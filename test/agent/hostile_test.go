@@ -309,7 +309,7 @@ func startHostile(t *testing.T, misdeed string, want outcome) *process {
 	n.startKubelet()
 	n.configure(want.config(misdeed))
 	limits := want.limits
-	limits.Programs = programs
+	limits.Programs = built.Dir(t)
 	p := n.startProcess(limits)
 	n.wantCounts(gpu, want.total(2), want.total(2))
 	n.wantCounts(want.resource(), want.total(hostile.Devices), want.total(hostile.Devices))

@@ -38,7 +38,7 @@ func ownMounts(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m")
-	command.Env = append(os.Environ(), mountsEnv+"="+t.Name(), programsEnv+"="+programs)
+	command.Env = append(os.Environ(), mountsEnv+"="+t.Name(), programsEnv+"="+built.Dir(t))
 	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Getuid() != 0 {
 		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER

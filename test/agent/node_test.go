@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 const (
@@ -33,34 +33,18 @@ const (
 	secondBoot = "22222222-2222-4222-8222-222222222222"
 )
 
-// programs is the directory of the built binaries.
-var programs string
+// built are the programs: ours, the hostile backend and those of testdata.
+var built = programs.Shared{Args: []string{"../../cmd/...", "../hostile/hostilebackend", "./testdata/bare", "./testdata/xbutil"}, Env: programsEnv}
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderEnv); text != "" {
 		os.Exit(playAgent(text))
 	}
-	var code int
-	err := func() (err error) {
-		if programs = os.Getenv(programsEnv); programs != "" { // see ownMounts
-			if code = m.Run(); code == 0 {
-				return goleak.Find()
-			}
-			return nil
-		}
-		if programs, err = os.MkdirTemp("", "accelmux-bin"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(programs)) }()
-		build := exec.Command("go", "build", "-o", programs+"/", "../../cmd/...", "../hostile/hostilebackend")
-		if output, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build the programs: %w\n%s", err, output)
-		}
-		if code = m.Run(); code == 0 {
-			return goleak.Find()
-		}
-		return nil
-	}()
+	code := m.Run()
+	err := built.Remove()
+	if code == 0 {
+		err = errors.Join(err, goleak.Find())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -192,10 +176,16 @@ func (n *node) boot(id string) {
 }
 
 func (n *node) options() agent.Options {
+	n.Helper()
+	return n.optionsOf(built.Dir(n.T))
+}
+
+// optionsOf are the options with backends of that directory; it does without the test.
+func (n *node) optionsOf(backends string) agent.Options {
 	return agent.Options{
 		ConfigPath: n.path("node.yaml"), NodeName: "node-1",
 		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"), RunDir: n.path("run"),
-		BackendDir: programs,
+		BackendDir: backends,
 		HostPaths:  agent.HostPaths{Procfs: n.path("proc")},
 		Log:        slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timing: agent.Timing{

@@ -40,10 +40,12 @@ profiles:
       - {name: "nvidia.com/mig-{profile}", class: mig}
 `
 
-// nvmlLibrary builds the double of the driver's library once for all tests.
-var nvmlLibrary = sync.OnceValues(func() (string, error) {
-	return nvml.Build(context.Background(), programs)
-})
+// nvmlLibrary is the double of the driver's library, built once for all tests.
+var nvmlLibrary struct {
+	sync.Once
+	path string
+	err  error
+}
 
 // nvidiaNode is a node with NVIDIA's driver: what its library says is the test's.
 type nvidiaNode struct {
@@ -55,12 +57,14 @@ type nvidiaNode struct {
 // newNVIDIANode is a node with so many GPUs; only kubelet runs.
 func newNVIDIANode(t *testing.T, gpus int) *nvidiaNode {
 	t.Helper()
-	library, err := nvmlLibrary()
-	if err != nil {
-		t.Fatal(err)
+	dir, library := built.Dir(t), &nvmlLibrary
+	library.Do(func() { library.path, library.err = nvml.Build(context.Background(), dir) })
+	if library.err != nil {
+		t.Fatal(library.err)
 	}
 	n := &nvidiaNode{node: newNode(t)}
-	if n.driver, err = nvml.New(library, n.dir); err != nil {
+	var err error
+	if n.driver, err = nvml.New(library.path, n.dir); err != nil {
 		t.Fatal(err)
 	}
 	if n.host, err = nvml.NewHost(n.dir, gpus); err != nil {

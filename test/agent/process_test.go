@@ -33,8 +33,7 @@ type order struct {
 // options are those of a node's usual agent, with the order's limits.
 func (o order) options() agent.Options {
 	n := &node{dir: o.Dir}
-	options := n.options()
-	options.BackendDir = o.Programs
+	options := n.optionsOf(o.Programs)
 	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	options.Timing.ReleaseBackoff = 50 * time.Millisecond
 	quickUsage(&options)

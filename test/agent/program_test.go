@@ -26,9 +26,9 @@ type program struct {
 
 // command is `accelmux run` as it is on a node.
 func (n *node) command(runDir string, more ...string) *exec.Cmd {
-	command := exec.Command(filepath.Join(programs, "accelmux"), append([]string{
+	command := exec.Command(filepath.Join(built.Dir(n.T), "accelmux"), append([]string{
 		"run", "--config", n.path("node.yaml"), "--node-name", "node-1", "--kubelet-dir", n.path("kubelet"), "--cdi-dir", n.path("cdi"),
-		"--state-dir", n.path("state"), "--run-dir", n.path(runDir), "--backend-dir", programs, "--procfs", n.path("proc"), "--log-level", "debug",
+		"--state-dir", n.path("state"), "--run-dir", n.path(runDir), "--backend-dir", built.Dir(n.T), "--procfs", n.path("proc"), "--log-level", "debug",
 	}, more...)...)
 	command.Stdout, command.Stderr = &n.log, &n.log
 	return command

@@ -44,7 +44,7 @@ type swap struct {
 func startSwap(t *testing.T, config string) *swap {
 	t.Helper()
 	n := newNode(t)
-	mock, err := os.ReadFile(filepath.Join(programs, "accelmux-backend-mock"))
+	mock, err := os.ReadFile(filepath.Join(built.Dir(t), "accelmux-backend-mock"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func TestTop(t *testing.T) {
 		t.Errorf("top -o json: %v, from\n%s", err, text)
 	}
 	var out lockedBuffer
-	command := exec.Command(filepath.Join(programs, "accelmux"), "top", "-w", "--every", "1s", "--run-dir", n.path("run"))
+	command := exec.Command(filepath.Join(built.Dir(t), "accelmux"), "top", "-w", "--every", "1s", "--run-dir", n.path("run"))
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (n *node) programs(text string, mode os.FileMode) string {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		n.Fatal(err)
 	}
-	mock, err := os.ReadFile(filepath.Join(programs, "accelmux-backend-mock"))
+	mock, err := os.ReadFile(filepath.Join(built.Dir(n.T), "accelmux-backend-mock"))
 	if err != nil {
 		n.Fatal(err)
 	}

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/programs"
 )
+
+// built are the programs, and this one.
+var built = programs.Shared{Args: []string{"-tags", "chaos", "../../cmd/...", "."}}
 
 // The test binary is the hostile backend, too, as the program is.
 func TestMain(m *testing.M) {
@@ -22,23 +26,19 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
-}
-
-// build builds programs for a test.
-func build(t *testing.T, args ...string) {
-	t.Helper()
-	if output, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
-		t.Fatalf("go build %v: %v\n%s", args, err, output)
+	code := m.Run()
+	if err := built.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
+	os.Exit(code)
 }
 
 // newRunner is one for tests, without mounts: they would be seen by the whole machine.
 func newRunner(t *testing.T) *runner {
 	t.Helper()
-	programs := t.TempDir()
-	build(t, "-tags", "chaos", "-o", programs+"/", "../../cmd/...")
-	r := &runner{programs: programs, agent: programs + "/accelmux", bound: time.Minute, out: os.Stderr}
+	bin := built.Dir(t)
+	r := &runner{programs: bin, agent: bin + "/accelmux", bound: time.Minute, out: os.Stderr}
 	remove, err := r.build(t.Context())
 	t.Cleanup(remove)
 	if err != nil {

@@ -21,9 +21,7 @@ import (
 // still can, and leaves no process and no file; and the same of one that is interrupted.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
-	programs := t.TempDir()
-	build(t, "-tags", "chaos", "-o", programs+"/", "../../cmd/...")
-	build(t, "-o", programs+"/", ".")
+	bin := built.Dir(t)
 	for name, c := range map[string]struct {
 		leave func(*os.Process, io.Closer) error
 		says  string
@@ -40,7 +38,7 @@ func TestUnheard(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = os.RemoveAll(dir) })
 			var errs strings.Builder
-			command := exec.CommandContext(t.Context(), programs+"/chaos", "-bin", programs, "-agent", programs+"/accelmux", "-seed", "7", "-steps", "100000", "-v")
+			command := exec.CommandContext(t.Context(), bin+"/chaos", "-bin", bin, "-agent", bin+"/accelmux", "-seed", "7", "-steps", "100000", "-v")
 			command.Env, command.Stderr = append(os.Environ(), "TMPDIR="+dir), &errs
 			out, err := command.StdoutPipe()
 			if err != nil {

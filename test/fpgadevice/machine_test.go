@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // Verifies that the program for other modules makes a machine, on which a program that
@@ -19,9 +20,7 @@ func TestMachineProgram(t *testing.T) {
 	SkipWithoutFilter(t)
 	dir := t.TempDir()
 	program, wrapper, file := filepath.Join(dir, "fpgamachine"), filepath.Join(dir, "backend"), filepath.Join(dir, "x.gbs")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./fpgamachine").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	programs.Build(t, program, "./fpgamachine")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,51 @@
+package programs
+
+import (
+	"os"
+	"sync"
+	"testing"
+)
+
+// Shared are programs that the tests of a package share: the first test that needs them
+// builds them. TestMain removes them, after [testing.M.Run].
+type Shared struct {
+	// Args are arguments of `go build`, as for [Build].
+	Args []string
+	// Env, if set, is an environment variable. In a process that a test starts it names the
+	// directory of the test's own, which is used as it is.
+	Env string
+
+	once sync.Once
+	dir  string
+	own  bool
+	err  error
+}
+
+// Dir is the directory of the programs. A test that may need them fails if they cannot
+// be built.
+func (s *Shared) Dir(tb testing.TB) string {
+	tb.Helper()
+	s.once.Do(func() {
+		if s.Env != "" {
+			if s.dir = os.Getenv(s.Env); s.dir != "" {
+				return
+			}
+		}
+		if s.dir, s.err = os.MkdirTemp("", "accelmux-bin"); s.err == nil {
+			s.own = true
+			s.err = build(tb, s.dir+"/", s.Args)
+		}
+	})
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	return s.dir
+}
+
+// Remove removes what was built. No test may run any more.
+func (s *Shared) Remove() error {
+	if !s.own {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
