@@ -110,8 +110,13 @@ func TestLayoutIsCurrent(t *testing.T) {
 	if err != nil {
 		host.Lacks(t, "no C compiler: layout.txt is taken as it is")
 	}
+	// That it is asked about tells Go to run this again when it has changed: see test/programs.
+	const source = "testdata/layout.c"
+	if _, err := os.Stat(source); err != nil {
+		t.Fatal(err)
+	}
 	program := filepath.Join(t.TempDir(), "layout")
-	if out, err := exec.CommandContext(t.Context(), cc, "-Wall", "-Werror", "-o", program, "testdata/layout.c").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), cc, "-Wall", "-Werror", "-o", program, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got, err := exec.CommandContext(t.Context(), program).Output()
