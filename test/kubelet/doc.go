@@ -8,7 +8,7 @@
 //	agent/        the accelmux programs, as processes
 //	matrix/       all releases, and the table of README.md
 //
-// Run it with `make test-kubelet`, or here with `go test ./...`; the first build
+// Run it with `make test-kubelet`, or here with `go test -count=1 ./...`; the first build
 // takes minutes. The programs are built from the module two directories up,
 // unless ACCELMUX_BIN names a directory that has them; KUBELET is the release, and
 // KUBELET_PROGRAM the program manager if it is built already.
