@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -47,14 +48,15 @@ func TestInjectionFollowsTheNode(t *testing.T) {
 				return r.Name == gpu && r.Injection == c.want && r.InjectionReason != ""
 			})
 		})
-		allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := allocation.Response
-		if len(got.GetCdiDevices()) > 0 != c.names || len(got.GetAnnotations()) > 0 != c.annotation || len(got.GetDevices()) > 0 != (c.want == "plain") {
-			t.Errorf("%s, %s: the container gets %v, want %s", c.kubelet, c.runtime, got, c.want)
-		}
-		n.kubelet.Free("pod")
+		// The report has what kubelet is told next.
+		n.eventually(fmt.Sprintf("%s, %s: a container gets %s", c.kubelet, c.runtime, c.want), func() bool {
+			allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.kubelet.Free("pod")
+			got := allocation.Response
+			return len(got.GetCdiDevices()) > 0 == c.names && len(got.GetAnnotations()) > 0 == c.annotation && len(got.GetDevices()) > 0 == (c.want == "plain")
+		})
 	}
 }
