@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -40,9 +41,41 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		newTopCommand(),
 		newTopologyCommand(),
 		newValidateCommand(),
+		newVersionCommand(),
 	)
 	strictCompletion(root)
+	strictHelp(root)
 	return root
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, as --version does",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Root().Name(), status.Version)
+			return err
+		},
+	}
+}
+
+// strictHelp has the command "help" refuse a command that there is not: of itself it
+// succeeds.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Run = nil
+		help.RunE = func(_ *cobra.Command, args []string) error {
+			cmd, _, err := root.Find(args)
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
+		}
+	}
 }
 
 // strictCompletion has the command "completion" refuse a shell that it does not know:

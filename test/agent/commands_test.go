@@ -118,6 +118,7 @@ func TestCommandMistakes(t *testing.T) {
 		want string
 	}{
 		"unknown command": {[]string{"devces"}, "devices"},
+		"unknown topic":   {[]string{"help", "devces"}, `unknown command "devces" for "accelmux"`},
 		"unknown shell":   {[]string{"completion", "bsh"}, `unknown command "bsh" for "accelmux completion"`},
 		"unknown flag":    {[]string{"run", "--confg", "x"}, "--confg"},
 		"unknown format":  {[]string{"status", "-o", "xml"}, "table, json, yaml"},
@@ -138,11 +139,20 @@ func TestCommandMistakes(t *testing.T) {
 
 // Every command helps, and the shell completion knows the commands.
 func TestHelp(t *testing.T) {
-	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "completion"} {
+	for _, command := range []string{"run", "demo", "devices", "status", "top", "topology", "validate", "version", "completion"} {
 		out, _, code := accelmux(t, command, "--help")
 		if code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help: exit %d, printed\n%s", command, code, out)
 		}
+	}
+	for _, args := range [][]string{{"help", "topology", "explain"}, {"topology", "explain", "--help"}} {
+		if out, _, code := accelmux(t, args...); code != 0 || !strings.Contains(out, "accelmux topology explain") {
+			t.Errorf("%v: exit %d, printed\n%s", args, code, out)
+		}
+	}
+	flag, _, _ := accelmux(t, "--version")
+	if out, _, code := accelmux(t, "version"); code != 0 || out != flag || !strings.HasPrefix(out, "accelmux version ") {
+		t.Errorf("version: exit %d, printed %q, and --version %q", code, out, flag)
 	}
 	if out, _, code := accelmux(t, "__complete", "status", "-o", ""); code != 0 || !strings.Contains(out, "yaml") {
 		t.Errorf("completion of -o: exit %d, printed\n%s", code, out)
