@@ -124,9 +124,15 @@ func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, 
 		defer func() { err = errors.Join(err, misdeed.undo(dir)) }()
 	}
 	c := &scene{misdeed: misdeed, dir: dir, file: filepath.Join(dir, "on")}
+	// What a hostile backend logs is in the agent's log.
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return rig.Figure{}, err
+	}
+	defer func() { err = errors.Join(withLog(err, log.Name()), log.Close()) }()
 	c.Node, err = rig.Start(rig.NodeOptions{
 		Bin: s.Bin, Config: fmt.Sprintf(config, pin, misdeed.Name, c.file, c.mark()), Want: map[string]int{resource: devices, bad: hostile.Devices},
-		Args: []string{"--backend-dir", dir},
+		Args: []string{"--backend-dir", dir}, Log: log,
 	})
 	if err != nil {
 		return rig.Figure{}, err
@@ -149,6 +155,18 @@ func compare(s *rig.Setup, dir string, misdeed deed, pin string) (_ rig.Figure, 
 		return rig.Figure{}, err
 	}
 	return c.race(s)
+}
+
+// withLog is an error with the end of the agent's log.
+func withLog(err error, log string) error {
+	if err == nil {
+		return nil
+	}
+	text, bad := os.ReadFile(log)
+	if bad != nil {
+		return errors.Join(err, bad)
+	}
+	return fmt.Errorf("%w; the end of the agent's log:\n%s", err, text[max(0, len(text)-4096):])
 }
 
 // race times both sides.

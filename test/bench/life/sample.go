@@ -36,21 +36,28 @@ var kinds = []struct {
 	{"heap", "MB", 0, slackMemory},
 }
 
-// sample is what there is now.
+// sample is what there is now: the least of some looks.
 func (l *life) sample() (measured, error) {
 	all := map[string][]float64{}
-	// What a collection finds in use may have been let go while it went on: the least of
-	// some collections counts.
-	for found := []float64{}; len(found) <= collections; {
-		metrics, err := l.scrape()
-		if err != nil {
+	for range looks {
+		if err := l.look(all); err != nil {
 			return nil, err
 		}
-		if count := metrics["go_gc_duration_seconds_count"]; len(found) == 0 || count > found[len(found)-1] {
-			found = append(found, count)
-			all["heap"] = append(all["heap"], metrics["go_gc_heap_live_bytes"]/(1<<20))
-		}
 	}
+	result := measured{}
+	for _, what := range kinds {
+		result[what.name] = slices.Min(all[what.name])
+	}
+	return result, nil
+}
+
+// look adds one heap and some samples of everything else.
+func (l *life) look(all map[string][]float64) error {
+	heap, err := l.heap()
+	if err != nil {
+		return err
+	}
+	all["heap"] = append(all["heap"], heap)
 	<-time.After(calm)
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -58,19 +65,33 @@ func (l *life) sample() (measured, error) {
 		<-tick.C
 		one, err := l.once()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for name, value := range one {
 			all[name] = append(all[name], value)
 		}
 	}
-	result := measured{}
-	for _, what := range kinds {
-		values := all[what.name]
-		slices.Sort(values)
-		result[what.name] = values[0]
+	return nil
+}
+
+// heap is what collections of garbage find in use while the agent is asked for its metrics
+// again and again, which makes the garbage, in MiB: the one in the middle. What a single one
+// finds has in it what was in hand just then.
+func (l *life) heap() (float64, error) {
+	var found []float64
+	for last := -1.0; len(found) < passed+collections; {
+		metrics, err := l.scrape()
+		if err != nil {
+			return 0, err
+		}
+		if count := metrics["go_gc_duration_seconds_count"]; count > last {
+			last = count
+			found = append(found, metrics["go_gc_heap_live_bytes"]/(1<<20))
+		}
 	}
-	return result, nil
+	found = found[passed:]
+	slices.Sort(found)
+	return found[len(found)/2], nil
 }
 
 // once is one sample.
@@ -106,8 +127,7 @@ func (l *life) once() (measured, error) {
 	return measured{
 		"goroutines": metrics["go_goroutines"], "file descriptors": float64(len(open)), "threads": status["Threads"],
 		"child processes": float64(children), "files and sockets": float64(files),
-		// What the latest collection found in use.
-		"anonymous memory": status["RssAnon"] / 1024, "heap": metrics["go_gc_heap_live_bytes"] / (1 << 20),
+		"anonymous memory": status["RssAnon"] / 1024,
 	}, nil
 }
 

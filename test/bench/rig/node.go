@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type NodeOptions struct {
 	// Args are further arguments of the agent; Env is what its environment has besides this
 	// program's.
 	Args, Env []string
+	// Log is where the agent logs what is an error; nil for this program's standard error.
+	Log *os.File
 }
 
 // Node is an agent and its backends as processes, and a kubelet.
@@ -140,7 +143,7 @@ func (n *Node) command(o NodeOptions) *exec.Cmd {
 	//nolint:noctx // it is ended by Stop, with a signal
 	command := exec.Command(filepath.Join(o.Bin, "accelmux"), slices.Concat(args, o.Args)...)
 	command.Env = append(os.Environ(), o.Env...)
-	command.Stderr = os.Stderr
+	command.Stderr = cmp.Or(o.Log, os.Stderr)
 	return command
 }
 
