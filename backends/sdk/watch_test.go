@@ -202,7 +202,8 @@ func TestPublishIsPaced(t *testing.T) {
 		var log bytes.Buffer
 		s.log = newLogger(&log)
 		st, cancel, ended := watch(t, s, time.Minute)
-		count, oldest, end := 0, uint64(0), time.After(90*time.Second)
+		const lasts = 70 // seconds
+		count, oldest, end := 0, uint64(0), time.After(lasts*time.Second)
 		for done := false; !done; {
 			select {
 			case event := <-st.events:
@@ -213,9 +214,9 @@ func TestPublishIsPaced(t *testing.T) {
 				done = true
 			}
 		}
-		const seconds, burst = 70 * backendplugin.MessageRate, backendplugin.MessageBurst
-		if count > seconds+burst || count < (seconds+burst)/2 {
-			t.Errorf("%d messages in 70 s, want most of the %d that the core takes and not more", count, seconds+burst)
+		const most = lasts*backendplugin.MessageRate + backendplugin.MessageBurst
+		if count > most || count < most/2 {
+			t.Errorf("%d messages in %d s, want most of the %d that the core takes and not more", count, lasts, most)
 		}
 		if oldest > 1 {
 			t.Errorf("a message was %d inventories old, want the newest", oldest)
@@ -224,7 +225,7 @@ func TestPublishIsPaced(t *testing.T) {
 		<-ended
 		closeServer(t, s)
 		if said := strings.Count(log.String(), "changes more often than it is sent"); said != 2 {
-			t.Errorf("the log says %d times in 70 s that there is too much, want 2:\n%s", said, log.String())
+			t.Errorf("the log says %d times in %d s that there is too much, want 2:\n%s", said, lasts, log.String())
 		}
 	})
 }
