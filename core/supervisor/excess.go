@@ -69,8 +69,8 @@ func (i *instance) remarks() []string {
 		return said
 	}
 	if n, since := p.stderr.lost.now(); n > 0 {
-		said = append(said, fmt.Sprintf("it logs more than %d lines a second: %d lines were dropped since %s; "+
-			"mend what it complains about, or let it log less", p.stderr.rate, n, since))
+		said = append(said, fmt.Sprintf("it logs more than %.0f lines a second: %d lines were dropped since %s; "+
+			"mend what it complains about, or let it log less", p.stderr.lines.Limit(), n, since))
 	}
 	if n, since := p.stderr.cut.now(); n > excessBytes {
 		said = append(said, fmt.Sprintf("it logs lines of more than %d kB: %d kB of them were cut off since %s; let it log shorter lines",

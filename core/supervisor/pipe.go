@@ -134,7 +134,6 @@ func (h *handshakePipe) Close() error { return nil }
 // in length and in number.
 type logPipe struct {
 	log  *slog.Logger
-	rate int // of lines in a second
 	file *os.File
 	quit chan struct{}
 	done chan struct{} // closed when the pipe has ended
@@ -151,7 +150,7 @@ type logPipe struct {
 
 func newLogPipe(log *slog.Logger, perSecond, burst int) *logPipe {
 	return &logPipe{
-		log: log, rate: perSecond, lines: rate.NewLimiter(rate.Limit(perSecond), burst),
+		log: log, lines: rate.NewLimiter(rate.Limit(perSecond), burst),
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -244,7 +243,7 @@ func (l *logPipe) accept(line []byte, inPanic bool) bool {
 
 func (l *logPipe) reportDropped() {
 	if l.dropped > 0 {
-		l.log.Warn(fmt.Sprintf("the backend logs too much: %d lines dropped (more than %d a second)", l.dropped, l.rate))
+		l.log.Warn(fmt.Sprintf("the backend logs too much: %d lines dropped (more than %.0f a second)", l.dropped, l.lines.Limit()))
 		l.dropped = 0
 	}
 }
