@@ -217,7 +217,7 @@ func fast() supervisor.Timing {
 	return supervisor.Timing{
 		Start: patience, Describe: patience, Configure: patience, FirstInventory: patience,
 		Prepare: patience, Release: patience, Reset: patience, Retire: patience,
-		Terminate: time.Second, Reap: time.Second,
+		Terminate: time.Second, Kill: patience, Reap: time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
 		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond,
 	}

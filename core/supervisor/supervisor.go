@@ -192,7 +192,8 @@ func (s *Supervisor) Status() []Status {
 
 // Close stops every backend, all at the same time, and returns when nothing of
 // them is left: after 5.5 s at the latest with the default timing, or half a second after
-// the context is done. The error names backends whose process could not be ended.
+// the context is done. The error names the backends whose processes could not be ended, and
+// those that had not stopped by then.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -205,20 +206,31 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	defer cancel()
 	// If it was we who did not run for that long, as on a node that has no processor to
 	// spare, the processes have yet to be looked at.
-	late := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(late) }) })()
-	var left []string
+	over := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(over) }) })()
+	var stuck, late []string
 	for _, u := range units {
-		if !u.gone(late) {
-			left = append(left, u.name)
+		if !u.stopped(over) {
+			late = append(late, u.name)
+		} else if len(u.ending) > 0 {
+			stuck = append(stuck, u.name)
 		}
 	}
-	if len(left) > 0 {
-		slices.Sort(left)
-		return fmt.Errorf("the processes of these backends are not gone: %s", strings.Join(left, ", "))
+	if len(stuck)+len(late) > 0 {
+		return errors.Join(ofBackends("their processes do not die of SIGKILL", stuck),
+			ofBackends("they took too long to stop, and their processes may still run", late))
 	}
 	if err := os.RemoveAll(s.socketDir); err != nil {
 		return fmt.Errorf("remove the backends' sockets: %w", err)
 	}
 	return nil
+}
+
+// ofBackends says what is wrong with the backends of these names; nil if there are none.
+func ofBackends(wrong string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("backends %s: %s", strings.Join(names, ", "), wrong)
 }

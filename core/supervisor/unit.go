@@ -131,19 +131,20 @@ func (u *unit) run() {
 	}
 }
 
-// gone waits for the unit's end, and reports whether nothing of it is left; not longer
-// than until late is closed.
-func (u *unit) gone(late <-chan struct{}) bool {
+// stopped waits for the unit's end, not longer than until over is closed, and reports
+// whether it came. What is left in ending then does not die.
+func (u *unit) stopped(over <-chan struct{}) bool {
 	select {
 	case <-u.done:
-	case <-late:
-		select {
-		case <-u.done:
-		default:
-			return false
-		}
+		return true
+	case <-over:
 	}
-	return len(u.ending) == 0
+	select {
+	case <-u.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // stopAll stops every process and reports whether all are gone; one that hangs
