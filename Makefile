@@ -52,7 +52,7 @@ demo: build ## Show what a kubelet sees: needs no cluster, no root, no hardware
 
 .PHONY: test
 test: ## Unit, property and end-to-end tests, with the race detector
-	$(GO) test -race -timeout 30m ./...
+	$(GO) test -race -timeout 30m $(ARGS) ./...
 	@# What the race detector would hide.
 	$(GO) test -run '^TestAllocations$$' ./core/topology
 
