@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; nothing takes so long by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // quick are settings by which a test need not wait.
 const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`

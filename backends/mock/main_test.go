@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what a test waits for; nothing takes so long by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // rig is a mock backend behind its service, with a scenario file.
 type rig struct {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds what a test waits for; nothing takes so long by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // rig is the backend behind its service, on a node of a test.
 type rig struct {

@@ -34,7 +34,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing takes so long by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // noDelay lets a child of a race-detector build exit without its usual second.
 const noDelay = "GORACE=atexit_sleep_ms=0"

@@ -17,7 +17,7 @@ import (
 const (
 	nodeName = "node-1"
 	// patience bounds every wait; what is waited for takes a small part of it.
-	patience = 30 * time.Second
+	patience = time.Minute
 )
 
 // quick are intervals for tests against a server.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // patience is how long a test waits for what must come; only a failing test
 // waits that long.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // recorder is a sink that keeps everything.
 type recorder struct {

@@ -27,7 +27,7 @@ const (
 	// gpu is the resource of most tests.
 	gpu = "example.com/gpu"
 	// patience bounds every wait; what is waited for takes a small part of it.
-	patience = 30 * time.Second
+	patience = time.Minute
 
 	firstBoot  = "11111111-1111-4111-8111-111111111111"
 	secondBoot = "22222222-2222-4222-8222-222222222222"
@@ -219,8 +219,8 @@ func (n *node) startAgentWith(options agent.Options) {
 			if err != nil {
 				n.Errorf("the agent ended with: %v", err)
 			}
-		case <-time.After(5 * time.Second):
-			n.Fatal("the agent did not end within 5 s")
+		case <-time.After(patience):
+			n.Fatalf("the agent did not end within %v", patience)
 		}
 	}
 }

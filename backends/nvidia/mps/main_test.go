@@ -63,7 +63,7 @@ exit 0
 `
 
 // patience bounds what a test waits for; nothing takes so long by itself.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 const uuidA, uuidB = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 
