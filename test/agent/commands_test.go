@@ -173,24 +173,28 @@ func TestExamplesAreValid(t *testing.T) {
 }
 
 // The demo plays to its end by itself, succeeds in every step, and leaves no
-// file and no process.
+// file and no process, also where TMPDIR is too long for sockets.
 func TestDemo(t *testing.T) {
-	tmp, err := os.MkdirTemp("", "d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := os.RemoveAll(tmp); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Setenv("TMPDIR", tmp)
-	out, errs, code := accelmux(t, "demo")
-	if code != 0 || strings.Count(out, "\n  ok ") != 7 || strings.Contains(out, "FAILED") {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {
-		t.Errorf("left in the temporary directory: %v %v", left, err)
+	built.Dir(t) // before TMPDIR is another
+	for name, below := range map[string]string{"short": "", "deep": strings.Repeat("/deep", 20)} {
+		t.Run(name, func(t *testing.T) {
+			tmp, err := os.MkdirTemp("", "d")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+			if err := os.MkdirAll(tmp+below, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("TMPDIR", tmp+below)
+			out, errs, code := accelmux(t, "demo")
+			if code != 0 || strings.Count(out, "\n  ok ") != 7 || strings.Contains(out, "FAILED") {
+				t.Errorf("exit %d\n%s%s", code, out, errs)
+			}
+			if left, err := os.ReadDir(tmp + below); err != nil || len(left) != 0 {
+				t.Errorf("left in the temporary directory: %v %v", left, err)
+			}
+		})
 	}
 }
 
