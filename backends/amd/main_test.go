@@ -20,12 +20,10 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds what a test waits for; nothing takes so long by itself.
-const patience = time.Minute
 
 // quick are settings by which a test need not wait.
 const quick = `{"partitions": {"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": {"interval": "1s"}}`
@@ -77,7 +75,7 @@ func (r *rig) watch(settings string) {
 		r.t.Fatal(err)
 	}
 	r.configure(settings)
-	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience)
+	r.Watched = sdktest.Watch(r.t, r.Server, 200*time.Millisecond, patience.Long)
 }
 
 func (r *rig) configure(settings string) {
@@ -186,7 +184,7 @@ func (l *lookCount) next(t *testing.T) {
 		l.mu.Unlock()
 		select {
 		case <-changed:
-		case <-time.After(patience):
+		case <-time.After(patience.Long):
 			t.Error("no look")
 			return
 		}
@@ -237,7 +235,7 @@ func (k *kfdEvents) end(id uint32) {
 // meanwhile.
 func (r *rig) eventually(what string, done func() bool) {
 	r.t.Helper()
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	for !done() {
 		select {
 		case e := <-r.Events: // a heartbeat, if nothing else
@@ -245,7 +243,7 @@ func (r *rig) eventually(what string, done func() bool) {
 				r.Last = inv
 			}
 		case <-late:
-			r.t.Fatalf("waited %s until %s", patience, what)
+			r.t.Fatalf("waited %s until %s", patience.Long, what)
 		}
 	}
 }

@@ -14,12 +14,10 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds what a test waits for; nothing takes so long by itself.
-const patience = time.Minute
 
 // rig is a mock backend behind its service, with a scenario file.
 type rig struct {
@@ -100,7 +98,7 @@ func writeFile(path, content string) error {
 // inventory waits for an inventory that is as wanted, and returns it.
 func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	r.t.Helper()
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	var last *backendv1.Inventory
 	for {
 		select {
@@ -114,7 +112,7 @@ func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *back
 			r.ended <- err
 			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
 		case <-late:
-			r.t.Fatalf("waited %s for %s; last inventory: %v", patience, what, last)
+			r.t.Fatalf("waited %s for %s; last inventory: %v", patience.Long, what, last)
 		}
 	}
 }

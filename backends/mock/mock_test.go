@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 const (
@@ -141,7 +142,7 @@ func TestCrash(t *testing.T) {
 			}
 			return
 		case <-r.events:
-		case <-time.After(patience):
+		case <-time.After(patience.Long):
 			t.Fatal("no crash")
 		}
 	}
@@ -163,7 +164,7 @@ func TestCrashDoesNotRepeat(t *testing.T) {
 		case <-r.crashed:
 			done = true
 		case <-r.events:
-		case <-time.After(patience):
+		case <-time.After(patience.Long):
 			t.Fatal("no crash for another ID")
 		}
 	}
@@ -175,7 +176,7 @@ func TestHang(t *testing.T) {
 	r.inventory("the start", anyInventory)
 	r.write("hang: {}\ndevices: {mock-0: {fault: {}}}")
 	quiet := time.NewTimer(500 * time.Millisecond)
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	for silent := false; !silent; {
 		select {
 		case <-r.events:

@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // sinceSettings have links, partitions whose device is listed and such whose is not.
@@ -133,7 +134,7 @@ func TestFaultIsSentAlone(t *testing.T) {
 	r := watchRig(t, t.TempDir(), "", &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(100 * time.Millisecond), Changes: true})
 	r.inventory("the start", healthOf("mock-0", healthy))
 	r.write("devices: {mock-1: {fault: {}}}")
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	for {
 		select {
 		case e := <-r.events:

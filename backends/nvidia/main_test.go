@@ -19,6 +19,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	"github.com/accelmux/accelmux/backends/uevent/ueventtest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // assertCharDevice is how the container toolkit tells a device node. Tests replace
@@ -34,9 +35,6 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(m)
 }
-
-// patience bounds what a test waits for; nothing takes so long by itself.
-const patience = time.Minute
 
 // rig is the backend behind its service, on a node of a test.
 type rig struct {
@@ -169,7 +167,7 @@ func (r *rig) request(settings string) *backendv1.ConfigureRequest {
 // inventory waits for an inventory that is as wanted, and returns it.
 func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *backendv1.Inventory {
 	r.t.Helper()
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	var last *backendv1.Inventory
 	for {
 		select {
@@ -183,7 +181,7 @@ func (r *rig) inventory(what string, want func(*backendv1.Inventory) bool) *back
 			r.ended <- err
 			r.t.Fatalf("the stream ended while waiting for %s: %v", what, err)
 		case <-late:
-			r.t.Fatalf("waited %s for %s; last inventory: %v", patience, what, last)
+			r.t.Fatalf("waited %s for %s; last inventory: %v", patience.Long, what, last)
 		}
 	}
 }
@@ -224,12 +222,12 @@ func onlyBad(n, bad int, code string) func(*backendv1.Inventory) bool {
 // until waits for what no inventory tells, and takes the stream's events meanwhile.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	for !done() {
 		select {
 		case <-r.events: // a heartbeat, if nothing else
 		case <-late:
-			r.t.Fatalf("waited %s until %s", patience, what)
+			r.t.Fatalf("waited %s until %s", patience.Long, what)
 		}
 	}
 }

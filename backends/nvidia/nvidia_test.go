@@ -3,13 +3,13 @@ package nvidia
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // recoveryField is the field value of the recovery action
@@ -221,12 +221,13 @@ func TestHungDriverEndsNoFault(t *testing.T) {
 	for look().away == nil {
 	}
 	release()
-	seen := look()
-	for late := time.Now().Add(patience); seen.away != nil && time.Now().Before(late); {
+	var seen *found
+	patience.Until(t, "the driver answers", func() bool {
 		seen = look()
-	}
-	if code := seen.devices[all[0]].GetHealth().GetCode(); seen.away != nil || code != "xid-79" {
-		t.Errorf("after it the fault is %q, %v", code, seen.away)
+		return seen.away == nil
+	})
+	if code := seen.devices[all[0]].GetHealth().GetCode(); code != "xid-79" {
+		t.Errorf("after it the fault is %q", code)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // tool is a stand-in for nvidia-smi: it says what it was called with, waits until
@@ -50,7 +51,7 @@ func (tool *tool) settings(more string) string {
 // call waits for a call and returns its arguments.
 func (tool *tool) call() string {
 	tool.r.t.Helper()
-	if err := tool.called.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := tool.called.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
 		tool.r.t.Fatal(err)
 	}
 	line := make([]byte, 4096)
@@ -100,7 +101,7 @@ func (r *rig) reset(ids ...string) <-chan answer {
 // outcome waits for a Reset, of which all results are alike.
 func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string) {
 	r.t.Helper()
-	late := time.After(patience)
+	late := time.After(patience.Long)
 	for {
 		select {
 		case got := <-done:
@@ -115,7 +116,7 @@ func (r *rig) outcome(done <-chan answer, n int) (recovered bool, message string
 			return got.results[0].GetRecovered(), got.results[0].GetMessage()
 		case <-r.events: // inventories go on
 		case <-late:
-			r.t.Fatalf("Reset has not ended after %v", patience)
+			r.t.Fatalf("Reset has not ended after %v", patience.Long)
 		}
 	}
 }

@@ -31,10 +31,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 	"github.com/accelmux/accelmux/proto/goplugin"
+	"github.com/accelmux/accelmux/test/patience"
 )
-
-// patience bounds what a test waits for; nothing takes so long by itself.
-const patience = time.Minute
 
 // noDelay lets a child of a race-detector build exit without its usual second.
 const noDelay = "GORACE=atexit_sleep_ms=0"
@@ -128,7 +126,7 @@ func firstInventory(t *testing.T, ctx context.Context, c backendv1.BackendServic
 
 // A message of more than gRPC's usual 4 MiB arrives.
 func TestServeLargeInventory(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, _, _, _ := connect(t, "devices=8000")
 	inv, err := firstInventory(t, ctx, client)
@@ -142,7 +140,7 @@ func TestServeLargeInventory(t *testing.T) {
 
 // A request of more than 4 MiB arrives, too.
 func TestServeLargeSettings(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, _, _, _ := connect(t, "devices=1")
 	res, err := client.Configure(ctx, &backendv1.ConfigureRequest{
@@ -156,7 +154,7 @@ func TestServeLargeSettings(t *testing.T) {
 // Output on fd 1, by C code or by Go, blocks nothing; plain lines and logs on
 // standard error arrive with their level.
 func TestServeNoisyBackend(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, c, cmd, logs := connect(t, "noisy")
 	if _, err := firstInventory(t, ctx, client); err != nil {
@@ -175,13 +173,13 @@ func TestServeNoisyBackend(t *testing.T) {
 
 // A panic in the loop ends the process with code 2 and is logged as an error.
 func TestServePanic(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, c, _, logs := connect(t, "panic")
 	if _, err := firstInventory(t, ctx, client); err == nil {
 		t.Fatal("Watch gave an inventory")
 	}
-	waitFor(t, "the process to end", c.Exited)
+	patience.Until(t, "the process to end", c.Exited)
 	for _, want := range []string{"[ERROR]", "the loop is broken", "main_test.go"} {
 		if !strings.Contains(logs.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, logs)
@@ -191,7 +189,7 @@ func TestServePanic(t *testing.T) {
 
 // An error of the loop ends the stream, not the process.
 func TestServeLoopError(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	client, _, _, _ := connect(t, "error")
 	for range 2 {
@@ -202,21 +200,6 @@ func TestServeLoopError(t *testing.T) {
 	}
 	if _, err := client.Describe(ctx, &backendv1.DescribeRequest{}); err != nil {
 		t.Errorf("Describe after that: %v", err)
-	}
-}
-
-// waitFor polls a condition that lives in another process.
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited %s for %s", patience, what)
-		case <-tick.C:
-		}
 	}
 }
 
@@ -243,7 +226,7 @@ func TestServeByHand(t *testing.T) {
 // Nobody reads standard output after the handshake, and the backend neither
 // blocks on it nor gets anything through.
 func TestServeNoisyBackendUnread(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	cmd, handshake, stdout := start(t, "noisy", socketDir(t))
 	if _, err := firstInventory(t, ctx, dialAs(t, handshake, insecure.NewCredentials())); err != nil {
@@ -303,7 +286,7 @@ func TestServeSIGTERM(t *testing.T) {
 
 // A loop that ignores its context does not keep the process.
 func TestServeShutdownStubborn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	cmd, handshake, _ := start(t, "stubborn", socketDir(t))
 	if _, err := firstInventory(t, ctx, dialAs(t, handshake, insecure.NewCredentials())); err != nil {
@@ -323,7 +306,7 @@ func TestServeShutdownStubborn(t *testing.T) {
 
 // A client without the core's certificate, or without TLS, gets no answer.
 func TestServeStranger(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Long)
 	defer cancel()
 	core, err := selfSigned()
 	if err != nil {
@@ -421,7 +404,7 @@ func TestServeParentDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = theirs.Close()
-	if err := alive.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := alive.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(alive)

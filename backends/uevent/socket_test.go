@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // harmless is a device whose events nobody minds.
@@ -131,7 +132,7 @@ func TestMissedEvents(t *testing.T) {
 	for range 20_000 {
 		tell(t, sender, "change@/devices/storm\x00SUBSYSTEM=pci\x00")
 	}
-	missed, late := 0, time.After(10*time.Second)
+	missed, late := 0, time.After(patience.Long)
 	for {
 		select {
 		case e := <-l.Events():

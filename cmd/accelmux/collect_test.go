@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // percent is when the next garbage collection is due.
@@ -32,15 +34,11 @@ func TestCollectLater(t *testing.T) {
 	}
 	await := func(when string, reached func() bool) {
 		t.Helper()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for end := time.After(10 * time.Second); !reached(); {
+		if !patience.Within(patience.Long, func() bool {
 			runtime.GC()
-			select {
-			case <-tick.C:
-			case <-end:
-				t.Fatalf("%s it is %d", when, percent())
-			}
+			return reached()
+		}) {
+			t.Fatalf("%s it is %d", when, percent())
 		}
 	}
 	await("after a collection", func() bool { return percent() < startPercent && percent() > ownPercent })

@@ -5,9 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that what a round found out about health is written, and that the writer ends
@@ -24,13 +24,10 @@ func TestHealthIsKept(t *testing.T) {
 	go func() { ended <- a.keepHealth(ctx) }()
 	judge.Judge(flapped(many(3), 1, true))
 	poke(a.unsaved)
-	limit := time.Now().Add(10 * time.Second)
-	for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
-		if time.Now().After(limit) {
-			t.Fatal("the state of health is not written")
-		}
-		<-time.After(time.Millisecond)
-	}
+	patience.Until(t, "the state of health is written", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 	end()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
@@ -14,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
 	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies what there is to choose from: what is healthy and not held as a unit of
@@ -57,11 +57,7 @@ func TestSupplies(t *testing.T) {
 		}
 	}()
 	plugin.Publish(&resource.Table{Resources: v.table.Resources[:1]}, nil)
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for plugin.Topology(name) == nil {
-		<-ticker.C
-	}
+	patience.Until(t, "the plugin knows the topology", func() bool { return plugin.Topology(name) != nil })
 	book.Allocated(name, []usage.Claim{{Unit: "a", Key: r.Units[3].Device.Key}})
 	book.Allocated("ex.com/other", []usage.Claim{{Unit: "b", Key: r.Units[2].Device.Key}})
 	got := a.supplies(v)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 const (
@@ -283,7 +285,7 @@ func TestWatchDirectoryLink(t *testing.T) {
 	must(t, os.Symlink("2", filepath.Join(dir, "current")))
 	w.ensureWatched()
 	write(t, path, good)
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience.Long)
 	for {
 		select {
 		case e := <-w.fs.Events:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that a kubelet which is not there for long is told of, with what is
@@ -72,19 +74,10 @@ func TestRegistryMissing(t *testing.T) {
 	}
 	n.run()
 	n.plugin.Publish(table(gpus(2), watched), allNames{})
-	said := func() bool {
+	patience.Until(t, "its status says what is missing", func() bool {
 		all := n.plugin.Status()
 		return len(all) == 1 && strings.Contains(all[0].Error, "plugins_registry does not exist: is it mounted here")
-	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(10 * time.Second); !said(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("status is %+v", n.plugin.Status())
-		}
-	}
+	})
 	if err := os.Rename(away, n.kubelet.RegistryDir()); err != nil {
 		t.Fatal(err)
 	}

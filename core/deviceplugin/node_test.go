@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -144,7 +145,7 @@ func (n *node) recorded() []kubelettest.Event {
 
 func (n *node) waitFor(what string, condition func(kubelettest.State) bool) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience.Long)
 	defer cancel()
 	if err := n.kubelet.WaitFor(ctx, condition); err != nil {
 		n.t.Fatalf("%s: %v\nstatus: %+v", what, err, n.plugin.Status())
@@ -162,20 +163,14 @@ func (n *node) waitAllocatable(want int) {
 // waitStatus waits for what the stand-in does not see.
 func (n *node) waitStatus(what string, condition func(Status) bool) Status {
 	n.t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	limit := time.After(20 * time.Second)
-	for {
-		all := n.plugin.Status()
-		if len(all) > 0 && condition(all[0]) {
-			return all[0]
-		}
-		select {
-		case <-ticker.C:
-		case <-limit:
-			n.t.Fatalf("%s: status is %+v", what, all)
-		}
+	var all []Status
+	if !patience.Within(patience.Long, func() bool {
+		all = n.plugin.Status()
+		return len(all) > 0 && condition(all[0])
+	}) {
+		n.t.Fatalf("%s: status is %+v", what, all)
 	}
+	return all[0]
 }
 
 // dial connects to the socket that the plugin serves now.

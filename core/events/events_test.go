@@ -20,6 +20,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // sink is an API server in memory.
@@ -148,14 +149,8 @@ func TestAgainstServer(t *testing.T) {
 	r.Record(events.ProfileApplied, "profile %s is applied", "gpu")
 	r.Record(events.DeviceUnhealthy, "device %s failed", "d-1")
 	r.Record(events.ProfileApplied, "profile %s is applied", "gpu")
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(30 * time.Second); server.Requests("patch") < 1 || server.Events()[0].Count < 2; {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("got %+v", server.Events())
-		}
+	if !patience.Within(patience.Long, func() bool { return server.Requests("patch") > 0 && server.Events()[0].Count > 1 }) {
+		t.Fatalf("got %+v", server.Events())
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies against a server over a real connection that our labels come, change and
@@ -33,11 +34,11 @@ func TestLabelsAgainstServer(t *testing.T) {
 	want := func(what string, pairs ...string) {
 		t.Helper()
 		want := set(append(pairs, "kubernetes.io/os", "linux")...).Values
-		wait(t, what, func() bool { return maps.Equal(server.Labels(), want) })
+		patience.Until(t, what, func() bool { return maps.Equal(server.Labels(), want) })
 	}
 	problem := func(parts ...string) {
 		t.Helper()
-		wait(t, "problem "+strings.Join(parts, " "), func() bool {
+		patience.Until(t, "problem "+strings.Join(parts, " "), func() bool {
 			state, _ := p.State()
 			text := strings.Join(state.Problems, "\n")
 			for _, part := range parts {
@@ -73,17 +74,4 @@ func TestLabelsAgainstServer(t *testing.T) {
 	server.SetLabels(map[string]string{"kubernetes.io/os": "linux"})
 	want("the Node is back", countOf, "6")
 	problem()
-}
-
-func wait(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(30 * time.Second); !condition(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("%s: not within 30s", what)
-		}
-	}
 }

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patience = time.Minute
 
 // place is one end of the other side, closed with the test.
 func place(t *testing.T, dir string) *Place {
@@ -67,8 +67,8 @@ func closed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		t.Fatalf("%s: not within %v", what, patience)
+	case <-time.After(patience.Long):
+		t.Fatalf("%s: not within %v", what, patience.Long)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestHostilePeers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = conn.Write([]byte(text)) // it may be hung up already
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(patience.Long)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -323,7 +323,7 @@ func TestStays(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if stays, _ := Tell(ctx, silent, Peer{Role: RoleRefused}); stays || time.Since(began) > patience/2 {
+	if stays, _ := Tell(ctx, silent, Peer{Role: RoleRefused}); stays || time.Since(began) > patience.Long/2 {
 		t.Errorf("one that does not answer stays: %v, after %v", stays, time.Since(began))
 	}
 }

@@ -12,12 +12,11 @@ import (
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 const (
 	nodeName = "node-1"
-	// patience bounds every wait; what is waited for takes a small part of it.
-	patience = time.Minute
 )
 
 // quick are intervals for tests against a server.
@@ -48,22 +47,9 @@ func start(t *testing.T, opts selection.Options) (*selection.Watcher, func()) {
 	return w, stop
 }
 
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(patience); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
 func wantLabels(t *testing.T, w *selection.Watcher, want map[string]string) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("labels %v", want), func() bool {
+	patience.Until(t, fmt.Sprintf("labels %v", want), func() bool {
 		got := w.Labels()
 		return got != nil && maps.Equal(got, want)
 	})
@@ -71,12 +57,12 @@ func wantLabels(t *testing.T, w *selection.Watcher, want map[string]string) {
 
 func wantNote(t *testing.T, w *selection.Watcher, part string) {
 	t.Helper()
-	eventually(t, "a note with "+part, func() bool { return strings.Contains(strings.Join(w.Notes(), "\n"), part) })
+	patience.Until(t, "a note with "+part, func() bool { return strings.Contains(strings.Join(w.Notes(), "\n"), part) })
 }
 
 func wantNoNote(t *testing.T, w *selection.Watcher) {
 	t.Helper()
-	eventually(t, "no note", func() bool { return len(w.Notes()) == 0 })
+	patience.Until(t, "no note", func() bool { return len(w.Notes()) == 0 })
 }
 
 func labels(value string) map[string]string { return map[string]string{"accelerator": value} }
@@ -92,7 +78,7 @@ func TestWatchAgainstServer(t *testing.T) {
 	server.SetLabels(labels("fpga"))
 	wantLabels(t, w, labels("fpga"))
 	<-w.Changed()
-	eventually(t, "one watch", func() bool { return server.Watching() == 1 })
+	patience.Until(t, "one watch", func() bool { return server.Watching() == 1 })
 	if watches := server.Requests("watch"); watches != 1 {
 		t.Errorf("%d watches so far, want one", watches)
 	}
@@ -102,13 +88,13 @@ func TestWatchAgainstServer(t *testing.T) {
 	wantLabels(t, w, labels("other"))
 
 	// 410 Gone, also for the version of the Node as it is.
-	eventually(t, "one watch", func() bool { return server.Watching() == 1 })
+	patience.Until(t, "one watch", func() bool { return server.Watching() == 1 })
 	server.Forget()
 	server.SetLabels(labels("newest"))
 	server.Forget()
 	server.Cut()
 	wantLabels(t, w, labels("newest"))
-	eventually(t, "one watch", func() bool { return server.Watching() == 1 })
+	patience.Until(t, "one watch", func() bool { return server.Watching() == 1 })
 	if watches := server.Requests("watch"); watches > 6 {
 		t.Errorf("%d watches until the history that was forgotten is caught up with", watches)
 	}
@@ -155,14 +141,14 @@ func TestNodeComesAndGoes(t *testing.T) {
 	if w.Labels() != nil {
 		t.Errorf("labels %v of no Node", w.Labels())
 	}
-	eventually(t, "a watch", func() bool { return server.Watching() == 1 })
+	patience.Until(t, "a watch", func() bool { return server.Watching() == 1 })
 	server.SetLabels(map[string]string{})
 	wantLabels(t, w, map[string]string{})
 	wantNoNote(t, w)
 	server.DeleteNode()
 	wantNote(t, w, "the cluster has no Node node-1")
 	server.Cut() // it is still gone after that
-	eventually(t, "another watch", func() bool { return server.Requests("watch") == 2 && server.Watching() == 1 })
+	patience.Until(t, "another watch", func() bool { return server.Requests("watch") == 2 && server.Watching() == 1 })
 	wantNote(t, w, "the cluster has no Node node-1")
 	server.SetLabels(labels("gpu"))
 	wantLabels(t, w, labels("gpu"))

@@ -18,6 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 var update = flag.Bool("update", false, "write the generated files anew")
@@ -152,7 +154,7 @@ func endpoint(t *testing.T, source Source) *Endpoint {
 		t.Fatal(err)
 	}
 	start(t, e)
-	eventually(t, "it is served", func() bool { return e.Address() != "" })
+	patience.Until(t, "it is served", func() bool { return e.Address() != "" })
 	return e
 }
 
@@ -166,19 +168,6 @@ func start(t *testing.T, e *Endpoint) {
 			t.Error(err)
 		}
 	})
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(10 * time.Second); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("%s: not in time", what)
-		}
-	}
 }
 
 func get(t *testing.T, e *Endpoint, path string) (code int, body string) {
@@ -245,14 +234,14 @@ func TestEndpointAddress(t *testing.T) {
 	}
 	e.pause = time.Millisecond
 	start(t, e)
-	eventually(t, "a note about the port", func() bool {
+	patience.Until(t, "a note about the port", func() bool {
 		notes := fmt.Sprint(e.Notes())
 		return strings.Contains(notes, address) && strings.Contains(notes, "--metrics-address")
 	})
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is served", func() bool { return e.Address() == address && len(e.Notes()) == 0 })
+	patience.Until(t, "it is served", func() bool { return e.Address() == address && len(e.Notes()) == 0 })
 }
 
 // Verifies which names of devices' metrics are not for backends to use: those that

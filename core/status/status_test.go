@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -49,13 +50,11 @@ func serveStatus(t *testing.T) (dir string) {
 		}
 	})
 	client := NewClient(dir)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-		if _, err := client.Report(t.Context()); err == nil {
-			return dir
-		}
-	}
-	t.Fatal("the server does not answer")
-	return ""
+	patience.Until(t, "the server answers", func() bool {
+		_, err := client.Report(t.Context())
+		return err == nil
+	})
+	return dir
 }
 
 // Verifies that a client gets what the source says, over a socket that only its

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Close looks at the processes once more if its time is over before they were: who did
@@ -28,7 +29,7 @@ func TestCloseTooLate(t *testing.T) {
 // Close names the backend that had not stopped when its time was over.
 func TestCloseNamesTheLate(t *testing.T) {
 	timing := fast()
-	timing.Terminate, timing.Reap = patience, time.Millisecond
+	timing.Terminate, timing.Reap = patience.Long, time.Millisecond
 	r := newRig(t, timing)
 	r.run(spec("normal"))
 	r.untilState(supervisor.Running)

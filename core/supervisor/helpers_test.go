@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) {
@@ -34,8 +35,6 @@ func TestMain(m *testing.M) {
 
 // patience is how long a test waits for what must come; only a failing test
 // waits that long.
-const patience = time.Minute
-
 // recorder is a sink that keeps everything.
 type recorder struct {
 	mu      sync.Mutex
@@ -151,13 +150,13 @@ func (r *recorder) pid(t *testing.T, backend, key string) int {
 // until waits for a condition, looking again after each call to the sink.
 func (r *recorder) until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(patience.Long)
 	defer timer.Stop()
 	for !done() {
 		select {
 		case <-r.pulse:
 		case <-timer.C:
-			t.Fatalf("waited %s for: %s; calls so far: %q", patience, what, r.history())
+			t.Fatalf("waited %s for: %s; calls so far: %q", patience.Long, what, r.history())
 		}
 	}
 }
@@ -215,9 +214,9 @@ func (r *rig) install() {
 // slow machine.
 func fast() supervisor.Timing {
 	return supervisor.Timing{
-		Start: patience, Describe: patience, Configure: patience, FirstInventory: patience,
-		Prepare: patience, Release: patience, Reset: patience, Retire: patience,
-		Terminate: time.Second, Kill: patience, Reap: time.Second,
+		Start: patience.Long, Describe: patience.Long, Configure: patience.Long, FirstInventory: patience.Long,
+		Prepare: patience.Long, Release: patience.Long, Reset: patience.Long, Retire: patience.Long,
+		Terminate: time.Second, Kill: patience.Long, Reap: time.Second,
 		Backoff: time.Millisecond, BackoffLimit: 20 * time.Millisecond,
 		Failures: 100, Quarantine: time.Hour, Misconfigured: time.Hour, ProgramPoll: 5 * time.Millisecond,
 	}
@@ -347,7 +346,7 @@ func watchExit(t *testing.T, pid int) (ended func()) {
 		t.Helper()
 		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for {
-			n, err := unix.Poll(fds, int(patience.Milliseconds()))
+			n, err := unix.Poll(fds, int(patience.Long.Milliseconds()))
 			if err == unix.EINTR {
 				continue
 			}

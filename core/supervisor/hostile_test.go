@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // What is wrong with a program is found before it runs, said in words, and does
@@ -215,12 +216,12 @@ func TestHangs(t *testing.T) {
 		health    time.Duration
 		want      string
 	}{
-		"heartbeat stops": {"silence", often, patience, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
+		"heartbeat stops": {"silence", often, patience.Long, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
 		"stopped process": {"stop", often, 200 * time.Millisecond, "no sign of life for 3s, and its server does not answer either"},
-		"oversize":        {"oversize", seldom, patience, "received message larger than max"},
-		"swelling":        {"swell", seldom, patience, "the message has more than 1048576 parts"},
-		"of changes":      {"swelling-changes", seldom, patience, "the message has more than 1048576 parts"},
-		"stream ends":     {"end", seldom, patience, "it ended the stream"},
+		"oversize":        {"oversize", seldom, patience.Long, "received message larger than max"},
+		"swelling":        {"swell", seldom, patience.Long, "the message has more than 1048576 parts"},
+		"of changes":      {"swelling-changes", seldom, patience.Long, "the message has more than 1048576 parts"},
+		"stream ends":     {"end", seldom, patience.Long, "it ended the stream"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -356,7 +357,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begin); took > patience/2 {
+	if took := time.Since(begin); took > patience.Long/2 {
 		t.Errorf("close took %s", took)
 	}
 	ended()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // A backend starts, reports, answers calls, and is gone after Close.
@@ -377,7 +378,7 @@ func TestSample(t *testing.T) {
 // hold up neither heartbeats nor other calls of the same process.
 func TestSampleFlood(t *testing.T) {
 	timing := fast()
-	timing.Health = patience
+	timing.Health = patience.Long
 	r := newRig(t, timing)
 	flooding := spec("sample-flood")
 	flooding.Heartbeat = time.Second

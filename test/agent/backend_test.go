@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Rule 5: what breaks the contract is left out and reported, device by device;
@@ -103,7 +104,7 @@ func TestNothingWaitsForAStoppedBackend(t *testing.T) {
 	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err == nil {
 		t.Error("a container started though its device could not be prepared")
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > patience.Long/2 {
 		t.Errorf("the start failed after %v only", took)
 	}
 	n.stopAgent()

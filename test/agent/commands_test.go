@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // accelmux runs the real program and returns what it printed and its exit status.
@@ -215,7 +216,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	eventually(t, "the demo has begun", func() bool { return strings.Contains(out.String(), "devices healthy") })
+	patience.Until(t, "the demo has begun", func() bool { return strings.Contains(out.String(), "devices healthy") })
 	if err := syscall.Kill(-command.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestDemoInterrupted(t *testing.T) {
 		if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 130) {
 			t.Errorf("the demo ended with %v, want status 0 or 130", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(patience.Long):
 		t.Fatal("the demo goes on after Ctrl-C")
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {

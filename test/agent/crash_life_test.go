@@ -14,6 +14,7 @@ import (
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // has reports whether kubelet has these counts from a live connection.
@@ -60,7 +61,7 @@ func (c *crash) allocated() {
 	c.Helper()
 	a, err := c.kubelet.Allocate(c.Context(), "pod", "main", gpu, 2)
 	if err != nil {
-		if within(orphanLimit, c.over) {
+		if patience.Within(orphanLimit, c.over) {
 			return
 		}
 		c.Fatal(err)
@@ -113,7 +114,7 @@ func (c *crash) afterDeath() {
 	c.Helper()
 	c.eventually("the agent is dead", c.over)
 	var left []string
-	if !within(orphanLimit, func() bool {
+	if !patience.Within(orphanLimit, func() bool {
 		left = c.processes()
 		return len(left) == 0
 	}) {
@@ -160,7 +161,7 @@ func (c *crash) wantWhole(leftovers bool) {
 				return nil
 			case strings.HasPrefix(name, "."):
 				gone := func() bool { _, err := os.Lstat(path); return errors.Is(err, fs.ErrNotExist) }
-				if !leftovers && !within(patience, gone) {
+				if !leftovers && !patience.Within(patience.Long, gone) {
 					c.Errorf("%s is left", path)
 				}
 				return nil

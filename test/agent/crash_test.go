@@ -19,6 +19,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/trap"
 )
 
@@ -179,7 +180,7 @@ func (c *crash) called(call *trap.Call) trap.Answer {
 	if dies {
 		_ = syscall.Kill(agent, syscall.SIGKILL)
 		// Answered before it is dead, the call would be made.
-		within(orphanLimit, func() bool { return !call.Waits() })
+		patience.Within(orphanLimit, func() bool { return !call.Waits() })
 	}
 	return trap.Kernel
 }

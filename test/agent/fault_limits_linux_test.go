@@ -19,6 +19,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // With no more files to open, the agent goes on serving what it serves: kubelet hears of
@@ -82,7 +83,7 @@ func (p *program) connected() func() status.Report {
 	}}
 	p.Cleanup(transport.CloseIdleConnections)
 	// One that gave up would close the connection, and get no other.
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: patience.Long}
 	report := func() (report status.Report) {
 		response, err := client.Get("http://accelmux/v1/status")
 		if err != nil {

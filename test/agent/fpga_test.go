@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // everyFPGA is a machine with every kind of card: Intel's under both drivers, virtual
@@ -135,7 +136,7 @@ func with(own, management map[string]string) map[string]string {
 func (n *fpgaNode) wantNodes(want map[string]string) {
 	n.Helper()
 	got := map[string]string{}
-	if !within(patience, func() bool {
+	if !patience.Within(patience.Long, func() bool {
 		clear(got)
 		for id, definition := range n.definitions() {
 			got[id] = strings.Join(nodes(definition), " ")

@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // byXclbin is the parameter of resources whose cards have the same xclbin.
@@ -157,7 +158,7 @@ func TestFPGAXclbinTool(t *testing.T) {
 	n.says(<-started, hung, "kernel.xclbin", "xbutil program", "did not end in time and was killed")
 	select {
 	case <-killed:
-	case <-time.After(patience):
+	case <-time.After(patience.Long):
 		t.Fatal("the tool was not killed")
 	}
 	n.wantNoDip(u250, 2)

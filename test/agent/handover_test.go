@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // turn is one of several agents that take turns on a node.
@@ -46,7 +47,7 @@ func (n *node) startTurn(name string, edit ...func(*agent.Options)) *turn {
 			if err != nil {
 				n.Errorf("agent %s ended with: %v", name, err)
 			}
-		case <-time.After(patience):
+		case <-time.After(patience.Long):
 			n.Errorf("agent %s did not end", name)
 		}
 	}
@@ -319,7 +320,7 @@ func TestSuccessorComesAfterTheEndWasAskedFor(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
-	older := n.startTurn("older", func(o *agent.Options) { o.Timing.SuccessorWait = patience / 2 })
+	older := n.startTurn("older", func(o *agent.Options) { o.Timing.SuccessorWait = patience.Long / 2 })
 	n.wantCounts(gpu, 4, 4)
 	older.wantRole(status.RoleActive)
 	n.mark(gpu)

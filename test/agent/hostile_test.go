@@ -18,6 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/test/hostile"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 const (
@@ -355,7 +356,7 @@ func (p *process) disturb() (end func()) {
 		defer tick.Stop()
 		for failed == nil && ctx.Err() == nil {
 			pod := fmt.Sprint("other-", rounds)
-			within, cancel := context.WithTimeout(ctx, patience)
+			within, cancel := context.WithTimeout(ctx, patience.Long)
 			if _, err := p.kubelet.Allocate(within, pod, "main", gpu, 1); err != nil && ctx.Err() == nil {
 				failed = err
 			}

@@ -20,14 +20,13 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
 const (
 	// gpu is the resource of most tests.
 	gpu = "example.com/gpu"
-	// patience bounds every wait; what is waited for takes a small part of it.
-	patience = time.Minute
 
 	firstBoot  = "11111111-1111-4111-8111-111111111111"
 	secondBoot = "22222222-2222-4222-8222-222222222222"
@@ -219,8 +218,8 @@ func (n *node) startAgentWith(options agent.Options) {
 			if err != nil {
 				n.Errorf("the agent ended with: %v", err)
 			}
-		case <-time.After(patience):
-			n.Fatalf("the agent did not end within %v", patience)
+		case <-time.After(patience.Long):
+			n.Fatalf("the agent did not end within %v", patience.Long)
 		}
 	}
 }
@@ -284,7 +283,7 @@ func (n *node) wantNoDip(resource string, want int) {
 }
 
 func (n *node) soon() context.Context {
-	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	ctx, cancel := context.WithTimeout(n.Context(), patience.Long)
 	n.Cleanup(cancel)
 	return ctx
 }
@@ -304,30 +303,9 @@ func (n *node) wantCounts(resource string, capacity, allocatable int) {
 // eventually waits until the condition holds; what says what did not happen.
 func (n *node) eventually(what string, condition func() bool) {
 	n.Helper()
-	if !within(patience, condition) {
-		n.Fatalf("%s: not within %v\n%s", what, patience, n.problems())
+	if !patience.Within(patience.Long, condition) {
+		n.Fatalf("%s: not within %v\n%s", what, patience.Long, n.problems())
 	}
-}
-
-// eventually is that of a node, without one.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	if !within(patience, condition) {
-		t.Fatalf("%s: not within %v", what, patience)
-	}
-}
-
-func within(limit time.Duration, condition func() bool) bool {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(limit); !condition(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			return false
-		}
-	}
-	return true
 }
 
 // wantProblem waits until status says a sentence with these parts.

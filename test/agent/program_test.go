@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // program is an agent in a process of its own.
@@ -101,9 +102,9 @@ func (p *program) over() bool {
 func (p *program) signal(s syscall.Signal) {
 	p.Helper()
 	_ = p.command.Process.Signal(s) // it may be over
-	if !within(patience, p.over) {
+	if !patience.Within(patience.Long, p.over) {
 		_ = p.command.Process.Kill()
-		p.Errorf("the agent at %s did not end within %v of signal %v", p.runDir, patience, s)
+		p.Errorf("the agent at %s did not end within %v of signal %v", p.runDir, patience.Long, s)
 	}
 }
 
@@ -111,7 +112,7 @@ func (p *program) signal(s syscall.Signal) {
 // busy machine threads go on for a while after kill(2) has returned.
 func (p *program) freeze() {
 	p.Helper()
-	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil || !within(patience, func() bool { return stopped(p.pid()) }) {
+	if err := p.command.Process.Signal(syscall.SIGSTOP); err != nil || !patience.Within(patience.Long, func() bool { return stopped(p.pid()) }) {
 		p.Errorf("the agent at %s is not stopped: %v", p.runDir, err)
 	}
 }
@@ -159,8 +160,8 @@ func sentences(report status.Report) []string {
 // eventually waits until the condition holds; what says what did not happen.
 func (p *program) eventually(what string, condition func() bool) {
 	p.Helper()
-	if !within(patience, condition) {
-		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience, strings.Join(p.problems(), "\n"), p.report().Backends)
+	if !patience.Within(patience.Long, condition) {
+		p.Fatalf("%s: not within %v\n%s\n%+v", what, patience.Long, strings.Join(p.problems(), "\n"), p.report().Backends)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/telemetry"
 	"github.com/accelmux/accelmux/test/nvml"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // measured is oneBackend that is measured every second; TELEMETRY is the test's.
@@ -180,7 +181,7 @@ func TestTop(t *testing.T) {
 		if err != nil || strings.Contains(out.String(), "accelmux:") || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("after Ctrl-C: %v, printed\n%s", err, out.String())
 		}
-	case <-time.After(patience):
+	case <-time.After(patience.Long):
 		t.Fatal("it goes on after Ctrl-C")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // withNeighbour is a backend that may be in any trouble beside a sound one.
@@ -207,7 +208,7 @@ func TestSIGTERMLeavesNothing(t *testing.T) {
 			if p.signal(unix.SIGTERM); p.err != nil {
 				t.Errorf("exit: %v", p.err)
 			}
-			if took := time.Since(began); took > patience/2 {
+			if took := time.Since(began); took > patience.Long/2 {
 				t.Errorf("ended after %v", took)
 			}
 			for _, pid := range backends {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // startFirst is a node with one agent, which takes no turns and whose devices kubelet has.
@@ -95,7 +96,7 @@ func TestSecondAgentByMistake(t *testing.T) {
 	second := n.startProgram("second")
 	select {
 	case <-second.ended:
-	case <-time.After(patience):
+	case <-time.After(patience.Long):
 		t.Fatal("the second agent runs")
 	}
 	if second.command.ProcessState.Success() || !n.logged("stop it, or take over from it with --take-over and a --run-dir of its own") {
@@ -133,7 +134,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 		second := n.startProgram("second", append(more, "--state-dir", n.path("another-state"))...)
 		select {
 		case <-second.ended:
-		case <-time.After(patience):
+		case <-time.After(patience.Long):
 			t.Fatal("the second agent runs")
 		}
 		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d) has locked %s, and with another state directory", first.pid(), n.path("cdi"))) {
@@ -153,7 +154,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	second := n.startProgram("second", "--state-dir", n.path("another-state"))
 	select {
 	case <-second.ended:
-	case <-time.After(patience):
+	case <-time.After(patience.Long):
 		t.Fatal("the second agent runs in a directory that was made again")
 	}
 	// When the first is gone, another one may be what it was.

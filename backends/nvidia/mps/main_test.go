@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // orphan makes of this program one that shares a GPU by MPS until it is killed. Its
@@ -62,9 +64,6 @@ esac
 exit 0
 `
 
-// patience bounds what a test waits for; nothing takes so long by itself.
-const patience = time.Minute
-
 const uuidA, uuidB = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"
 
 // rig is a supervisor with a daemon of a test.
@@ -109,8 +108,8 @@ func (r *rig) settings(s Settings) *Config {
 // busy machine.
 func quick() Timing {
 	return Timing{
-		Start: patience, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience, Deaf: 2,
-		Quit: patience, RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
+		Start: patience.Long, Poll: 10 * time.Millisecond, Check: 20 * time.Millisecond, Answer: patience.Long, Deaf: 2,
+		Quit: patience.Long, RetryFirst: 10 * time.Millisecond, RetryLast: 50 * time.Millisecond,
 	}
 }
 
@@ -141,15 +140,8 @@ func (r *rig) starts() int { return strings.Count(r.read("starts"), "start") }
 // until waits for what the daemon does.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	late := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-late:
-			r.t.Fatalf("waited %v until %s; NotReady: %v, commands:\n%s", patience, what, r.NotReady(uuidA), r.read("commands"))
-		}
+	if !patience.Within(patience.Long, done) {
+		r.t.Fatalf("waited %v until %s; NotReady: %v, commands:\n%s", patience.Long, what, r.NotReady(uuidA), r.read("commands"))
 	}
 }
 
