@@ -88,7 +88,7 @@ type Timing struct {
 	// MinInterval is the least time between two lists on a stream; a list that
 	// takes a healthy device away waits a fifth of it at most. Default 50ms.
 	MinInterval time.Duration
-	// Shutdown bounds the end of Run. Default 2s.
+	// Shutdown is how long the end of Run may take. Default 2s.
 	Shutdown time.Duration
 }
 
@@ -176,7 +176,7 @@ func (p *Plugin) Publish(table *resource.Table, names Names) {
 
 // Run serves until ctx ends. Then every socket of ours is gone, every allocation
 // in progress answered if that was possible in time, and no goroutine left. It
-// fails if that takes longer than Timing.Shutdown, or if it ran before. Trouble
+// fails if that takes longer than one and a half times Timing.Shutdown, or if it ran before. Trouble
 // with kubelet is not an error of Run: it is retried, logged, and in Status.
 func (p *Plugin) Run(ctx context.Context) error {
 	if p.started.Swap(true) {
@@ -200,14 +200,18 @@ func (p *Plugin) Run(ctx context.Context) error {
 		wg.Wait()
 		close(done)
 	}()
-	timer := time.NewTimer(p.opts.Timing.Shutdown)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return nil
-	case <-timer.C:
-		return fmt.Errorf("device plugin: calls were still running %v after the end was asked for", p.opts.Timing.Shutdown)
+	limit := p.opts.Timing.Shutdown
+	// If it was we who did not run for so long, what had to end has half of it left.
+	for _, wait := range []time.Duration{limit, limit / 2} {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-done:
+			return nil
+		case <-timer.C:
+		}
 	}
+	return fmt.Errorf("device plugin: calls were still running %v after the end was asked for", limit+limit/2)
 }
 
 // sweep removes the sockets of dead processes. The result is what stood in the way, which

@@ -29,7 +29,7 @@ func whyAlive(procfs string, pid int) string {
 		if symbol, err := os.ReadFile(filepath.Join(states['D'], "wchan")); err == nil && len(symbol) > 1 {
 			where = " (" + printable(string(symbol), 64) + ")"
 		}
-		return fmt.Sprintf("it hangs in the kernel%s, most likely in the device's driver: see the kernel's log, and reboot the node if it stays", where)
+		return fmt.Sprintf("it hangs in the kernel%s, most likely in the device's driver, or on a disk that does not answer: see the kernel's log, and reboot the node if it stays", where)
 	case states['R'] != "":
 		return "it is being ended, but the kernel does not get to it: the node is very busy, or the device's driver computes without end"
 	}

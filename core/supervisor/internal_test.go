@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func testTiming() *Timing {
@@ -280,7 +282,7 @@ func TestCheckSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := checkSettings(test.schema, json.RawMessage(test.settings))
+			err := checkSettings(test.schema, json.RawMessage(test.settings), patience.Long)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
@@ -288,6 +290,20 @@ func TestCheckSettings(t *testing.T) {
 				t.Errorf("broken schema = %v, want %v (%v)", !test.broken, test.broken, err)
 			}
 		})
+	}
+}
+
+// Verifies that a schema whose check takes for ever is given up.
+func TestCheckSettingsIsBounded(t *testing.T) {
+	const depth = 16
+	schema := `{"$ref": "#/$defs/0", "$defs": {`
+	for i := range depth {
+		schema += fmt.Sprintf(`"%d": {"allOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
+	}
+	schema += fmt.Sprintf(`"%d": {"type": "object"}}}`, depth)
+	err := checkSettings(schema, json.RawMessage(`{}`), time.Millisecond)
+	if want := "longer than 1ms"; !errors.Is(err, errBrokenSchema) || !strings.Contains(err.Error(), want) {
+		t.Errorf("error = %v, want %q", err, want)
 	}
 }
 

@@ -66,13 +66,10 @@ func refusal(fields []*backendv1.FieldError) error {
 // the backend unchecked.
 var errBrokenSchema = errors.New("the backend describes its settings with a JSON schema that cannot be used")
 
-// schemaTime bounds one check against a schema, which a hostile one could make
-// arbitrarily long.
-const schemaTime = 2 * time.Second
-
 // checkSettings checks settings against a backend's JSON schema. It returns nil,
-// a *SettingsError, or an error that is errBrokenSchema.
-func checkSettings(schema string, settings json.RawMessage) error {
+// a *SettingsError, or an error that is errBrokenSchema, as after the limit: a hostile
+// schema could make the check arbitrarily long.
+func checkSettings(schema string, settings json.RawMessage, limit time.Duration) error {
 	if schema == "" {
 		return nil
 	}
@@ -86,13 +83,13 @@ func checkSettings(schema string, settings json.RawMessage) error {
 		}()
 		result <- validate(schema, settings)
 	}()
-	timer := time.NewTimer(schemaTime)
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case err := <-result:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("%w: checking the settings takes longer than %s", errBrokenSchema, schemaTime)
+		return fmt.Errorf("%w: checking the settings takes longer than %s", errBrokenSchema, limit)
 	}
 }
 

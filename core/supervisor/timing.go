@@ -14,6 +14,9 @@ type Timing struct {
 	// Describe, Configure, FirstInventory, Prepare, Release and Reset are the
 	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
 	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
+	// Schema is how long a check of settings against a backend's schema may take; they
+	// go to the backend unchecked then. Default 10s.
+	Schema time.Duration
 	// Abandon is how long devices stay claimed after a call for them was cancelled
 	// at its deadline: the contract's time to abandon it. Default 5s.
 	Abandon time.Duration
@@ -65,7 +68,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
-		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second},
+		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second}, {&t.Schema, 10 * time.Second},
 		{&t.Health, time.Second},
 		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
