@@ -211,7 +211,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
-	return fmt.Errorf("device plugin: calls were still running %v after the end was asked for", limit+limit/2)
+	return fmt.Errorf("device plugin: calls, or the removal of a socket, had not ended %v after the end was asked for", limit+limit/2)
 }
 
 // sweep removes the sockets of dead processes. The result is what stood in the way, which

@@ -30,8 +30,9 @@ const (
 	hidden = "."
 	// processLength is that of a process's part of a name.
 	processLength = 8
-	// acceptLimit bounds how long a process may take to accept a connection.
-	acceptLimit = time.Second
+	// acceptLimit bounds an attempt to connect, which takes no time but on a machine that
+	// stands still.
+	acceptLimit = 10 * time.Second
 	// restOfName is what is in a name beside the slug: the prefixes, 8 characters
 	// for the process, up to 10 digits, two dashes and the suffix.
 	restOfName = len(hidden+socketPrefix) + processLength + 10 + 2 + len(socketSuffix)

@@ -81,17 +81,18 @@ func (w *kubeletWatch) run(ctx context.Context) {
 	defer timer.Stop()
 	watched := make([]fileID, len(w.dirs))
 	var absent absence
+	by := byLook
 	for {
 		pause := w.poll
 		calm := w.follow(watcher, watched)
-		w.look()
+		w.look(by)
 		kubelet, _, _ := w.current()
 		absent.note(w.log, w.socket, kubelet == fileID{})
 		if calm && kubelet != (fileID{}) {
 			pause *= calmFactor
 		}
 		timer.Reset(pause)
-		if !w.wait(ctx, watcher, timer) {
+		if by = w.wait(ctx, watcher, timer); by == "" {
 			return
 		}
 	}
@@ -120,8 +121,14 @@ func (w *kubeletWatch) follow(watcher *fsnotify.Watcher, watched []fileID) (all 
 	return all
 }
 
-// wait returns when there is something to look at, or false at the end.
-func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, timer *time.Timer) bool {
+// What has kubelet's directories looked at.
+const (
+	byEvent = "event"
+	byLook  = "poll"
+)
+
+// wait returns when there is something to look at, and by what it knows; "" at the end.
+func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, timer *time.Timer) (by string) {
 	for {
 		select {
 		case event, ok := <-watcher.Events:
@@ -130,21 +137,21 @@ func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, time
 			ours := strings.HasPrefix(name, socketPrefix)
 			if !ok || event.Name == w.socket || ours && event.Has(fsnotify.Remove|fsnotify.Rename) ||
 				event.Name == w.dirs[0] || event.Name == w.dirs[1] {
-				return true
+				return byEvent
 			}
 		case err := <-watcher.Errors:
 			// An overflow: look at once.
 			w.log.Debug("file events were lost", "error", err)
-			return true
+			return byEvent
 		case <-timer.C:
-			return true
+			return byLook
 		case <-ctx.Done():
-			return false
+			return ""
 		}
 	}
 }
 
-func (w *kubeletWatch) look() {
+func (w *kubeletWatch) look(by string) {
 	id := identify(w.socket)
 	w.mu.Lock()
 	came := id != w.kubelet && id != fileID{}
@@ -161,6 +168,7 @@ func (w *kubeletWatch) look() {
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
 	if came {
+		w.log.Debug("kubelet's registration socket is there", "socket", w.socket, "noticed_by", by)
 		w.came()
 	}
 	if now != before {

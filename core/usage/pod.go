@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -36,6 +37,8 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 	var starting *startingError
 	l, err := b.fresh(ctx)
 	for errors.As(err, &starting) {
+		b.log.Info("a container waits for its start: kubelet has just started itself, and is not yet asked whose it is",
+			"resource", resource, "left", starting.left.Round(time.Millisecond))
 		if !wait(ctx, nil, starting.left) {
 			break
 		}
