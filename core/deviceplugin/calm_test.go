@@ -11,7 +11,7 @@ import (
 // often while kubelet is there, and as often as ever when it goes.
 func TestCalmPoll(t *testing.T) {
 	timing := fast
-	timing.Poll = 20 * time.Millisecond
+	timing.Poll = 50 * time.Millisecond
 	n := newNode(t, timing, false)
 	looks := func() <-chan struct{} {
 		_, _, changed := n.plugin.watch.current()

@@ -75,8 +75,10 @@ func TestHandoversAreBounded(t *testing.T) {
 	for name, legacy := range map[string]bool{"1.37": false, "1.36": true} {
 		t.Run(name, func(t *testing.T) {
 			timing := fast
-			// Kubelet's watcher must see what vanished.
-			timing.Grace, timing.Connect = 300*time.Millisecond, time.Hour
+			timing.Connect = time.Hour
+			if legacy {
+				timing.Grace = 3 * time.Second // in which kubelet's watcher must see what vanished
+			}
 			n := newNode(t, timing, legacy)
 			n.startKubelet()
 			n.run()

@@ -31,7 +31,7 @@ func TestKubeletMissing(t *testing.T) {
 				select {
 				case text := <-told:
 					return text
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience.Long):
 					t.Fatal("nothing is told")
 					return ""
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Kubelet is told what it would see, and nothing else: each update makes it
@@ -55,7 +56,7 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 
 // A fault goes out ahead of the interval between lists; recoveries keep to it.
 func TestPace(t *testing.T) {
-	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Second}}}
+	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Minute}}}
 	of := func(devices ...*inventory.Device) list {
 		return newView(table(devices, nil).Resources[0], allNames{}, nil).list
 	}
@@ -65,17 +66,17 @@ func TestPace(t *testing.T) {
 		want       time.Duration
 	}{
 		"nothing new":   {of(a, b), of(b, a), never},
-		"a fault":       {of(a, b), of(a, broken(b)), 10 * time.Second},
-		"one is gone":   {of(a, b), of(b), 10 * time.Second},
-		"swapped":       {of(a), of(b), 10 * time.Second},
-		"one is back":   {of(broken(a), b), of(a, b), 50 * time.Second},
-		"one is new":    {of(a), of(a, b), 50 * time.Second},
-		"a broken left": {of(a, broken(b)), of(a), 50 * time.Second},
-		"fault and new": {of(a), of(broken(a), b), 10 * time.Second},
+		"a fault":       {of(a, b), of(a, broken(b)), 10 * time.Minute},
+		"one is gone":   {of(a, b), of(b), 10 * time.Minute},
+		"swapped":       {of(a), of(b), 10 * time.Minute},
+		"one is back":   {of(broken(a), b), of(a, b), 50 * time.Minute},
+		"one is new":    {of(a), of(a, b), 50 * time.Minute},
+		"a broken left": {of(a, broken(b)), of(a), 50 * time.Minute},
+		"fault and new": {of(a), of(broken(a), b), 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := in.pace(tc.sent, tc.list, time.Now())
-			if got > tc.want || got < tc.want-time.Second {
+			if got > tc.want || got < tc.want-patience.Long {
 				t.Errorf("waits %v, want %v", got, tc.want)
 			}
 			if first := in.pace(list{}, tc.list, time.Time{}); first != 0 {

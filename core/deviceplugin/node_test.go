@@ -29,9 +29,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const gpu = "example.com/gpu"
 
-// fast are intervals for tests: short, but long enough to tell apart.
+// fast are intervals for tests: short, but long enough to tell apart. What bounds what
+// others do, kubelet or the machine, is long.
 var fast = Timing{
-	Connect: time.Second, Grace: 20 * time.Millisecond, Backoff: 5 * time.Millisecond,
+	Register: patience.Long, Connect: patience.Long, Shutdown: patience.Long,
+	Grace: 20 * time.Millisecond, Backoff: 5 * time.Millisecond,
 	MaxBackoff: 100 * time.Millisecond, Poll: 50 * time.Millisecond, MinInterval: 2 * time.Millisecond,
 }
 

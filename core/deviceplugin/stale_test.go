@@ -11,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // Verifies that the socket of a process which was dying when this one started goes, too,
 // and that one of a process that lives stays.
 func TestSocketOfADyingProcessGoes(t *testing.T) {
-	n := newNode(t, Timing{Connect: 300 * time.Millisecond}, false)
+	n := newNode(t, Timing{Connect: 2 * time.Second, Shutdown: patience.Long}, false)
 	n.startKubelet()
 	listen := func(name string) *net.UnixListener {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(n.kubelet.PluginDir(), name), Net: "unix"})
@@ -31,17 +33,14 @@ func TestSocketOfADyingProcessGoes(t *testing.T) {
 	t.Cleanup(func() { _ = living.Close() }) // and with it the file, before run's looks
 	n.plugin.Publish(table(gpus(2), nil), allNames{})
 	n.waitAllocatable(2)
-	if len(n.sockets()) != 3 {
-		t.Fatalf("sockets at the start: %v, want ours and both others", n.sockets())
-	}
+	n.waitStatus("ours and both others", func(Status) bool { return len(n.sockets()) == 3 })
 	_ = dying.Close()
 	n.waitStatus("the dead socket to go", func(Status) bool {
 		_, err := os.Lstat(filepath.Join(n.kubelet.PluginDir(), "accelmux-dying-1.sock"))
 		return err != nil
 	})
-	if len(n.sockets()) != 2 || n.kubelet.Allocatable(gpu) != 2 {
-		t.Errorf("sockets %v and %d units, want ours and that of the living", n.sockets(), n.kubelet.Allocatable(gpu))
-	}
+	n.waitStatus("ours and that of the living", func(Status) bool { return len(n.sockets()) == 2 })
+	n.waitAllocatable(2)
 }
 
 // Verifies that the socket of a dead process which cannot be removed, as its directory is

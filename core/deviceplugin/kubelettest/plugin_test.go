@@ -156,7 +156,7 @@ func (p *stub) send(t *testing.T, devices ...*pluginapi.Device) {
 	t.Helper()
 	select {
 	case p.lists <- devices:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Long):
 		t.Fatal("nobody listens to the plugin's list")
 	}
 }
