@@ -65,7 +65,7 @@ known-kubelet:
 .PHONY: test-kubelet
 test-kubelet: known-kubelet build ## The same against the real device manager of kubelet KUBELET
 	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
-	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 20m ./...
+	    cd test/kubelet && ACCELMUX_BIN=$(BIN) KUBELET_PROGRAM=$$program $(GO) test -count=1 -timeout 60m ./...
 
 .PHONY: test-kubelet-matrix
 test-kubelet-matrix: build ## The same with every release, or those of ARGS, into test/kubelet/README.md

@@ -10,7 +10,7 @@ import (
 
 // releaseLimit bounds how long the agent may take for a release: it believes a
 // list of kubelet's only 30 s after an allocation, and asks every 10 s.
-const releaseLimit = time.Minute
+const releaseLimit = 40*time.Second + patience
 
 // TestReleaseIsSeen verifies that the agent learns from kubelet's pod-resources
 // API who holds a device, and that it is free again when the pod is gone.

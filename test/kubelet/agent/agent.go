@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// StopLimit is how long the agent may take to end after SIGTERM.
-const StopLimit = 5 * time.Second
+// StopLimit is how long the agent may take to end after SIGTERM, on a machine that may
+// stand still for a while; its own limits, of less than 5 s in all, are in core/agent.
+const StopLimit = time.Minute
 
 // Agent is one agent on one node: it can be stopped and started again, as a
 // service manager does. Its methods are not for concurrent use, but for Log and

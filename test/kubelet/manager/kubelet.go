@@ -162,7 +162,7 @@ func (k *kubelet) servePodResources(ctx context.Context) error {
 // socket goes, the checkpoint stays.
 func (k *kubelet) end() {
 	k.ending.Do(func() {
-		time.AfterFunc(5*time.Second, func() {
+		time.AfterFunc(time.Minute, func() {
 			k.log.Info("Kubelet does not end")
 			os.Exit(1)
 		})

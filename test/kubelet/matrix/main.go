@@ -86,7 +86,7 @@ func test(ctx context.Context, bin, release string) (*result, error) {
 	if out, err := exec.CommandContext(ctx, "manager/build.sh", release, program).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build kubelet %s: %w\n%s", release, err, out)
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-json", "-timeout", "30m", ".", "./realkubelet")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-json", "-timeout", "60m", ".", "./realkubelet")
 	// What the machine lacks must not pass for what the release does (test/host).
 	cmd.Env = append(os.Environ(), "ACCELMUX_BIN="+bin, "KUBELET_PROGRAM="+program, "ACCELMUX_NO_SKIPS=1")
 	cmd.Stderr = os.Stderr

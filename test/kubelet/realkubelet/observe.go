@@ -16,7 +16,7 @@ import (
 const pollEvery = 2 * time.Millisecond
 
 // answerLimit bounds how long kubelet may take to answer what it only looks up.
-const answerLimit = 30 * time.Second
+const answerLimit = time.Minute
 
 // look asks for what is only looked up.
 func (k *Kubelet) look(method string, request, answer any) error {

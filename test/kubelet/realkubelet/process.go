@@ -16,9 +16,10 @@ import (
 
 const (
 	// startLimit bounds how long kubelet takes to be up: busy machines are slow.
-	startLimit = time.Minute
-	// stopLimit is how long it may take to end after SIGTERM.
-	stopLimit = 30 * time.Second
+	startLimit = 2 * time.Minute
+	// stopLimit is how long it may take to end after SIGTERM: longer than the program
+	// gives itself.
+	stopLimit = 90 * time.Second
 )
 
 // process is one running kubelet.
