@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -114,6 +115,9 @@ func (b *Backend) Release(ctx context.Context, devices []string) error {
 func (h *behaviour) run(ctx context.Context, call, id string) error {
 	if h == nil {
 		return nil
+	}
+	if h.Delay > 0 {
+		slog.Info("the scenario delays a call", "call", call, "id", id, "delay", h.Delay)
 	}
 	if err := sleep(ctx, h.Delay); err != nil {
 		return fmt.Errorf("%s %s: %w", call, id, err)
