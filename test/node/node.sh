@@ -13,6 +13,8 @@ root=$(cd "$here/../.." && pwd)
 export GO=${GO:-go}
 export NODE_STATE=${ACCELMUX_NODE_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/accelmux-node}
 export KUBECONFIG=$NODE_STATE/kubeconfig
+# What kubectl and helm keep of an API server that is gone soon.
+export KUBECACHEDIR=$NODE_STATE/cache
 # The machine's, wherever the state is: all nodes have the same cgroups.
 lock=/run/lock/accelmux-node
 # mark is the file by which we know the state directory as our own, to delete it.
@@ -46,7 +48,14 @@ one_at_a_time() {
     flock 9
 }
 
-alive() { [[ -e $NODE_STATE/process ]] && kill -0 "$(cat "$NODE_STATE/process")" 2>/dev/null; }
+# alive: and not another process with the same ID, long after.
+alive() { [[ -s $NODE_STATE/process ]] && grep -qs init.sh "/proc/$(cat "$NODE_STATE/process")/cmdline"; }
+
+# own_temporary: what a run that is killed leaves goes with the node.
+own_temporary() {
+    export TMPDIR=$NODE_STATE/tmp
+    mkdir -p "$TMPDIR"
+}
 
 # up [COMMAND...]: COMMAND runs what holds the node, in front of unshare.
 up() {
@@ -56,6 +65,7 @@ up() {
     [[ ! -e $NODE_STATE ]] || fail "$NODE_STATE is in the way, and not of a node: set ACCELMUX_NODE_STATE to a directory that does not exist"
     mkdir -p "$NODE_STATE"
     touch "$NODE_STATE/$mark"
+    own_temporary
     "$here/busybox.sh" "$NODE_STATE/busybox.tar"
     echo "$PATH" >"$NODE_STATE/path"
     "$@" setsid unshare --mount --pid --net --ipc --uts --fork --mount-proc --kill-child \
@@ -67,12 +77,11 @@ up() {
         tr -d ' ' <"/proc/$holder/task/$holder/children" >"$NODE_STATE/process" 2>/dev/null || true
         sleep 0.05
     done
-    for ((i = 0; i < 1800; i++)); do
+    while alive; do # init.sh ends if it does not get on
         if [[ -e $NODE_STATE/ready ]]; then
             echo "the node is up: $(tail -n 1 "$NODE_STATE/init.log")"
             return
         fi
-        alive || break
         sleep 0.1
     done
     cat "$NODE_STATE/init.log" >&2
@@ -81,21 +90,30 @@ up() {
 }
 
 # down ends the node and with it, as it is their process 1, all processes in it;
-# its namespaces end with these, and so all mounts and interfaces. Only files and
-# cgroups stay.
+# its namespaces end with these, and so all mounts and interfaces. Only files, device
+# nodes and cgroups stay.
 down() {
-    local i left
+    local i left=node device
     if alive; then
         kill -KILL "$(cat "$NODE_STATE/process")"
     fi
-    for ((i = 0; i < 200; i++)); do
+    for ((i = 0; i < 2400; i++)); do # two minutes, a moment on a quiet machine
+        # It ends after all others.
+        if alive; then
+            sleep 0.05
+            continue
+        fi
         # A cgroup can be removed once its processes are gone.
         find /sys/fs/cgroup/{,*/}accelmux-node{,-system} -depth -type d -exec rmdir {} \; 2>/dev/null || true
         left=$(find /sys/fs/cgroup -maxdepth 2 -name 'accelmux-node*')
         [[ -n $left ]] || break
         sleep 0.05
     done
-    [[ -z $left ]] || fail "cgroups are left, their processes do not end: $left"
+    [[ -z $left ]] || fail "processes do not end, or their cgroups are left: $left"
+    # Those of the FPGAs' test; its major number is that of no driver.
+    for device in /dev/dfl-*; do
+        [[ ! -c $device || $(stat -c %t "$device") != 3c ]] || rm -f "$device"
+    done
     [[ ! -e $NODE_STATE/$mark ]] || rm -rf "$NODE_STATE"
 }
 
@@ -138,11 +156,12 @@ run_tests() {
         trap 'exit 130' INT TERM HUP
         up setpriv --pdeathsig KILL
     fi
+    own_temporary
     import_images "$bin"
     (cd "$here" && CGO_ENABLED=0 $GO test -c -o "$NODE_STATE/node.test" .)
     cd "$here"
     (inside env NODE_SCRIPTS="$here" CHART="$root/deployments/helm/accelmux" BIN="$bin" HELM="$helm" \
-        "$NODE_STATE/node.test" -test.timeout=20m "${@/#-/-test.}") &
+        "$NODE_STATE/node.test" -test.timeout=60m "${@/#-/-test.}") &
     wait $! || status=$?
     return $status
 }

@@ -15,7 +15,7 @@ for comm in /proc/[0-9]*/comm; do
 done
 find /sys/fs/cgroup -path '*/accelmux-node/*' -name cgroup.procs -exec cat {} + | sort -u | xargs --no-run-if-empty kill -KILL 2>/dev/null
 # Cgroups that stay would keep kubelet's cadvisor busy for half a minute.
-for ((i = 0; i < 200; i++)); do
+for ((i = 0; i < 1200; i++)); do
     find /sys/fs/cgroup -depth -path '*/accelmux-node/*' -type d -exec rmdir {} + 2>/dev/null && break
     sleep 0.05
 done

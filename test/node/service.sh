@@ -1,7 +1,8 @@
 #!/bin/bash
 # service.sh start|stop|kill NAME...: the programs of the node, for use inside it
-# (node.sh exec). stop waits for the end; kill is SIGKILL. Each program's output is
-# in $NODE_STATE/log, its process ID (of the node's own PID namespace) in
+# (node.sh exec). stop waits for the end; kill is SIGKILL. A program that ends by itself
+# is started again: the API server gives up if its start takes too long. Each program's
+# output is in $NODE_STATE/log, its process ID (of the node's own PID namespace) in
 # $NODE_STATE/pid.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -46,23 +47,38 @@ command_of() {
 }
 
 start() {
-    local command
-    command_of "$1"
     mkdir -p "$NODE_STATE"/{log,pid}
-    setsid "${command[@]}" >>"$NODE_STATE/log/$1.log" 2>&1 </dev/null &
-    echo $! >"$NODE_STATE/pid/$1"
+    rm -f "$NODE_STATE/pid/$1"
+    setsid "$here/service.sh" keep "$1" >>"$NODE_STATE/log/$1.log" 2>&1 </dev/null &
+    until [[ -s $NODE_STATE/pid/$1 ]]; do sleep 0.01; done
+}
+
+# keep runs a program until stop takes its process ID away.
+keep() {
+    local command pid status
+    command_of "$1"
+    while :; do
+        "${command[@]}" &
+        pid=$! status=0
+        echo $pid >"$NODE_STATE/pid/$1"
+        wait $pid || status=$?
+        [[ $(cat "$NODE_STATE/pid/$1" 2>/dev/null) == "$pid" ]] || return 0
+        echo "service.sh: $1 ended by itself with status $status; it is started again"
+        sleep 1
+    done
 }
 
 # stop NAME SIGNAL
 stop() {
     local pid
     pid=$(cat "$NODE_STATE/pid/$1")
+    rm -f "$NODE_STATE/pid/$1"
     kill "-$2" "$pid" 2>/dev/null || return 0
-    for ((i = 0; i < 1200; i++)); do
+    for ((i = 0; i < 4800; i++)); do
         kill -0 "$pid" 2>/dev/null || return 0
         sleep 0.05
     done
-    echo "service.sh: $1 (process $pid of the node) is still there a minute after SIG$2" >&2
+    echo "service.sh: $1 (process $pid of the node) is still there minutes after SIG$2" >&2
     return 1
 }
 
@@ -73,8 +89,9 @@ for name; do
     start) start "$name" ;;
     stop) stop "$name" TERM ;;
     kill) stop "$name" KILL ;;
+    keep) keep "$name" ;;
     *)
-        sed -n '2,5s/^# //p' "$0" >&2
+        sed -n '2,6s/^# //p' "$0" >&2
         exit 2
         ;;
     esac
