@@ -4,12 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // dump shows what helps to understand a failure.
 func (n *node) dump() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	show := func(what, name string, args ...string) {
 		out, err := run(ctx, name, args...)

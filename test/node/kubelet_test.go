@@ -78,8 +78,14 @@ func containers(pod *v1.Pod) map[string]int32 {
 
 // Kubelet is restarted 20 times, every other time it is killed: the agent
 // registers again, pods that run are left alone and keep their devices, and a new
-// pod gets those that are free and no other.
+// pod gets those that are free and no other. On a slow machine 5 times will do.
 func TestKubeletRestarts(t *testing.T) {
+	const (
+		most, least, enough = 20, 5, 3 * time.Minute
+		// dipLimit is for the middle one of the dips, each of which lasts until kubelet
+		// has looked for its plugins and the agent has registered: 0.5 s.
+		dipLimit = 15 * time.Second
+	)
 	n := begin(t)
 	n.install(eightGPUs)
 	n.wantCounts(gpu, 8, 8)
@@ -93,8 +99,9 @@ func TestKubeletRestarts(t *testing.T) {
 	agent := n.agentPod()
 
 	w := n.watch(gpu)
-	for i := range 20 {
-		n.restartKubelet([]string{"stop", "kill"}[i%2])
+	restarts := 0
+	for ; restarts < least || restarts < most && time.Since(w.started) < enough; restarts++ {
+		n.restartKubelet([]string{"stop", "kill"}[restarts%2])
 		n.wantRegistered(gpu, 8)
 		// Kubelet would refuse a pod among the first that it hears of: it frees the
 		// devices of pods that are gone only after that.
@@ -106,15 +113,13 @@ func TestKubeletRestarts(t *testing.T) {
 		n.start("new", gpu, 2)
 		got = append(got, n.held("new", gpu)...)
 		if slices.Sort(got); len(slices.Compact(got)) != 8 {
-			t.Errorf("restart %d: devices were given twice: %v and the new pod has %v", i, holds, n.held("new", gpu))
+			t.Errorf("restart %d: devices were given twice: %v and the new pod has %v", restarts, holds, n.held("new", gpu))
 		}
 		n.delete("new")
 	}
 	w.wantBack()
-	for _, d := range w.end() {
-		if d.view == viewCapacity || !d.mended || d.took > dipLimit {
-			t.Errorf("kubelet's restarts: %v", d)
-		}
+	if dips := w.wantDips(restarts); len(dips) > 0 && dips[len(dips)/2] > dipLimit {
+		t.Errorf("after %d restarts of kubelet, half of the dips took more than %v: %v", restarts, dipLimit, dips)
 	}
 	for _, name := range names {
 		n.wantUntouched(before[name])

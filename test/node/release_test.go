@@ -48,7 +48,7 @@ profiles:
 func (n *node) install(config string, more ...values) {
 	n.Helper()
 	n.prepareNamespace()
-	n.helm("install", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+	n.helm("install", "--wait", "--values="+n.values(config, more...))
 }
 
 // installExample installs the chart with the values of one of its examples, changed by
@@ -97,7 +97,7 @@ func (n *node) prepareNamespace() {
 // upgrade changes the release, and waits until the DaemonSet is rolled out.
 func (n *node) upgrade(config string, more ...values) {
 	n.Helper()
-	n.helm("upgrade", "--wait", "--timeout=60s", "--values="+n.values(config, more...))
+	n.helm("upgrade", "--wait", "--values="+n.values(config, more...))
 }
 
 // readProcFrom tells the agent to use another procfs: a container's own cannot be
@@ -120,9 +120,11 @@ func (n *node) helm(verb string, flags ...string) {
 		args = append(args, chart)
 	}
 	n.installed = true
-	ctx, cancel := context.WithTimeout(context.Background(), 70*time.Second)
+	// helm ends before it is killed, and says what it waits for.
+	ctx, cancel := context.WithTimeout(context.Background(), patience+time.Minute)
 	defer cancel()
-	if _, err := run(ctx, helm, append(append(args, "--namespace="+namespace), flags...)...); err != nil {
+	args = append(args, "--namespace="+namespace, "--timeout="+patience.String())
+	if _, err := run(ctx, helm, append(args, flags...)...); err != nil {
 		n.Fatal(err)
 	}
 }

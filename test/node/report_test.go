@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/accelmux/accelmux/core/status"
 )
@@ -24,7 +23,7 @@ func runDirs() []string {
 func activeAgent(ctx context.Context) (*status.Client, status.Report, error) {
 	var errs []error
 	for _, dir := range runDirs() {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
 		agent := status.NewClient(dir)
 		report, err := agent.Report(ctx)
 		cancel()
@@ -40,7 +39,7 @@ func activeAgent(ctx context.Context) (*status.Client, status.Report, error) {
 func reports(ctx context.Context) []status.Report {
 	var all []status.Report
 	for _, dir := range runDirs() {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
 		report, err := status.NewClient(dir).Report(ctx)
 		cancel()
 		if err == nil {

@@ -45,7 +45,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 			return c.State.Waiting != nil && strings.Contains(c.State.Waiting.Reason, "Pull")
 		})
 	})
-	n.helm("rollback", "--wait", "--timeout=60s")
+	n.helm("rollback", "--wait")
 	n.wantOneAgent("next")
 
 	n.helm("upgrade", "--values="+n.values(eightGPUs, image("broken")))
@@ -54,7 +54,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 			return r.Role == status.RoleSuccessor && slices.ContainsFunc(r.Backends, func(b status.Backend) bool { return b.LastError != "" })
 		})
 	})
-	n.helm("rollback", "--wait", "--timeout=60s")
+	n.helm("rollback", "--wait")
 	n.wantOneAgent("next")
 
 	w.wantNoDip()
