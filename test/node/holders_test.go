@@ -16,7 +16,10 @@ import (
 // again by itself, and soon, when kubelet was restarted.
 func dialPodResources(t *testing.T) podresources.PodResourcesListerClient {
 	t.Helper()
-	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1, MaxDelay: 5 * time.Millisecond}}
+	soon := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1, MaxDelay: 5 * time.Millisecond},
+		MinConnectTimeout: askLimit, // or it is the delay, and a busy kubelet too late
+	}
 	conn, err := grpc.NewClient("unix://"+podResources, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(soon), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
 	if err != nil {
