@@ -17,6 +17,8 @@ import (
 // They are all that its program has different.
 func init() {
 	intervals = agent.Timing{
+		// With Kill of the supervisor: a machine that stands still is no backend that hangs.
+		Stop:           25 * time.Second,
 		ResetBackoff:   20 * time.Millisecond,
 		ReleaseBackoff: 20 * time.Millisecond,
 		SuccessorWait:  time.Millisecond,
@@ -34,7 +36,7 @@ func init() {
 			Reset: 3 * time.Second, Abandon: 500 * time.Millisecond,
 			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,
-			Terminate: 300 * time.Millisecond, Reap: time.Second, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
+			Terminate: 300 * time.Millisecond, Kill: 20 * time.Second, Reap: time.Second, Retire: 5 * time.Second, Prepare: 10 * time.Second, Release: 5 * time.Second,
 		},
 		Plugin: deviceplugin.Timing{
 			Backoff: 20 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Poll: 200 * time.Millisecond, Grace: 200 * time.Millisecond,

@@ -83,6 +83,9 @@ type Timing struct {
 	// SwitchLimit is how long a new configuration may wait for its backends
 	// before it is applied without those that are late. Default 30s.
 	SwitchLimit time.Duration
+	// Stop is how long the backends may take to end with the agent: SIGTERM must leave
+	// nothing behind within 5 s. Default 3s.
+	Stop time.Duration
 	// ResetBackoff is the pause after the first reset that did not help; it
 	// doubles up to 64 times that. Default 10s.
 	ResetBackoff time.Duration
@@ -314,6 +317,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timing.SwitchLimit == 0 {
 		o.Timing.SwitchLimit = 30 * time.Second
+	}
+	if o.Timing.Stop == 0 {
+		o.Timing.Stop = 3 * time.Second
 	}
 	if o.Timing.ResetBackoff == 0 {
 		o.Timing.ResetBackoff = 10 * time.Second

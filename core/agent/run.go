@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/handover"
@@ -14,10 +13,6 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-// stopLimit bounds how long the backends may take to end: SIGTERM must leave
-// nothing behind within 5 s.
-const stopLimit = 3 * time.Second
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets,
 // backend processes, CDI definitions that nobody holds. It returns nil when it
@@ -144,7 +139,7 @@ func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
 // with Run's context is on its way out already, so kubelet sees the resources go
 // as a whole, not device by device.
 func (a *Agent) close(successor *handover.Successor) error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), a.opts.Timing.Stop)
 	defer cancel()
 	err := a.supervisor.Close(ctx)
 	a.onDuty.Wait()
