@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // check is the first invariant that does not hold, or nil.
@@ -35,9 +36,7 @@ func (w *world) now(ctx context.Context) error {
 func (w *world) settle(ctx context.Context) error {
 	tick := time.NewTicker(15 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(w.bound)
-	defer limit.Stop()
-	for {
+	for limit, over := patience.NewLimit(w.bound), false; ; over = limit.Over() {
 		if err := w.spreadClock(); err != nil {
 			return err
 		}
@@ -54,11 +53,12 @@ func (w *world) settle(ctx context.Context) error {
 		if o.Incidents[broken.name] != "" {
 			return broken
 		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
+		if over {
 			broken.what += fmt.Sprintf(", for %v", w.bound)
 			return broken
+		}
+		select {
+		case <-tick.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -18,7 +18,9 @@ const (
 	leanLabel   = "example.com/lean"
 )
 
-// profile is what a profile consists of.
+// profile is what a profile consists of. Of the backends that are not held over for long
+// (beta) the loss is seen by kubelet: it is not taken for lost because the machine did not
+// let it run for a second or two.
 func (m *model) profile(dir string, extra bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -30,7 +32,7 @@ func (m *model) profile(dir string, extra bool) string {
         recovery: {delay: 0s}
       - name: beta
         settings: {count: 2, id: "b-{{.GroupIndex}}", class: npu, partitions: {count: 2}, scenarioFile: %[2]s/beta.yaml, scenarioPoll: 200ms}
-        heartbeat: 500ms
+        heartbeat: 3s
         holdover: 300ms
         recovery: {delay: 0s}
       - name: gamma

@@ -13,6 +13,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // errSkip is in the error of an action that makes no sense as things are.
@@ -292,13 +293,12 @@ func cleared(p *process) error {
 func (w *world) await(ctx context.Context, invariant, what string, condition func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(w.bound)
-	defer limit.Stop()
-	for !condition() {
+	for limit, over := patience.NewLimit(w.bound), false; !condition(); over = limit.Over() {
+		if over {
+			return &violation{invariant, fmt.Sprintf("%s, for %v", what, w.bound)}
+		}
 		select {
 		case <-tick.C:
-		case <-limit.C:
-			return &violation{invariant, fmt.Sprintf("%s, for %v", what, w.bound)}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

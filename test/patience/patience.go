@@ -16,16 +16,31 @@ const (
 	looks = 20
 )
 
+// Limit is what is left of a limit of time in which somebody looks again and again: from one
+// look to the next a twentieth of it counts at most.
+type Limit struct {
+	left, most time.Duration
+	before     time.Time
+}
+
+// NewLimit begins one.
+func NewLimit(limit time.Duration) *Limit { return &Limit{limit, limit / looks, time.Now()} }
+
+// Over is asked once between two looks, and reports whether the next one is the last.
+func (l *Limit) Over() bool {
+	now := time.Now()
+	l.left -= min(now.Sub(l.before), l.most)
+	l.before = now
+	return l.left <= 0
+}
+
 // Within looks at the condition until it holds, every 10 ms at last, and reports whether it
-// did within the limit. From one look to the next a twentieth of the limit counts at most.
+// did within the [Limit].
 func Within(limit time.Duration, condition func() bool) bool {
-	most, pause := limit/looks, often
-	for before := time.Now(); !condition(); {
+	left, pause := NewLimit(limit), often
+	for !condition() {
 		<-time.After(pause)
-		pause = min(pause+often, seldom)
-		now := time.Now()
-		limit -= min(now.Sub(before), most)
-		if before = now; limit <= 0 {
+		if pause = min(pause+often, seldom); left.Over() {
 			return condition()
 		}
 	}
