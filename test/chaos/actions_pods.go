@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,10 +33,10 @@ func (w *world) allocate(ctx context.Context, arg int) error {
 	}
 	// Whether it must be possible depends on what is true now, not on what comes.
 	certain := !w.rushed && w.freeDevices(resource) >= count
-	ctx, cancel := context.WithTimeout(ctx, w.bound)
-	defer cancel()
 	pod := fmt.Sprintf("pod-%d", w.next())
-	a, err := w.kubelet.Allocate(ctx, pod, resource, count)
+	limited, cancel := context.WithTimeout(ctx, w.bound)
+	defer cancel()
+	a, err := w.kubelet.Allocate(limited, pod, resource, count)
 	if err != nil {
 		if certain {
 			return &violation{serves, fmt.Sprintf("%d of %s: %v", count, resource, err)}
@@ -46,7 +47,7 @@ func (w *world) allocate(ctx context.Context, arg int) error {
 	if err := w.take(a); err != nil {
 		return err
 	}
-	return w.startContainer(ctx, pod, certain && w.canPrepare(b))
+	return w.startContainer(ctx, pod, b, certain && w.canPrepare(b))
 }
 
 // resetPending reports whether a device waits for a reset, which is a matter of who is
@@ -76,11 +77,29 @@ func (w *world) canPrepare(b *backend) bool {
 	return !b.down() && b != w.m.epsilon && !w.m.diskFull && !w.m.readOnly
 }
 
-func (w *world) startContainer(ctx context.Context, pod string, certain bool) error {
-	if err := w.kubelet.StartContainer(ctx, pod); err != nil && certain {
-		return &violation{serves, fmt.Sprintf("the container of %s does not start: %v", pod, err)}
+// startContainer starts a pod's container with devices of a backend, which must be possible
+// at once if that is certain. If the agent has had to replace the backend meanwhile, by
+// itself, as it has when the machine does not let that run for seconds, it must be possible
+// again within the bound.
+func (w *world) startContainer(ctx context.Context, pod string, b *backend, certain bool) error {
+	start := func() error {
+		limited, cancel := context.WithTimeout(ctx, w.bound)
+		defer cancel()
+		return w.kubelet.StartContainer(limited, pod)
 	}
-	return nil
+	before := 0
+	if certain {
+		before = w.pid(ctx, b)
+	}
+	err := start()
+	if err == nil || !certain {
+		return nil
+	}
+	again := w.await(ctx, serves, "the container of "+pod+" does not start", func() bool { return start() == nil })
+	if again == nil && w.pid(ctx, b) != before {
+		return nil
+	}
+	return errors.Join(&violation{serves, fmt.Sprintf("the container of %s does not start: %v", pod, err)}, again)
 }
 
 func (w *world) free(_ context.Context, arg int) error {
@@ -118,6 +137,7 @@ func (w *world) restartContainer(ctx context.Context, arg int) error {
 		return errSkip
 	}
 	certain := !w.rushed
+	var of *backend
 	holds := w.holds()
 	for _, h := range holds {
 		if h.Pod != pod {
@@ -127,13 +147,12 @@ func (w *world) restartContainer(ctx context.Context, arg int) error {
 		certain = certain && configured && wanted == healthy
 		for _, b := range w.m.configured() {
 			if resource, _ := w.m.resourceOf(b); resource == h.Resource {
+				of = b
 				certain = certain && w.canPrepare(b)
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.bound)
-	defer cancel()
-	return w.startContainer(ctx, pod, certain)
+	return w.startContainer(ctx, pod, of, certain && of != nil)
 }
 
 // pause lets an amount of time pass that is part of what happens, such as that of a

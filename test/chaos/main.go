@@ -80,7 +80,9 @@ func chaos(why string) int {
 	var f *failure
 	if errors.As(err, &f) && ctx.Err() == nil {
 		fmt.Fprintln(errs, f.log)
-		report(ctx, r, res.taken, f, o)
+		if len(res.taken) > 0 {
+			report(ctx, r, res.taken, f, o)
+		}
 	}
 	return 1
 }

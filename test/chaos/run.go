@@ -49,12 +49,20 @@ type result struct {
 
 // failure is a run that broke an invariant, or could not be carried out.
 type failure struct {
-	at  int // index of the step
+	at  int // index of the step, or atStart
 	err error
 	log string // the last events and lines of the agents' log
 }
 
-func (f *failure) Error() string { return fmt.Sprintf("step %d: %v", f.at+1, f.err) }
+// atStart is in the place of a step: the node did not come to rest before the first.
+const atStart = -1
+
+func (f *failure) Error() string {
+	if f.at == atStart {
+		return f.err.Error()
+	}
+	return fmt.Sprintf("step %d: %v", f.at+1, f.err)
+}
 
 func (f *failure) Unwrap() error { return f.err }
 

@@ -89,7 +89,14 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 	if err := w.startAgent(w.runDir()); err != nil {
 		return nil, err
 	}
-	return w, w.settle(ctx)
+	if err := w.settle(ctx); err != nil {
+		f := &failure{at: atStart, err: err, log: w.story()}
+		if r.keep != "" {
+			f.err = errors.Join(err, w.keepLog(r.keep))
+		}
+		return nil, f
+	}
+	return w, nil
 }
 
 // lay makes the node's files.
