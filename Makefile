@@ -101,7 +101,7 @@ test-gpu-binary: ## The same as one file, bin/accelmux-test-gpu, for a machine w
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '-s -w $(LAZY)' -o $(BIN)/accelmux-test-gpu ./test/gpu
 
 .PHONY: test-chaos
-test-chaos: ## 300 steps of chaos that are always the same; at least 150 in 5 minutes
+test-chaos: ## 300 steps of chaos that are always the same; after 5 minutes 150 are enough
 	$(MAKE) --no-print-directory chaos SEED=$(or $(SEED),1) STEPS=300 ARGS='-limit 5m -least 150 $(ARGS)'
 
 .PHONY: chaos

@@ -283,6 +283,24 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// Verifies that the limit cuts a run short that has done the least, and that a run which has
+// not may take longer, but not for ever.
+func TestOver(t *testing.T) {
+	for _, c := range []struct {
+		limit, took time.Duration
+		least, done int
+		want        bool
+	}{
+		{0, time.Hour, 0, 0, false}, {0, time.Hour, 150, 0, false},
+		{time.Minute, time.Minute, 150, 150, false}, {time.Minute, time.Minute + 1, 150, 150, true}, {time.Minute, time.Minute + 1, 0, 0, true},
+		{time.Minute, slowest * time.Minute, 150, 149, false}, {time.Minute, slowest*time.Minute + 1, 150, 149, true},
+	} {
+		if got := (&runner{limit: c.limit, least: c.least}).over(c.took, c.done); got != c.want {
+			t.Errorf("%+v: over is %v", c, got)
+		}
+	}
+}
+
 // Verifies that each thing that is left out is told with its own cause, and nothing else.
 func TestIncomplete(t *testing.T) {
 	mounts, program := "fill-disk and fill-rest cannot be done: not allowed", "programs/accelmux-backend-amd is not built"

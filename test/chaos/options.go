@@ -47,8 +47,8 @@ func parseOptions(args []string, out io.Writer) (*options, error) {
 	flags.DurationVar(&o.every, "progress", 30*time.Second, "how often a line says how far the run is; 0: never")
 	flags.StringVar(&o.keep, "log", "", "`file` for the agents' log")
 	flags.StringVar(&o.failed, "failed", "", "`file` for the steps of a run that failed, and beside it, with .short, for the shrunk ones (default: a new one among the temporary files)")
-	flags.DurationVar(&o.limit, "limit", 0, "`time` after which no further step begins; 0: none")
-	flags.IntVar(&o.least, "least", 0, "`number` of steps without which a run that -limit cut short has failed; 0: all")
+	flags.DurationVar(&o.limit, "limit", 0, "`time` after which no further step begins, once -least are done, or six times it is over; 0: none")
+	flags.IntVar(&o.least, "least", 0, "`number` of steps without which a run that -limit cut short has failed; 0: all, and -limit is final")
 	flags.BoolVar(&o.list, "list", false, "print the actions and the invariants, and do nothing")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -94,6 +94,6 @@ func (o *options) complete(args []string, replay string) (err error) {
 func (o *options) runner(mounts bool, out io.Writer) *runner {
 	return &runner{
 		programs: o.programs, agent: o.agent, kubelet: o.kubelet, bound: o.bound, mounts: mounts,
-		limit: o.limit, out: out, verbose: o.verbose, every: o.every, keep: o.keep,
+		limit: o.limit, least: o.least, out: out, verbose: o.verbose, every: o.every, keep: o.keep,
 	}
 }

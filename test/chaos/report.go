@@ -60,7 +60,7 @@ func complete(out io.Writer, res result, drawn, strict bool) int {
 
 // report writes down the steps that failed, shrinks them, and prints how to see it again.
 func report(ctx context.Context, r *runner, steps []step, f *failure, o *options) {
-	r.verbose, r.keep, r.seed = false, "", 0
+	r.verbose, r.keep, r.seed, r.least = false, "", 0, 0
 	fmt.Fprintf(r.out, "failed: %v\n", f)
 	again(r.out, r.target(), "steps", o.failed, steps)
 	if o.shrinks == 0 || f.name() == "" {

@@ -29,8 +29,10 @@ type runner struct {
 	seed uint64
 	// most is how many steps are taken that are not skipped; 0 for all.
 	most int
-	// limit is how long steps are taken; 0 for as long as there are some.
+	// limit is how long steps are taken; 0 for as long as there are some. While fewer than
+	// least are done it is slowest times as long.
 	limit time.Duration
+	least int
 	// keep is where the agents' log is kept; "" for nowhere.
 	keep string
 }
@@ -88,7 +90,7 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 	}
 	last := 0 // the last step that was tried
 	for i, s := range steps {
-		if r.most > 0 && res.done == r.most || r.limit > 0 && time.Since(began) > r.limit {
+		if r.most > 0 && res.done == r.most || r.over(time.Since(began), res.done) {
 			break
 		}
 		last = i
@@ -127,6 +129,19 @@ func (r *runner) run(ctx context.Context, steps []step) (result, error) {
 		err = errors.Join(err, w.keepLog(r.keep))
 	}
 	return res, errors.Join(err, w.close())
+}
+
+// slowest is how many times the limit a run may take that has not done the least yet: a
+// slow machine needs longer, and at some time it is told that it is too slow.
+const slowest = 6
+
+// over reports whether no further step begins after some time, in which so many were done.
+func (r *runner) over(took time.Duration, done int) bool {
+	limit := r.limit
+	if done < r.least {
+		limit *= slowest
+	}
+	return limit > 0 && took > limit
 }
 
 // perform takes one step, and checks what must hold after it.
