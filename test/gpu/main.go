@@ -27,6 +27,8 @@ import (
 const (
 	// limit bounds everything together.
 	limit = 2 * time.Minute
+	// callLimit bounds one call to the driver.
+	callLimit = 10 * time.Second
 	// rounds is how often what moves is read before it counts as different.
 	rounds = 3
 )
@@ -80,7 +82,7 @@ type skipped struct{ why string }
 func (s skipped) Error() string { return s.why }
 
 func check(ctx context.Context, o options, c *comparison) (err error) {
-	d := driver.New(driver.Options{Library: o.library, Root: o.edits.DriverRoot})
+	d := driver.New(driver.Options{Library: o.library, Root: o.edits.DriverRoot, Timeout: callLimit})
 	if err := d.Open(ctx); errors.Is(err, driver.ErrNoLibrary) || errors.Is(err, driver.ErrNoDriver) {
 		return skipped{fmt.Sprintf("looked for an NVIDIA GPU, and found none that can be asked: %v", err)}
 	} else if err != nil {

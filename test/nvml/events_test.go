@@ -146,7 +146,7 @@ func TestSystemEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := make([]nvml.SystemEventData_v1, 1)
-	wait := nvml.SystemEventSetWaitRequest{Timeoutms: 5000, Set: create.Set, Data: &data[0], DataSize: 1}
+	wait := nvml.SystemEventSetWaitRequest{Timeoutms: 60_000, Set: create.Set, Data: &data[0], DataSize: 1}
 	wait.Version = nvml.STRUCT_VERSION(wait, 1)
 	pin(t, data)
 	want(t, "SystemEventSetWait", lib.SystemEventSetWait(&wait), nvml.SUCCESS)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 // library is built once: a process binds NVML's functions to the first library
@@ -113,7 +115,7 @@ func device(t testing.TB, lib nvml.Interface, index int) nvml.Device {
 // soon is for what must not wait for any time-out.
 func soon(t testing.TB, started time.Time) {
 	t.Helper()
-	if took := time.Since(started); took > 5*time.Second {
+	if took := time.Since(started); took > patience.Long/2 {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -135,7 +135,7 @@ func TestThroughC(t *testing.T) {
 		s.GPU(3).Set("recovery-action", 1).Set("pci", "00010000:E1:00.0")
 		s.GPU(0).Set("topology", "node")
 	})
-	d := driver.New(driver.Options{Root: root, Timeout: 2 * time.Second}) // many times what a call takes
+	d := driver.New(driver.Options{Root: root, Timeout: 10 * time.Second}) // many times what a call takes
 	if err := d.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

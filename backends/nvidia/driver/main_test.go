@@ -11,6 +11,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/test/patience"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,7 +68,7 @@ func receive(t *testing.T, stream *driver.Stream) driver.Event {
 			t.Fatal("the stream ended")
 		}
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Long):
 		t.Fatal("no event came")
 	}
 	return driver.Event{}
