@@ -223,6 +223,28 @@ func TestSwitchPartition(t *testing.T) {
 	}
 }
 
+// Verifies that a sudden change of the nodes ends as any other does, and shows all the nodes
+// of the other cards at each state in between.
+func TestSwitchPartitionSuddenly(t *testing.T) {
+	tree, other := write(t, NewMI300X("SPX", "NPS1")), write(t, NewMI300X("SPX", "NPS1"))
+	tree.Sudden = true
+	states := 0
+	tree.Halfway = func(state string) {
+		states++
+		if nodes := len(renders(t, tree)); nodes != 7 {
+			t.Errorf("%s: %d nodes, want those of the other seven cards", state, nodes)
+		}
+	}
+	for _, changed := range []*Tree{tree, other} {
+		if err := changed.SwitchPartition(0, "QPX", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := list(t, tree), list(t, other); states != 2 || !maps.Equal(got, want) {
+		t.Errorf("%d states in between; the files are\n%v\nwant\n%v", states, got, want)
+	}
+}
+
 // What is unplugged leaves nothing; plugged in again it is what it was.
 func TestUnplug(t *testing.T) {
 	tree := write(t, NewMixed())

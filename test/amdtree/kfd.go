@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
@@ -225,6 +227,13 @@ func (t *Tree) publish(gone bool) error {
 
 // swap puts rendered nodes in place of those that are there.
 func (t *Tree) swap(stage string, count int, gone bool) error {
+	if t.Sudden {
+		staged := filepath.Join(t.Root, stage)
+		if err := unix.Renameat2(unix.AT_FDCWD, staged, unix.AT_FDCWD, filepath.Join(t.Root, nodesDir), unix.RENAME_EXCHANGE); err != nil {
+			return fmt.Errorf("exchange the nodes: %w", err)
+		}
+		return errors.Join(t.count(), os.RemoveAll(staged))
+	}
 	nodes, old := filepath.Join(t.Root, nodesDir), filepath.Join(t.staging, fmt.Sprintf("old%d", t.stage()))
 	if err := os.Mkdir(old, 0o755); err != nil {
 		return err

@@ -20,6 +20,9 @@ type Tree struct {
 	// changes, with a word for it; see README.md. It may read the files, and calls no
 	// method of the tree.
 	Halfway func(state string)
+	// Sudden changes KFD's nodes in one moment: without it a process that stands still in
+	// the middle of a change shows no nodes at all for longer than any kernel does.
+	Sudden bool
 
 	mu         sync.Mutex
 	machine    Machine

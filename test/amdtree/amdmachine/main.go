@@ -51,6 +51,7 @@ func run(machine, compute, memory string, args []string) error {
 	if err != nil {
 		return err
 	}
+	tree.Sudden = true
 	fmt.Println("ok")
 	return serve(tree, os.Stdin, os.Stdout)
 }
