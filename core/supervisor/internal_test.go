@@ -343,3 +343,33 @@ func TestCanonical(t *testing.T) {
 		}
 	}
 }
+
+// Close waits for a disk that stands still, once no process is left, but not for ever; and
+// says what it is that is late.
+func TestCloseOnAStalledDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		living int32
+		ends   time.Duration
+		want   string
+	}{
+		"a moment":  {0, 9 * time.Second, ""},
+		"for long":  {0, 11 * time.Second, "backends b: their processes have ended"},
+		"a process": {1, 9 * time.Second, "their processes may still run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				s := &Supervisor{timing: Timing{}.withDefaults(), log: slog.New(slog.DiscardHandler), socketDir: dir}
+				u := newUnit(s, "b")
+				s.units = map[string]*unit{"b": u}
+				u.living.Store(c.living)
+				time.AfterFunc(c.ends, func() { close(u.done) })
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := s.Close(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("close: %v, want %q", err, c.want)
+				}
+			})
+		})
+	}
+}

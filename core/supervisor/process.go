@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,7 +24,8 @@ import (
 // go-plugin starts; ending it is ours alone.
 type process struct {
 	cmd    *exec.Cmd
-	dir    string // of its socket, 0700
+	dir    string        // of its socket, 0700
+	living *atomic.Int32 // counts the unit's processes that are not reaped
 	stdout *handshakePipe
 	stderr *logPipe
 
@@ -46,7 +48,7 @@ var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares the program with go-plugin's environment; dir is where it
 // makes its socket.
-func newProcess(p *program, env []string, dir string, log *logPipe) (*process, error) {
+func newProcess(p *program, env []string, dir string, log *logPipe, living *atomic.Int32) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -68,6 +70,7 @@ func newProcess(p *program, env []string, dir string, log *logPipe) (*process, e
 			},
 		},
 		dir:     dir,
+		living:  living,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
@@ -108,6 +111,7 @@ func (p *process) live() {
 		p.failure = startError(p.cmd.Path, err)
 	} else {
 		p.pid = p.cmd.Process.Pid
+		p.living.Add(1)
 		if p.doomed {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
@@ -126,6 +130,7 @@ func (p *process) live() {
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
 	p.reaped = true
+	p.living.Add(-1)
 	p.lasted = time.Since(p.began)
 }
 

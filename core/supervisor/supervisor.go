@@ -192,7 +192,8 @@ func (s *Supervisor) Status() []Status {
 
 // Close stops every backend, all at the same time, and returns when nothing of
 // them is left: after 5.5 s at the latest with the default timing, or half a second after
-// the context is done. The error names the backends whose processes could not be ended, and
+// the context is done, and 10 s later if no process is left, but a disk that stands still has
+// their sockets. The error names the backends whose processes could not be ended, and
 // those that had not stopped by then.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
@@ -208,17 +209,28 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	// spare, the processes have yet to be looked at.
 	over := make(chan struct{})
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(over) }) })()
-	var stuck, late []string
+	cleared := sync.OnceValue(func() <-chan struct{} {
+		end := make(chan struct{})
+		time.AfterFunc(s.timing.Clear, func() { close(end) })
+		return end
+	})
+	var stuck, late, unclear []string
 	for _, u := range units {
-		if !u.stopped(over) {
+		switch {
+		case u.stopped(over):
+			if len(u.ending) > 0 {
+				stuck = append(stuck, u.name)
+			}
+		case u.living.Load() > 0:
 			late = append(late, u.name)
-		} else if len(u.ending) > 0 {
-			stuck = append(stuck, u.name)
+		case !u.stopped(cleared()):
+			unclear = append(unclear, u.name)
 		}
 	}
-	if len(stuck)+len(late) > 0 {
+	if len(stuck)+len(late)+len(unclear) > 0 {
 		return errors.Join(ofBackends("their processes do not die of SIGKILL", stuck),
-			ofBackends("they took too long to stop, and their processes may still run", late))
+			ofBackends("they took too long to stop, and their processes may still run", late),
+			ofBackends("their processes have ended, but took too long to be cleared away: does the disk of their sockets answer?", unclear))
 	}
 	if err := os.RemoveAll(s.socketDir); err != nil {
 		return fmt.Errorf("remove the backends' sockets: %w", err)

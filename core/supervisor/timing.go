@@ -32,6 +32,9 @@ type Timing struct {
 	// Reap is how long to wait for the end of a process that broke its connection, and
 	// for what an ended one left in its pipes. Default 250ms.
 	Reap time.Duration
+	// Clear is how long Close waits for a disk, once no process is left, to take away
+	// their sockets. Default 10s.
+	Clear time.Duration
 	// Retire is how long a replaced process may finish its calls. Default 25s.
 	Retire time.Duration
 
@@ -70,7 +73,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
 		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second}, {&t.Schema, 10 * time.Second},
 		{&t.Health, time.Second},
-		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
+		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Clear, 10 * time.Second}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
 		{&t.Stable, 2 * time.Minute}, {&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},

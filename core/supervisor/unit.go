@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -26,6 +27,8 @@ type unit struct {
 	events chan any
 	done   chan struct{}
 	claims claims
+	// living counts the processes that are not reaped; for anybody.
+	living atomic.Int32
 
 	spec      Spec // the newest
 	current   *instance
