@@ -31,8 +31,8 @@ func TestUnheard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Not t.TempDir(): the sockets in it have paths of 108 bytes at most.
-			dir, err := os.MkdirTemp("", "c")
+			// Not t.TempDir(), nor any TMPDIR: the sockets in it have paths of 108 bytes at most.
+			dir, err := os.MkdirTemp("/tmp", "c")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ type world struct {
 
 // newWorld makes a node at rest.
 func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
-	dir, err := os.MkdirTemp("", "chaos")
+	dir, err := temporary()
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +97,19 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 		return nil, f
 	}
 	return w, nil
+}
+
+// longestTemp is how long the name of TMPDIR may be, in bytes, to leave the sockets in
+// kubelet's directories room below it.
+const longestTemp = 17
+
+// temporary makes a directory below TMPDIR, or below /tmp if the name of TMPDIR is too long.
+func temporary() (string, error) {
+	base := os.TempDir()
+	if len(base) > longestTemp {
+		base = "/tmp"
+	}
+	return os.MkdirTemp(base, "chaos")
 }
 
 // lay makes the node's files.
