@@ -41,6 +41,9 @@ type Timing struct {
 	Dial time.Duration
 	// Reconcile is the interval of the plugin watcher. Default 1s.
 	Reconcile time.Duration
+	// Info and Notify are how long GetInfo and NotifyRegistrationStatus may take, by
+	// which the plugin watcher registers. Default 1s and 5s.
+	Info, Notify time.Duration
 	// RegisterBackoff is the pause after a failed registration by the plugin
 	// watcher; it doubles up to 2 minutes. Default 500ms.
 	RegisterBackoff time.Duration
@@ -57,6 +60,8 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Dial, 10 * time.Second},
 		{&t.Reconcile, time.Second},
+		{&t.Info, time.Second},
+		{&t.Notify, 5 * time.Second},
 		{&t.RegisterBackoff, 500 * time.Millisecond},
 		{&t.StopGrace, 5 * time.Minute},
 		{&t.PreStart, pluginapi.KubeletPreStartContainerRPCTimeoutInSecs * time.Second},

@@ -170,14 +170,17 @@ func healthy(n int) []*pluginapi.Device {
 	return out
 }
 
-// start starts a stand-in with short intervals.
+// start starts a stand-in with short intervals, and long limits.
 func start(t *testing.T, change func(*Options)) *Kubelet {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{Timing: Timing{Reconcile: 5 * time.Millisecond, RegisterBackoff: 5 * time.Millisecond}}
+	opts := Options{Timing: Timing{
+		Reconcile: 5 * time.Millisecond, RegisterBackoff: 5 * time.Millisecond,
+		Dial: patience.Long, Info: patience.Long, Notify: patience.Long, PreStart: patience.Long,
+	}}
 	if change != nil {
 		change(&opts)
 	}

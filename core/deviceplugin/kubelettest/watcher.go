@@ -14,11 +14,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-const (
-	infoLimit       = time.Second
-	notifyLimit     = 5 * time.Second
-	maxRegisterWait = 2*time.Minute + 2*time.Second
-)
+const maxRegisterWait = 2*time.Minute + 2*time.Second
 
 // watcher is kubelet's plugin manager: it looks for sockets in RegistryDir, asks
 // each what it is, and connects. It sees files appear and vanish by looking once
@@ -117,7 +113,7 @@ func (k *Kubelet) registerWatched(p *process, path string) (name, endpoint strin
 		return "", "", fmt.Errorf("dial failed at socket %s: %w", path, err)
 	}
 	api := registerapi.NewRegistrationClient(conn)
-	ctx, cancel := context.WithTimeout(p.ctx, infoLimit)
+	ctx, cancel := context.WithTimeout(p.ctx, k.timing.Info)
 	defer cancel()
 	info, err := api.GetInfo(ctx, &registerapi.InfoRequest{})
 	if err != nil {
@@ -134,15 +130,15 @@ func (k *Kubelet) registerWatched(p *process, path string) (name, endpoint strin
 	} else if err = k.connect(p.ctx, p, info.GetName(), endpoint); err != nil {
 		err = fmt.Errorf("plugin registration failed with err: %w", err)
 	}
-	if notifyErr := notify(p.ctx, api, err); notifyErr != nil && err == nil {
+	if notifyErr := k.notify(p.ctx, api, err); notifyErr != nil && err == nil {
 		k.deregister(info.GetName(), endpoint)
 		err = fmt.Errorf("failed to send registration status at socket %s: %w", path, notifyErr)
 	}
 	return info.GetName(), endpoint, err
 }
 
-func notify(ctx context.Context, api registerapi.RegistrationClient, failure error) error {
-	ctx, cancel := context.WithTimeout(ctx, notifyLimit)
+func (k *Kubelet) notify(ctx context.Context, api registerapi.RegistrationClient, failure error) error {
+	ctx, cancel := context.WithTimeout(ctx, k.timing.Notify)
 	defer cancel()
 	status := &registerapi.RegistrationStatus{PluginRegistered: failure == nil}
 	if failure != nil {
