@@ -122,15 +122,19 @@ func TestAgentRunsAsInThePod(t *testing.T) {
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Wait() }()
 	stop := func() error {
 		_ = agent.Process.Signal(syscall.SIGTERM)
-		return agent.Wait()
+		return <-ended
 	}
 	until := func(what string, done func() bool) {
 		t.Helper()
 		for tick := time.NewTicker(100 * time.Millisecond); !done(); {
 			select {
 			case <-tick.C:
+			case err := <-ended:
+				t.Fatalf("%s: the agent ended with %v; its log:\n%s", what, err, &log)
 			case <-ctx.Done():
 				_ = stop()
 				t.Fatalf("%s: not in time; the agent's log:\n%s", what, &log)
