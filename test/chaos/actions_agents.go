@@ -48,6 +48,11 @@ func (w *world) forget() {
 	w.watch.mendingAll()
 }
 
+// inTime is the shortest time that a backend may take for anything at its start at the agent
+// under test (cmd/accelmux/intervals_chaos.go). One that does not come up in time at the
+// agent that stood by, of a machine that is slow or stands still, is left behind.
+const inTime = 3 * time.Second
+
 func (w *world) stopAgent(ctx context.Context, _ int) error {
 	p, err := w.onDuty(ctx)
 	if err != nil {
@@ -57,11 +62,17 @@ func (w *world) stopAgent(ctx context.Context, _ int) error {
 		w.forget()
 	}
 	w.m.unsaved = false
-	// With another agent there is no gap, unless its backends do not work.
+	// With another agent there is no gap, unless its backends do not work, or do not come up
+	// in time.
 	if len(w.agents) == 1 || w.rushed || w.anyDown() || w.m.diskFull || !w.kubelet.Gapless() {
 		w.watch.spareAll()
 	}
-	if err := w.end(ctx, p, syscall.SIGTERM, false); err != nil || len(w.agents) > 0 {
+	began := time.Now()
+	err = w.end(ctx, p, syscall.SIGTERM, false)
+	if time.Since(began) > inTime {
+		w.watch.excuseAll()
+	}
+	if err != nil || len(w.agents) > 0 {
 		return err
 	}
 	return w.startAgent(w.runDir())

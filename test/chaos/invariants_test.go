@@ -143,6 +143,7 @@ func TestWatch(t *testing.T) {
 		"another resource":  {func(w *watch) { w.spare(partName) }, faultSticks + " " + othersUntouched},
 		"all resources":     {(*watch).spareAll, faultSticks},
 		"another device":    {func(w *watch) { w.mending("a-1") }, faultSticks + " " + othersUntouched},
+		"what was seen":     {func(w *watch) { w.event(dip); w.excuseAll() }, faultSticks},
 	} {
 		w := newWatch()
 		w.rest(map[string]int{gpuName: 2}, stuck())
