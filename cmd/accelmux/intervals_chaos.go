@@ -32,7 +32,7 @@ func init() {
 			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},
 		Supervisor: supervisor.Timing{
-			Start: 5 * time.Second, Describe: 3 * time.Second, Configure: 3 * time.Second, FirstInventory: 5 * time.Second,
+			// How long a start may take is as it is on a node: on a slow machine it takes that.
 			Reset: 3 * time.Second, Abandon: 500 * time.Millisecond,
 			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,

@@ -48,9 +48,9 @@ func (w *world) forget() {
 	w.watch.mendingAll()
 }
 
-// inTime is the shortest time that a backend may take for anything at its start at the agent
-// under test (cmd/accelmux/intervals_chaos.go). One that does not come up in time at the
-// agent that stood by, of a machine that is slow or stands still, is left behind.
+// inTime is less than any time that an agent gives a backend for something at its start, or
+// its successor for all of them. One that does not come up in time at the agent that stood
+// by, of a machine that is slow or stands still, is left behind.
 const inTime = 3 * time.Second
 
 func (w *world) stopAgent(ctx context.Context, _ int) error {
