@@ -188,10 +188,12 @@ func (n *node) optionsOf(backends string) agent.Options {
 		HostPaths:  agent.HostPaths{Procfs: n.path("proc")},
 		Log:        slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timing: agent.Timing{
+			// With Kill: a disk that stands still is no backend that does not die.
+			Stop:         patience.Long / 2,
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
 			Usage:        usage.Timing{Quiet: time.Millisecond},
-			Supervisor:   supervisor.Timing{Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
+			Supervisor:   supervisor.Timing{Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
 		},
 	}
 }

@@ -41,8 +41,8 @@ func (o order) options() agent.Options {
 	options.Timing.Supervisor = supervisor.Timing{
 		Start: o.Start, Describe: o.Describe, Configure: o.Configure, FirstInventory: o.FirstInventory,
 		Prepare: o.Prepare, Release: o.Release, Reset: o.Reset, Abandon: 100 * time.Millisecond,
-		Terminate: 300 * time.Millisecond,
-		Backoff:   20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
+		Terminate: 300 * time.Millisecond, Kill: options.Timing.Supervisor.Kill,
+		Backoff: 20 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 		Failures: 3, Quarantine: time.Second, QuarantineLimit: time.Second,
 	}
 	return options
