@@ -109,5 +109,5 @@ func lacks(t *testing.T, sentence string) {
 	if os.Getenv("ACCELMUX_NO_SKIPS") == "1" {
 		t.Fatal(sentence)
 	}
-	t.Skip(sentence)
+	t.Skip(sentence) //nolint:forbidigo // this is the place for it
 }

@@ -52,7 +52,7 @@ func startFPGA(t *testing.T) *fpgas {
 		if os.Getenv("ACCELMUX_NO_SKIPS") == "1" {
 			t.Fatal(answer)
 		}
-		t.Skip(answer)
+		t.Skip(answer) //nolint:forbidigo // the place for it, see above
 	}
 	m.say("make "+m.path("bitstreams", "crypto.gbs")+" "+n3000Interface+" "+strings.Repeat("c", 32), "ok")
 	m.agent.Args = []string{"--devfs", m.path("tree", "dev"), "--sysfs", m.path("tree", "sys"), "--backend-dir", m.path("backends")}

@@ -164,7 +164,7 @@ func beginFPGA(t *testing.T) *fpgaNode {
 		t.Fatal(err)
 	}
 	if nodes, _ := filepath.Glob("/dev/dfl-*"); len(nodes) > 0 {
-		t.Skipf("the machine has FPGAs of its own: %s", nodes)
+		t.Skipf("the machine has FPGAs of its own: %s", nodes) //nolint:forbidigo // by design: they are not to be touched
 	}
 	m := fpgatree.NewD5005()
 	for _, bus := range []uint8{0x15, 0x25} {

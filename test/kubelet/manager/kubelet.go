@@ -164,7 +164,7 @@ func (k *kubelet) end() {
 	k.ending.Do(func() {
 		time.AfterFunc(time.Minute, func() {
 			k.log.Info("Kubelet does not end")
-			os.Exit(1)
+			os.Exit(1) //nolint:forbidigo // a kubelet that hangs is ended by itself
 		})
 		k.starting.Lock()
 		code := 0
@@ -181,7 +181,7 @@ func (k *kubelet) end() {
 			}
 		}
 		k.done.Wait()
-		os.Exit(code)
+		os.Exit(code) //nolint:forbidigo // the end of the process is what is asked for
 	})
 	select {} // until the process is gone
 }
