@@ -373,3 +373,28 @@ func TestCloseOnAStalledDisk(t *testing.T) {
 		})
 	}
 }
+
+// Verifies that of a stream no more than its rate is taken, whatever the size of its parts,
+// and that the end is not waited for.
+func TestThrottle(t *testing.T) {
+	for name, part := range map[string]int{"lines": 1 << 10, "more than a second's": 2 * readRate} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				limit, began := newThrottle(ctx), time.Now()
+				for range 5 * readRate / min(part, readRate) {
+					limit.take(part)
+				}
+				if took := time.Since(began).Round(time.Second); took != 4*time.Second {
+					t.Errorf("five seconds' worth took %v", took)
+				}
+				end()
+				began = time.Now()
+				limit.take(readRate)
+				if took := time.Since(began); took != 0 {
+					t.Errorf("after the end it took %v", took)
+				}
+			})
+		})
+	}
+}

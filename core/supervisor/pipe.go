@@ -12,7 +12,6 @@ import (
 	"os"
 	"regexp"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 )
@@ -31,27 +30,19 @@ const (
 	readRate = 4 << 20
 )
 
-// throttle bounds how fast a stream is read.
+// throttle bounds how fast a stream is read, until its context ends.
 type throttle struct {
-	windowEnd time.Time
-	left      int
-	quit      <-chan struct{}
+	ctx   context.Context
+	bytes *rate.Limiter
 }
 
-// take accounts for n bytes and waits if that was too much.
+func newThrottle(ctx context.Context) *throttle {
+	return &throttle{ctx, rate.NewLimiter(readRate, readRate)}
+}
+
+// take accounts for n bytes, and waits if that is too much.
 func (t *throttle) take(n int) {
-	if now := time.Now(); now.After(t.windowEnd) {
-		t.windowEnd, t.left = now.Add(time.Second), readRate
-	}
-	if t.left -= n; t.left > 0 {
-		return
-	}
-	timer := time.NewTimer(time.Until(t.windowEnd))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.quit:
-	}
+	_ = t.bytes.WaitN(t.ctx, min(n, readRate)) // it fails at the end
 }
 
 // handshakePipe is a backend's standard output: go-plugin reads one line of
@@ -59,8 +50,8 @@ func (t *throttle) take(n int) {
 // prints can neither confuse the handshake nor block.
 type handshakePipe struct {
 	file *os.File
-	quit chan struct{}
-	once sync.Once
+	ctx  context.Context // until it is closed
+	end  context.CancelFunc
 
 	// thrown counts what came after it, in bytes.
 	thrown excess
@@ -71,7 +62,8 @@ type handshakePipe struct {
 }
 
 func newHandshakePipe(file *os.File) *handshakePipe {
-	return &handshakePipe{file: file, quit: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	return &handshakePipe{file: file, ctx: ctx, end: end}
 }
 
 // Read reads up to the end of the first line, then io.EOF.
@@ -101,7 +93,7 @@ func (h *handshakePipe) Read(buffer []byte) (int, error) {
 
 // discard empties the pipe until it is closed.
 func (h *handshakePipe) discard() {
-	limit := throttle{quit: h.quit}
+	limit := newThrottle(h.ctx)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := h.file.Read(buffer)
@@ -121,10 +113,8 @@ func (h *handshakePipe) first() string {
 }
 
 func (h *handshakePipe) close() {
-	h.once.Do(func() {
-		close(h.quit)
-		_ = h.file.Close()
-	})
+	h.end()
+	_ = h.file.Close()
 }
 
 // Close is called by nobody who may decide; see close.
@@ -135,9 +125,9 @@ func (h *handshakePipe) Close() error { return nil }
 type logPipe struct {
 	log  *slog.Logger
 	file *os.File
-	quit chan struct{}
+	ctx  context.Context // until it is closed
+	end  context.CancelFunc
 	done chan struct{} // closed when the pipe has ended
-	once sync.Once
 	// lost counts lines beyond the rate, cut bytes beyond a line's length.
 	lost, cut excess
 
@@ -149,9 +139,10 @@ type logPipe struct {
 }
 
 func newLogPipe(log *slog.Logger, perSecond, burst int) *logPipe {
+	ctx, end := context.WithCancel(context.Background())
 	return &logPipe{
 		log: log, lines: rate.NewLimiter(rate.Limit(perSecond), burst),
-		quit: make(chan struct{}), done: make(chan struct{}),
+		ctx: ctx, end: end, done: make(chan struct{}),
 	}
 }
 
@@ -162,10 +153,8 @@ func (l *logPipe) open(file *os.File) {
 }
 
 func (l *logPipe) close() {
-	l.once.Do(func() {
-		close(l.quit)
-		_ = l.file.Close()
-	})
+	l.end()
+	_ = l.file.Close()
 }
 
 // read reads to the end of the pipe. Lines beyond the rate are counted, not
@@ -177,7 +166,7 @@ func (l *logPipe) read() {
 		defer l.mu.Unlock()
 		l.reportDropped()
 	}()
-	limit := throttle{quit: l.quit}
+	limit := newThrottle(l.ctx)
 	reader := bufio.NewReaderSize(l.file, logLine)
 	inPanic := false
 	for {
@@ -185,7 +174,7 @@ func (l *logPipe) read() {
 		limit.take(len(line))
 		if errors.Is(err, bufio.ErrBufferFull) {
 			line = bytes.Clone(line)
-			err = l.skipLine(reader, &limit)
+			err = l.skipLine(reader, limit)
 		}
 		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 {
 			inPanic = l.accept(line, inPanic)
@@ -266,12 +255,12 @@ func (l *logPipe) last() string {
 
 // writer takes lines that come another way than through the pipe. It is for one
 // goroutine.
-func (l *logPipe) writer() io.Writer { return &lineWriter{to: l, limit: throttle{quit: l.quit}} }
+func (l *logPipe) writer() io.Writer { return &lineWriter{to: l, limit: newThrottle(l.ctx)} }
 
 type lineWriter struct {
 	to    *logPipe
 	line  []byte
-	limit throttle
+	limit *throttle
 }
 
 // Write never fails. What a line has beyond the limit is dropped.
