@@ -202,19 +202,31 @@ func TestStartOfContainers(t *testing.T) {
 		t.Errorf("with a backend that does not prepare: %v", err)
 	}
 	// Once, and the next time it does: nobody has replaced it.
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		<-time.After(100 * time.Millisecond)
-		if err := w.replace("alpha.yaml", ""); err != nil {
-			t.Error(err)
-		}
-	}()
-	w.bound = time.Minute
+	mends := &mendingKubelet{kubelet: w.kubelet, mend: func() error { return w.replace("alpha.yaml", "") }}
+	w.kubelet, w.bound = mends, time.Minute
 	if err := w.restartContainer(t.Context(), 0); !errors.As(err, &broken) || broken.name != serves {
 		t.Errorf("with a backend that prepares in the end: %v", err)
 	}
-	<-ended
+	if mends.err != nil {
+		t.Error(mends.err)
+	}
+}
+
+// mendingKubelet is a kubelet after whose every start of a container that failed something
+// is mended.
+type mendingKubelet struct {
+	kubelet
+
+	mend func() error
+	err  error
+}
+
+func (k *mendingKubelet) StartContainer(ctx context.Context, pod string) error {
+	err := k.kubelet.StartContainer(ctx, pod)
+	if err != nil {
+		k.err = errors.Join(k.err, k.mend())
+	}
+	return err
 }
 
 // Verifies that an agent which was told to end is not blamed for the backend that did not
