@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -163,123 +162,6 @@ func TestRunFails(t *testing.T) {
 	var broken *violation
 	if err := w.settle(t.Context()); !errors.As(err, &broken) || broken.name != othersUntouched && broken.name != advertised {
 		t.Errorf("the error is %v, want that of a device that is missing", err)
-	}
-}
-
-// Verifies that a container has to start at once, unless the agent had to replace the
-// backend by itself meanwhile: here it stands still behind the model's back.
-func TestStartOfContainers(t *testing.T) {
-	t.Parallel()
-	w, err := newWorld(t.Context(), newRunner(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := w.stop(t.Context(), w.pid(t.Context(), w.m.alpha)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.allocate(t.Context(), 0); err != nil || len(w.pods) != 1 {
-		t.Errorf("with a backend that stands still: %v, pods %v", err, w.pods)
-	}
-	if err := w.settle(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, w.story())
-	}
-	refuses := "devices: {a-0: {prepare: {error: no}}, a-1: {prepare: {error: no}}, a-2: {prepare: {error: no}}}\n"
-	if err := w.replace("alpha.yaml", refuses); err != nil {
-		t.Fatal(err)
-	}
-	pod := w.pods[0]
-	if err := w.await(t.Context(), serves, "the backend prepares", func() bool { return w.kubelet.StartContainer(t.Context(), pod) != nil }); err != nil {
-		t.Fatal(err)
-	}
-	w.bound = time.Second
-	var broken *violation
-	if err := w.restartContainer(t.Context(), 0); !errors.As(err, &broken) || broken.name != serves {
-		t.Errorf("with a backend that does not prepare: %v", err)
-	}
-	// Once, and the next time it does: nobody has replaced it.
-	mends := &mendingKubelet{kubelet: w.kubelet, mend: func() error { return w.replace("alpha.yaml", "") }}
-	w.kubelet, w.bound = mends, time.Minute
-	if err := w.restartContainer(t.Context(), 0); !errors.As(err, &broken) || broken.name != serves {
-		t.Errorf("with a backend that prepares in the end: %v", err)
-	}
-	if mends.err != nil {
-		t.Error(mends.err)
-	}
-}
-
-// mendingKubelet is a kubelet after whose every start of a container that failed something
-// is mended.
-type mendingKubelet struct {
-	kubelet
-
-	mend func() error
-	err  error
-}
-
-func (k *mendingKubelet) StartContainer(ctx context.Context, pod string) error {
-	err := k.kubelet.StartContainer(ctx, pod)
-	if err != nil {
-		k.err = errors.Join(k.err, k.mend())
-	}
-	return err
-}
-
-// Verifies that an agent which was told to end is not blamed for the backend that did not
-// come up in time at the one that stood by: here its program hangs behind the model's back.
-func TestSlowHandover(t *testing.T) {
-	t.Parallel()
-	w, err := newWorld(t.Context(), newRunner(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	do := func(what string, err error) {
-		t.Helper()
-		if err == nil {
-			err = w.settle(t.Context())
-		}
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", what, err, w.story())
-		}
-	}
-	do("another agent", w.takeOver(t.Context(), 0))
-	hangs := func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755) }
-	do("a program that hangs", w.place(w.m.gamma, hangs))
-	if err := w.stopAgent(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(w.watch.recent, func(line string) bool { return strings.Contains(line, steadyName+" healthy 0 of") }) {
-		t.Error("there was no gap")
-	}
-	do("the program", w.link(w.m.gamma))
-}
-
-// Verifies that of a node which does not come to rest at the start what happened is told, and
-// that nothing of it is left.
-func TestStartFails(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t)
-	r.bound, r.keep = time.Second, filepath.Join(t.TempDir(), "agents.log")
-	r.agent = "/bin/false"
-	res, err := r.run(t.Context(), draw(7, 1))
-	var f *failure
-	if !errors.As(err, &f) || f.name() == "" || !strings.Contains(f.log, "the agents' log:") || len(res.taken) > 0 {
-		t.Fatalf("the error is %v, and %v are taken", err, res.taken)
-	}
-	if _, err := os.Stat(r.keep); err != nil {
-		t.Error(err)
-	}
-	if strings.Contains(err.Error(), "step ") {
-		t.Errorf("the error is that of a step: %v", err)
 	}
 }
 
