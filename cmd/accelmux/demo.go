@@ -78,7 +78,7 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	defer outlivePipes()()
 	ctx, unread := context.WithCancelCause(ctx)
 	defer unread(nil)
-	dir, err := temporary()
+	dir, err := kubelettest.TempDir("accelmux-", longestTemp)
 	if err != nil {
 		return err
 	}
@@ -111,15 +111,6 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 // longestTemp is how long the name of TMPDIR may be, in bytes, to leave the demo's sockets
 // room below it: unix(7) has 108 bytes for a path.
 const longestTemp = 20
-
-// temporary makes a directory below TMPDIR, or below /tmp if the name of TMPDIR is too long.
-func temporary() (string, error) {
-	base := os.TempDir()
-	if len(base) > longestTemp {
-		base = "/tmp"
-	}
-	return os.MkdirTemp(base, "accelmux-")
-}
 
 // startAgent writes the configuration and starts the agent; stop waits for its
 // end.

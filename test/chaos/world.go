@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -60,7 +61,7 @@ type world struct {
 
 // newWorld makes a node at rest.
 func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
-	dir, err := temporary()
+	dir, err := kubelettest.TempDir("chaos", longestTemp)
 	if err != nil {
 		return nil, err
 	}
@@ -102,15 +103,6 @@ func newWorld(ctx context.Context, r *runner) (_ *world, err error) {
 // longestTemp is how long the name of TMPDIR may be, in bytes, to leave the sockets in
 // kubelet's directories room below it.
 const longestTemp = 17
-
-// temporary makes a directory below TMPDIR, or below /tmp if the name of TMPDIR is too long.
-func temporary() (string, error) {
-	base := os.TempDir()
-	if len(base) > longestTemp {
-		base = "/tmp"
-	}
-	return os.MkdirTemp(base, "chaos")
-}
 
 // lay makes the node's files.
 func (w *world) lay(programs, library string) error {
