@@ -43,9 +43,11 @@ type advert struct {
 	unlisted uint64
 	// closing are instances on their way out.
 	closing sync.WaitGroup
-	// failures in a row, and the kubelet they happened with; run's own. Changes
-	// that we want do not count. refused is whether the last try ended in an error.
+	// failures in a row, when the last was, and the kubelet it happened with; run's
+	// own. Changes that we want do not count. refused is whether the last try ended
+	// in an error.
 	failures    int
+	lastFailure time.Time
 	refused     bool
 	lastKubelet fileID
 
@@ -173,6 +175,7 @@ func (a *advert) replace(ctx context.Context, why cause) error {
 	a.refused = err != nil
 	if a.refused || why.isFailure() {
 		a.failures++
+		a.lastFailure = time.Now()
 	}
 	return err
 }
@@ -206,10 +209,11 @@ func (a *advert) succeed(ctx context.Context, why cause) error {
 }
 
 // pause waits after failures in a row. A kubelet that was not there at the last
-// failure ends it, and forgets the failures; so does a stream that lived long.
+// failure ends it and resets the count, as does a stream that served for MaxBackoff
+// since.
 func (a *advert) pause(ctx context.Context) {
 	a.mu.Lock()
-	stable := a.current != nil && a.current.lifetime() >= a.timing.MaxBackoff
+	stable := a.current != nil && a.current.servedSince(a.lastFailure) >= a.timing.MaxBackoff
 	a.mu.Unlock()
 	if stable {
 		a.failures = 0

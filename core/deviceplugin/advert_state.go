@@ -29,7 +29,6 @@ func (a *advert) streamClosed(in *instance) {
 	a.mu.Lock()
 	in.streams--
 	in.idleSince = time.Now()
-	in.lived = in.idleSince.Sub(in.openedAt)
 	quiet := in.isMuted || in.isStopped()
 	a.refresh()
 	a.mu.Unlock()

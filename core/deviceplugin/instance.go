@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -47,9 +48,8 @@ type instance struct {
 	streamed bool // ever
 	isMuted  bool
 	// idleSince is since when there is no stream, openedAt when the newest was
-	// opened, lived how long the last one lasted.
+	// opened.
 	idleSince, openedAt time.Time
-	lived               time.Duration
 }
 
 func newInstance(a *advert, kind config.Registration, path string, kubelet fileID, options *pluginapi.DevicePluginOptions) (*instance, error) {
@@ -58,7 +58,8 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		return nil, errors.New(noDirectory(filepath.Dir(path)))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("serve the resource on a socket; it is tried again: %w", err)
+		// Each try has another path: with it in the text, each would be logged.
+		return nil, fmt.Errorf("create a socket in %s, trying again: %w", filepath.Dir(path), errnoOf(err))
 	}
 	in := &instance{
 		advert: a, kind: kind, path: path, kubelet: kubelet, options: options,
@@ -97,12 +98,29 @@ func (in *instance) offers(v *view) bool {
 		(in.options.GetGetPreferredAllocationAvailable() || !v.topology.Helps())
 }
 
-// lifetime is how long the newest stream has lasted, or did. advert.mu is held.
-func (in *instance) lifetime() time.Duration {
-	if in.streams > 0 {
-		return time.Since(in.openedAt)
+// servedSince is how long after t the newest stream has lasted, or did; 0 or less if it
+// ended before t, or there was none. advert.mu is held.
+func (in *instance) servedSince(t time.Time) time.Duration {
+	if !in.streamed {
+		return 0
 	}
-	return in.lived
+	end, begin := time.Now(), in.openedAt
+	if in.streams == 0 {
+		end = in.idleSince
+	}
+	if t.After(begin) {
+		begin = t
+	}
+	return end.Sub(begin)
+}
+
+// errnoOf is the system's error in err, without the operation and the path; err itself if
+// there is none.
+func errnoOf(err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno
+	}
+	return err
 }
 
 func (in *instance) isStopped() bool {

@@ -231,6 +231,7 @@ type mutedKubelet struct {
 	pluginapi.UnimplementedRegistrationServer
 	calls chan *pluginapi.RegisterRequest
 	left  chan time.Duration
+	err   error // Register's answer
 }
 
 func (m *mutedKubelet) Register(ctx context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
@@ -240,7 +241,7 @@ func (m *mutedKubelet) Register(ctx context.Context, r *pluginapi.RegisterReques
 		m.left <- time.Until(deadline)
 	default:
 	}
-	return &pluginapi.Empty{}, nil
+	return &pluginapi.Empty{}, m.err
 }
 
 // serve listens as kubelet; the returned function ends it.
