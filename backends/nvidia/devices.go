@@ -107,6 +107,8 @@ func (l *listing) gpu(known *record) *sdk.Device {
 	g := known.gpu
 	d := l.base(known, g.UUID, classGPU, g.MemoryBytes)
 	d.Health = l.health(known)
+	// With the strategy none the MIG devices are not listed: their faults show here.
+	d.Health = sdk.Graver(d.Health, known.worst(known.hasInstance))
 	d.Links = l.links[g.UUID]
 	if g.PowerLimitWatts > 0 {
 		d.Capacities["powerLimit"] = int64(g.PowerLimitWatts)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
@@ -18,9 +19,10 @@ type fault struct {
 	despite bool
 }
 
-// health is what is said of the GPU as a whole.
+// health is the health of the GPU as a whole. A fault of a part that is no MIG device
+// of the GPU is the GPU's: the device was destroyed, or MIG mode was switched off.
 func (k *record) health(table *xid.Table) *sdk.Health {
-	worst := k.faults[whole].health
+	worst := k.worst(func(s scope) bool { return !k.hasInstance(s) })
 	for _, fault := range k.conditions(table) {
 		worst = sdk.Graver(worst, fault)
 	}
@@ -35,14 +37,37 @@ func (k *record) health(table *xid.Table) *sdk.Health {
 	return sdk.Healthy()
 }
 
-// instanceHealth is what is said of one MIG device, by its own faults alone.
-func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
+// worst is the gravest fault of those scopes; nil if there is none.
+func (k *record) worst(of func(scope) bool) *sdk.Health {
 	var worst *sdk.Health
-	for concerned, fault := range k.faults {
-		if concerned != whole && concerned.covers(i) {
-			worst = sdk.Graver(worst, fault.health)
+	for _, s := range slices.SortedFunc(maps.Keys(k.faults), scope.compare) {
+		if of(s) {
+			worst = sdk.Graver(worst, k.faults[s].health)
 		}
 	}
+	return worst
+}
+
+// hasInstance reports whether what concerns s concerns some MIG devices of the GPU and
+// not the GPU as a whole.
+func (k *record) hasInstance(s scope) bool {
+	return s != whole && k.gpu.MIGEnabled && slices.ContainsFunc(k.gpu.Instances, s.covers)
+}
+
+// concerned is what an event is of. Only an XID names a MIG device (nvmlEventData_t in
+// nvml.h), and one that reaches further than that is the whole GPU's. Some libraries
+// name the instances 0 and 0 of a GPU that has none, so an instance must be there.
+func (k *record) concerned(e driver.Event, table *xid.Table) scope {
+	named := scope{e.GPUInstance, e.ComputeInstance}
+	if e.Type == driver.EventXID && k.hasInstance(named) && !table.Lookup(e.XID).WholeGPU {
+		return named
+	}
+	return whole
+}
+
+// instanceHealth is what is said of one MIG device, by its own faults alone.
+func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
+	worst := k.worst(func(s scope) bool { return s != whole && s.covers(i) })
 	switch {
 	case worst != nil:
 		return worst
@@ -97,7 +122,7 @@ func (k *record) content() bool {
 // heard judges an event by the GPU's state, which was read after it. It returns
 // what is worth a line in the log; "" for nothing.
 func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
-	concerned := scope{e.GPUInstance, e.ComputeInstance}
+	concerned := k.concerned(e, table)
 	action := k.gpu.Condition.Recovery
 	if k.gpu.Err != nil {
 		action = nil // it was read before the event

@@ -41,13 +41,58 @@ func TestEventsOfMIGDevices(t *testing.T) {
 	table := tableOf(t, xid.Settings{})
 	k := recordOf(t, nil)
 	first, second := k.gpu.Instances[0], k.gpu.Instances[1]
-	k.heard(happened(95, 1, driver.Whole), table)
+	k.heard(happened(48, 1, driver.Whole), table)
 	if !bad(k.instanceHealth(first)) || bad(k.instanceHealth(second)) || bad(k.health(table)) {
 		t.Errorf("after an event of MIG-1: %v, %v, the GPU %v", k.instanceHealth(first), k.instanceHealth(second), k.health(table))
 	}
 	k.heard(happened(95, driver.Whole, driver.Whole), table)
 	if !bad(k.health(table)) {
 		t.Errorf("after an event of the GPU it is %v", k.health(table))
+	}
+}
+
+// Verifies that an XID is the whole GPU's unless it names a MIG device that is there
+// and hits that one alone: NVIDIA's mock names the instances 0 and 0 of a GPU that has
+// none, and no fault may be filed where nobody sees it.
+func TestEventsThatAreTheWholeGPUs(t *testing.T) {
+	table := tableOf(t, xid.Settings{})
+	for name, c := range map[string]struct {
+		mig   bool
+		event driver.Event
+		whole bool
+	}{
+		"no MIG, instances 0 and 0":                      {event: happened(79, 0, 0), whole: true},
+		"MIG, an instance that is there":                 {mig: true, event: happened(48, 1, 0)},
+		"MIG, no compute instance":                       {mig: true, event: happened(48, 1, driver.Whole)},
+		"MIG, an unknown GPU instance":                   {mig: true, event: happened(48, 5, 0), whole: true},
+		"MIG, an unknown compute instance":               {mig: true, event: happened(48, 1, 3), whole: true},
+		"MIG, an error that is contained in no instance": {mig: true, event: happened(95, 1, 0), whole: true},
+		"MIG, an event that is no XID":                   {mig: true, event: driver.Event{Type: driver.EventFatalPoison, GPU: uuidA, GPUInstance: 1}, whole: true},
+	} {
+		k := recordOf(t, nil)
+		k.gpu.MIGEnabled = c.mig
+		if !c.mig {
+			k.gpu.Instances = nil
+		}
+		k.heard(c.event, table)
+		if got := bad(k.health(table)); got != c.whole {
+			t.Errorf("%s: the GPU is %v, want it unhealthy: %v", name, k.health(table), c.whole)
+		}
+		if c.mig && !c.whole && !bad(k.instanceHealth(k.gpu.Instances[0])) {
+			t.Errorf("%s: the MIG device has no fault", name)
+		}
+	}
+}
+
+// Verifies that the fault of a MIG device that was destroyed is its GPU's from then on:
+// the next MIG device may get the same part of it.
+func TestFaultOfADestroyedMIGDevice(t *testing.T) {
+	table := tableOf(t, xid.Settings{})
+	k := recordOf(t, nil)
+	k.heard(happened(48, 1, 0), table)
+	k.gpu.Instances = k.gpu.Instances[1:]
+	if h := k.health(table); h.GetCode() != "xid-48" {
+		t.Errorf("without the MIG device the GPU is %v", h)
 	}
 }
 
@@ -120,5 +165,16 @@ func TestConditions(t *testing.T) {
 	k.gpu.Err = driver.ErrNoAnswer
 	if h := k.health(table); h.GetState() != backendv1.HealthState_HEALTH_STATE_UNKNOWN {
 		t.Errorf("a GPU that does not answer is %v, want unknown", h)
+	}
+}
+
+// Verifies that a GPU that is listed as a whole shows the fault of a MIG device of it.
+func TestFaultOfAnUnlistedMIGDevice(t *testing.T) {
+	k := recordOf(t, nil)
+	l := &listing{strategy: migNone, table: tableOf(t, xid.Settings{})}
+	k.heard(happened(48, 2, 0), l.table)
+	devices, _ := l.devices(&roster{gpus: map[string]*record{uuidA: k}})
+	if len(devices) != 1 || devices[0].GetHealth().GetCode() != "xid-48" {
+		t.Errorf("devices %v, want one with xid-48", devices)
 	}
 }

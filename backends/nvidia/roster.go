@@ -62,6 +62,10 @@ func (s scope) covers(i driver.Instance) bool {
 		(s.computeInstance == driver.Whole || s.computeInstance == i.ComputeInstance)
 }
 
+func (s scope) compare(o scope) int {
+	return cmp.Or(cmp.Compare(s.gpuInstance, o.gpuInstance), cmp.Compare(s.computeInstance, o.computeInstance))
+}
+
 func newRoster() *roster { return &roster{gpus: map[string]*record{}} }
 
 // take takes a snapshot in. identify gives the UUID of a GPU that does not say it

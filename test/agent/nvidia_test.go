@@ -94,10 +94,11 @@ func TestNVIDIALostGPUCostsOne(t *testing.T) {
 // "A kubelet restart resurrects a bad GPU."
 // Verifies that a GPU with XID 79 stays out of service over a restart of kubelet,
 // the death of the backend and a restart of the agent, although the driver says no
-// more of it; and that a new boot brings it back.
+// more of it; and that a new boot brings it back. The driver names instances of a GPU
+// that has none, as NVIDIA's mock does: the fault is the GPU's.
 func TestNVIDIAFaultSticks(t *testing.T) {
 	n := newNVIDIANode(t, 4)
-	n.oldDriver(4)
+	n.update(func(s nvml.State) { s.LikeNVIDIAMock(0, 1, 2, 3) })
 	n.configureNVIDIA("", 1)
 	n.startNVIDIAAgent()
 	n.wantCounts(nvidiaGPU, 4, 4)
@@ -198,9 +199,9 @@ func TestNVIDIAMIG(t *testing.T) {
 	n.mark(nvidiaGPU)
 	n.createMIG(1, 2)
 	n.wantCounts(nvidiaMIG, 3, 3)
-	n.event("gpu 1 xid 95 gi 2 ci 0")
+	n.event("gpu 1 xid 48 gi 2 ci 0")
 	n.wantCounts(nvidiaMIG, 3, 2)
-	n.wantFault(nvml.MIGUUID(1, 1), "xid-95")
+	n.wantFault(nvml.MIGUUID(1, 1), "xid-48")
 	n.update(func(s nvml.State) { s.GPU(1).MIG(0).Remove() })
 	n.wantCounts(nvidiaMIG, 2, 1)
 	n.event("gpu 1 xid 79")

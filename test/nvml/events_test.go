@@ -63,6 +63,20 @@ func TestEvents(t *testing.T) {
 	want(t, "Wait of a freed set", ret, nvml.ERROR_INVALID_ARGUMENT)
 }
 
+// Verifies that an event of a whole GPU has the instance IDs that the file says, and
+// that one of an instance keeps its own.
+func TestEventInstancesOfNVIDIAMock(t *testing.T) {
+	double, lib := initialised(t, 2)
+	update(t, double, func(s State) { s.LikeNVIDIAMock(0, 1) })
+	set := registered(t, lib, nvml.EventTypeXidCriticalError, 0, 1)
+	event(t, double, "gpu 0 xid 79")
+	event(t, double, "gpu 1 xid 94 gi 4 ci 1")
+	for _, expected := range [][2]uint32{{0, 0}, {4, 1}} {
+		data, ret := set.Wait(5000)
+		same(t, "Wait", [2]uint32{data.GpuInstanceId, data.ComputeInstanceId}, ret, expected)
+	}
+}
+
 // Each type has a name and arrives.
 func TestEventTypes(t *testing.T) {
 	double, lib := initialised(t, 1)

@@ -91,7 +91,9 @@ func (t *Table) overrule(verdicts map[string]Verdict, known map[uint64]Row, at s
 			errs.Add(field(at, text), "needs a verdict: ignore, application, reset, reboot or replace")
 			continue
 		}
-		t.rows[code] = Row{XID: code, Verdict: verdicts[text], Means: known[code].Means, Source: settingsSource}
+		row := known[code]
+		row.XID, row.Verdict, row.Source = code, verdicts[text], settingsSource
+		t.rows[code] = row
 	}
 }
 
@@ -127,12 +129,15 @@ func (t *Table) disable(c codes) {
 	if c.all {
 		t.off = true
 		for code, row := range t.rows {
-			t.rows[code] = Row{XID: code, Verdict: Ignore, Means: row.Means, Source: EnvDisable}
+			row.Verdict, row.Source = Ignore, EnvDisable
+			t.rows[code] = row
 		}
 		t.unknown = Row{Verdict: Ignore, Source: EnvDisable}
 	}
 	for _, code := range c.list {
-		t.rows[code] = Row{XID: code, Verdict: Ignore, Means: t.rows[code].Means, Source: EnvDisable}
+		row := t.rows[code]
+		row.XID, row.Verdict, row.Source = code, Ignore, EnvDisable
+		t.rows[code] = row
 	}
 }
 
@@ -140,11 +145,11 @@ func (t *Table) disable(c codes) {
 // such that a reset mends.
 func (t *Table) enable(c codes, before map[uint64]Row) {
 	fault := func(row Row) Row {
-		verdict := Reset
-		if row.Verdict.Fault() {
-			verdict = row.Verdict
+		if !row.Verdict.Fault() {
+			row.Verdict = Reset
 		}
-		return Row{XID: row.XID, Verdict: verdict, Means: row.Means, Source: EnvEnable}
+		row.Source = EnvEnable
+		return row
 	}
 	if c.all {
 		t.off = false

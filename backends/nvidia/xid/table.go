@@ -54,6 +54,9 @@ type Row struct {
 	Verdict Verdict
 	// Means is what happened, as the rest of a sentence; empty if unknown.
 	Means string
+	// WholeGPU says that the error reaches the whole GPU although NVML may name the
+	// MIG device in which it was found.
+	WholeGPU bool
 	// Source is where the verdict is from: see table.yaml; "settings",
 	// [EnvDisable] or [EnvEnable] for one that was overruled, "unknown" for a code
 	// that is in no row.
@@ -79,6 +82,7 @@ func parseTable(data []byte) (map[uint64]Row, error) {
 		Verdict Verdict `yaml:"verdict"`
 		Source  string  `yaml:"source"`
 		Means   string  `yaml:"means"`
+		Reach   string  `yaml:"reach"`
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
@@ -94,11 +98,14 @@ func parseTable(data []byte) (map[uint64]Row, error) {
 		if l.Verdict == "" || l.Source == "" || l.Means == "" {
 			return nil, fmt.Errorf("XID %s lacks a verdict, a source or a meaning", l.XID)
 		}
+		if l.Reach != "" && l.Reach != "gpu" {
+			return nil, fmt.Errorf("XID %s: the reach is %q; it can be gpu, or left out", l.XID, l.Reach)
+		}
 		for code := first; code <= last; code++ {
 			if _, twice := out[code]; twice {
 				return nil, fmt.Errorf("XID %d has two rows", code)
 			}
-			out[code] = Row{XID: code, Verdict: l.Verdict, Means: l.Means, Source: l.Source}
+			out[code] = Row{XID: code, Verdict: l.Verdict, Means: l.Means, WholeGPU: l.Reach == "gpu", Source: l.Source}
 		}
 	}
 	return out, nil
