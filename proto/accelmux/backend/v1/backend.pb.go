@@ -509,6 +509,8 @@ type DescribeResponse struct {
 	// What the backend implements beyond Describe, Configure and Watch.
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
 	// JSON schema (draft 2020-12) of the settings; empty if it has none.
+	// At most 256 KiB. One that takes more than 128 MiB of memory or 10 s to compile and
+	// check is not used, with a problem; the settings then come unchecked.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
 	// The parameters that Prepare knows; at most 32. Only with ABILITY_PREPARE.
 	Parameters    []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`

@@ -1,0 +1,139 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// childName is the child's argv[0], by which it knows what it is to do.
+	childName = "accelmux-check-settings"
+	// maxMemory is how many bytes the child may take beyond what it has at its start, and
+	// maxSeconds how much processor time it has. The kernel ends it beyond that.
+	maxMemory  = 128 << 20
+	maxSeconds = 10
+	// maxOutput bounds what is read of the child, in bytes.
+	maxOutput = 1 << 20
+)
+
+// question is what the child reads, answer what it prints; both are JSON.
+type question struct {
+	Schema   string          `json:"schema"`
+	Settings json.RawMessage `json:"settings"`
+}
+
+type answer struct {
+	// Broken is why the schema cannot be used; "" if it can.
+	Broken string       `json:"broken,omitempty"`
+	Fields []FieldError `json:"fields,omitempty"`
+}
+
+// Check checks settings against a schema, in a child process that ends before Check
+// returns. It returns what is wrong with the settings, at most 64 errors; none if the
+// schema accepts them. An error means that they are not checked: the schema cannot be used,
+// the check took more time or memory than it may, or the child could not be started. Texts
+// of the schema are in both as they are, which may not be printable.
+func Check(ctx context.Context, schema string, settings json.RawMessage) ([]FieldError, error) {
+	if !json.Valid(settings) {
+		return []FieldError{{Message: "they are not JSON"}}, nil
+	}
+	input, err := json.Marshal(question{schema, settings})
+	if err != nil {
+		return nil, err
+	}
+	var output limitedBuffer
+	child := exec.CommandContext(ctx, "/proc/self/exe")
+	child.Args = []string{childName}
+	// One thread for Go code, and a heap that is collected before it meets its limit.
+	child.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", maxMemory/2), "GOTRACEBACK=none"}
+	child.Stdin, child.Stdout = bytes.NewReader(input), &output
+	child.WaitDelay = time.Second
+	if err := child.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return nil, fmt.Errorf("checking the settings took more than %d MiB of memory or %d s of processor time, or failed: %w",
+				maxMemory>>20, maxSeconds, err)
+		}
+		return nil, fmt.Errorf("check the settings in a process of their own: %w", err)
+	}
+	var a answer
+	if err := json.Unmarshal(output.Bytes(), &a); err != nil {
+		return nil, fmt.Errorf("read the result of the check: %w", err)
+	}
+	if a.Broken != "" {
+		return nil, errors.New(a.Broken)
+	}
+	return a.Fields, nil
+}
+
+// limitedBuffer takes at most maxOutput bytes.
+type limitedBuffer struct{ bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxOutput {
+		return 0, errors.New("the child prints too much")
+	}
+	return b.Buffer.Write(p)
+}
+
+// A process that Check started does nothing else. This is done here, and not by main, so
+// that no program or test that uses the package can forget it and start itself in full.
+func init() {
+	if len(os.Args) != 1 || os.Args[0] != childName {
+		return
+	}
+	if err := runChild(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1) //nolint:forbidigo // the child's main
+	}
+	os.Exit(0) //nolint:forbidigo // the child's main
+}
+
+func runChild(in io.Reader, out io.Writer) error {
+	if err := limit(); err != nil {
+		return fmt.Errorf("limit the check: %w", err)
+	}
+	var q question
+	if err := json.NewDecoder(in).Decode(&q); err != nil {
+		return fmt.Errorf("read the question: %w", err)
+	}
+	var a answer
+	var err error
+	if a.Fields, err = validate(q.Schema, q.Settings); err != nil {
+		a.Broken = cut(err.Error())
+	}
+	return json.NewEncoder(out).Encode(a)
+}
+
+// limit bounds this process's memory and processor time, and has it leave no core file.
+func limit() error {
+	// The sixth number of statm is data and stack in pages, see proc(5). A Go program has
+	// mapped some before it does anything.
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return err
+	}
+	var size, resident, shared, text, lib, data uint64
+	if _, err := fmt.Sscan(string(statm), &size, &resident, &shared, &text, &lib, &data); err != nil {
+		return fmt.Errorf("/proc/self/statm: %w", err)
+	}
+	for resource, most := range map[int]uint64{
+		unix.RLIMIT_DATA: data*uint64(os.Getpagesize()) + maxMemory, //nolint:gosec // positive
+		unix.RLIMIT_CPU:  maxSeconds,
+		unix.RLIMIT_CORE: 0,
+	} {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

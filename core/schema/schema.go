@@ -1,0 +1,133 @@
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// FieldError is what is wrong with one field of a backend's settings.
+type FieldError struct {
+	// Field is the field's path, such as "devices[2].memory"; "" for the whole.
+	Field string `json:"field"`
+	// Message says what is wrong and what would be right.
+	Message string `json:"message"`
+}
+
+const (
+	// maxFields is how many errors of one check are reported, and maxText how many bytes of
+	// a field's path or message are.
+	maxFields = 64
+	maxText   = 1024
+)
+
+// noLoader keeps a schema from reading files and URLs.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
+}
+
+// validate returns what the schema refuses of the settings. The error is about the schema.
+// It takes whatever time and memory the schema makes it take.
+func validate(schema string, settings json.RawMessage) ([]FieldError, error) {
+	const where = "settings-schema.json"
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(where, document); err != nil {
+		return nil, err
+	}
+	compiled, err := compiler.Compile(where)
+	if err != nil {
+		return nil, err
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
+	if err != nil {
+		return nil, fmt.Errorf("the settings are not JSON: %w", err)
+	}
+	err = compiled.Validate(value)
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return nil, err
+	}
+	if cyclic(invalid) {
+		return nil, errors.New("it refers to itself without end")
+	}
+	return leaves(invalid.DetailedOutput()), nil
+}
+
+// cyclic reports whether the schema, not the value, is what is wrong.
+func cyclic(e *jsonschema.ValidationError) bool {
+	if _, ok := e.ErrorKind.(*schemakind.RefCycle); ok {
+		return true
+	}
+	return slices.ContainsFunc(e.Causes, cyclic)
+}
+
+// leaves are the errors at the ends of the tree: those above only say that
+// something below is wrong. A value that no schema allows is an unknown field,
+// unless something else is wrong, too: then it may be known to the part of the
+// schema that failed.
+func leaves(unit *jsonschema.OutputUnit) []FieldError {
+	var wrong, unknown []FieldError
+	var walk func(unit *jsonschema.OutputUnit)
+	walk = func(unit *jsonschema.OutputUnit) {
+		for i := range unit.Errors {
+			walk(&unit.Errors[i])
+		}
+		if len(unit.Errors) > 0 || unit.Error == nil {
+			return
+		}
+		field := FieldError{Field: fieldPath(unit.InstanceLocation)}
+		switch unit.Error.Kind.(type) {
+		case *schemakind.FalseSchema:
+			field.Message = "unknown field"
+			unknown = append(unknown, field)
+		default:
+			field.Message = cut(unit.Error.String())
+			wrong = append(wrong, field)
+		}
+	}
+	walk(unit)
+	if len(wrong) == 0 {
+		wrong = unknown
+	}
+	slices.SortFunc(wrong, func(a, b FieldError) int {
+		return cmp.Or(strings.Compare(a.Field, b.Field), strings.Compare(a.Message, b.Message))
+	})
+	wrong = slices.Compact(wrong)
+	return wrong[:min(len(wrong), maxFields)]
+}
+
+// fieldPath turns the JSON pointer /devices/2/memory into devices[2].memory.
+func fieldPath(pointer string) string {
+	var path strings.Builder
+	for i, token := range strings.Split(pointer, "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch {
+		case i == 0:
+		case token != "" && strings.Trim(token, "0123456789") == "":
+			path.WriteString("[" + token + "]")
+		default:
+			if path.Len() > 0 {
+				path.WriteByte('.')
+			}
+			path.WriteString(token)
+		}
+	}
+	return cut(path.String())
+}
+
+// cut is text without what is beyond maxText.
+func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
