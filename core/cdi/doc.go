@@ -15,9 +15,9 @@
 // gives its name out. Each backend and class has a file of its own; what a spec
 // cannot say (which device a derived name belongs to, which edits an amendment
 // added) is in a small file beside it that runtimes do not read, so that a spec
-// asks for no newer version of CDI than its edits need. Hooks with which all devices
-// of a file begin are the file's own, so that a container with several of them runs
-// each once.
+// asks for no newer version of CDI than its edits need. Variables, mounts and hooks that
+// all devices of a file have are the spec's own, so that a container with several of
+// them gets each once.
 //
 // The package does not know who holds a device (see package usage), nor whether
 // it is healthy.

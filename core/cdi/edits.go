@@ -116,15 +116,21 @@ func decode(text string) (*specs.ContainerEdits, error) {
 // compose adds an amendment to edits. Of two variables, nodes or mounts of the
 // same name or place, the amendment's counts.
 func compose(base, amendment *specs.ContainerEdits) *specs.ContainerEdits {
-	envName := func(v string) string { n, _, _ := strings.Cut(v, "="); return n }
 	return &specs.ContainerEdits{
 		Env:            override(base.Env, amendment.Env, envName),
 		DeviceNodes:    override(base.DeviceNodes, amendment.DeviceNodes, func(d *specs.DeviceNode) string { return d.Path }),
-		Mounts:         override(base.Mounts, amendment.Mounts, func(m *specs.Mount) string { return m.ContainerPath }),
+		Mounts:         override(base.Mounts, amendment.Mounts, containerPath),
 		Hooks:          slices.Concat(base.Hooks, amendment.Hooks),
 		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, amendment.AdditionalGIDs)),
 	}
 }
+
+func envName(variable string) string {
+	name, _, _ := strings.Cut(variable, "=")
+	return name
+}
+
+func containerPath(m *specs.Mount) string { return m.ContainerPath }
 
 func override[T any](base, over []T, id func(T) string) []T {
 	replaced := make(map[string]bool, len(over))

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/pkg/parser"
@@ -88,14 +87,13 @@ func readAny(path string) (*foundSpec, error) {
 	found := &foundSpec{kind: spec.Kind}
 	for i := range spec.Devices {
 		device := &spec.Devices[i]
-		device.ContainerEdits.Hooks = slices.Concat(spec.ContainerEdits.Hooks, device.ContainerEdits.Hooks)
 		text, err := encode(&device.ContainerEdits)
 		if err != nil {
 			return nil, err
 		}
 		found.devices = append(found.devices, foundDevice{device.Name, text})
 	}
-	return found, nil
+	return found, found.share(&spec.ContainerEdits)
 }
 
 // readOwn reads a spec as far as it is like those that we write, device by device. It
@@ -137,7 +135,7 @@ func readOwn(path string) (*foundSpec, error) {
 	if len(found.devices) == 0 {
 		return nil, errors.New("no devices")
 	}
-	return &found, found.share(common.Hooks)
+	return &found, found.share(&common)
 }
 
 // readDevices reads a list of devices.
@@ -163,12 +161,12 @@ func (s *foundSpec) readDevices(dec *json.Decoder) error {
 	return err
 }
 
-// share puts hooks that all devices have before their own.
-func (s *foundSpec) share(hooks []*specs.Hook) error {
-	if len(hooks) == 0 {
+// share adds the spec's own edits to those of each device.
+func (s *foundSpec) share(common *specs.ContainerEdits) error {
+	if len(common.DeviceNodes)+len(common.AdditionalGIDs)+shareable(*common) == 0 {
 		return nil
 	}
-	if err := checkEdits(&specs.ContainerEdits{Hooks: hooks}); err != nil {
+	if err := checkEdits(common); err != nil {
 		return err
 	}
 	for i := range s.devices {
@@ -177,8 +175,7 @@ func (s *foundSpec) share(hooks []*specs.Hook) error {
 		if err != nil {
 			return err
 		}
-		edits.Hooks = slices.Concat(hooks, edits.Hooks)
-		if d.text, err = encode(edits); err != nil {
+		if d.text, err = encode(compose(common, edits)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	oci "github.com/opencontainers/runtime-spec/specs-go"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"pgregory.net/rapid"
@@ -45,10 +46,22 @@ func (m *machine) open(t *rapid.T) {
 	m.store = s
 }
 
+// ofValue is a device with something of its own, something that it shares with all, and
+// something that it shares with those of the same value.
+func ofValue(id string, value int) *inventory.Device {
+	d := hooked(id, "all", fmt.Sprint(value))
+	d.Edits.Env = inventory.Named(map[string]string{"VALUE": fmt.Sprint(value), "ALL": "1"})
+	d.Edits.DeviceNodes = []inventory.DeviceNode{{Path: "/dev/null", HostPath: "/dev/null", Permissions: "rw"}}
+	for _, name := range []string{"all", fmt.Sprint(value)} {
+		d.Edits.Mounts = append(d.Edits.Mounts, inventory.Mount{HostPath: "/lib/" + name, ContainerPath: "/lib/" + name})
+	}
+	return d
+}
+
 func (m *machine) publish() {
 	var devices []*inventory.Device
 	for _, id := range slices.Sorted(maps.Keys(m.values)) {
-		devices = append(devices, device(id, fmt.Sprint(m.values[id])))
+		devices = append(devices, ofValue(id, m.values[id]))
 	}
 	m.names = m.store.Publish(devices, func(k inventory.Key) bool { return len(m.held[k.ID]) > 0 })
 }
@@ -131,18 +144,29 @@ func (m *machine) runtime(t *rapid.T) *cdilib.Cache {
 	return cache
 }
 
-// meaning is the edits behind a name.
+// meaning is the value of the device that a container gets by a name. It is not ok unless
+// the container gets all of that device, and nothing twice.
 func meaning(runtime *cdilib.Cache, name string) (value int, ok bool) {
-	d := runtime.GetDevice(name)
-	if d == nil {
+	spec := &oci.Spec{Process: &oci.Process{}, Linux: &oci.Linux{}}
+	if _, err := runtime.InjectDevices(spec, name); err != nil {
 		return 0, false
 	}
-	for _, e := range d.ContainerEdits.Env {
-		if _, err := fmt.Sscanf(e, "VALUE=%d", &value); err == nil {
-			return value, true
+	for _, e := range spec.Process.Env {
+		_, _ = fmt.Sscanf(e, "VALUE=%d", &value)
+	}
+	var got []string
+	for _, m := range spec.Mounts {
+		got = append(got, m.Source)
+	}
+	if spec.Hooks != nil {
+		for _, h := range spec.Hooks.CreateContainer {
+			got = append(got, h.Path)
 		}
 	}
-	return 0, false
+	slices.Sort(got)
+	of := fmt.Sprint(value)
+	return value, slices.Contains(spec.Process.Env, "ALL=1") && len(spec.Linux.Devices) == 1 &&
+		slices.Equal(got, []string{"/bin/" + of, "/bin/all", "/lib/" + of, "/lib/all"})
 }
 
 // check is what must hold always: a held name means what it meant when it was

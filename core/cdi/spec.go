@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,7 @@ func (d definitions) write(w io.Writer, k kind) error {
 		if err := d.device(&device, k, name); err != nil {
 			return err
 		}
-		device.ContainerEdits.Hooks = device.ContainerEdits.Hooks[len(frame.ContainerEdits.Hooks):]
+		device.ContainerEdits = without(device.ContainerEdits, frame.ContainerEdits)
 		b.WriteString(separate + "\n  ")
 		if err := enc.Encode(&device); err != nil {
 			return fmt.Errorf("encode CDI device %s: %w", k.qualified(name), err)
@@ -69,16 +68,16 @@ func (d definitions) device(device *specs.Device, k kind, name string) error {
 	return nil
 }
 
-// frame is the spec without its devices: its version, and the hooks with which all
-// devices begin, which are the spec's own. Those run once in a container, however many of
-// the devices it gets. Everything else is merged by the runtime; hooks are not.
+// frame is the spec without its devices: its version, and the edits that all devices
+// share. A runtime applies those once to a container, however many of the devices it gets.
 func (d definitions) frame(k kind, names []string) (*specs.Spec, error) {
 	spec := &specs.Spec{Kind: k.String()}
 	single := &specs.Spec{Kind: spec.Kind, Devices: make([]specs.Device, 1)}
 	var (
-		shared []*specs.Hook
-		// bare are the least hooks of a device that has nothing else: it keeps one.
-		bare = math.MaxInt
+		common specs.ContainerEdits
+		// least is the number of edits of the device with the fewest, of those with neither
+		// device nodes nor groups: CDI refuses a device without edits of its own.
+		least = math.MaxInt
 	)
 	for i, name := range names {
 		// One by one: of several, the library looks at the nodes of the last only.
@@ -93,21 +92,17 @@ func (d definitions) frame(k kind, names []string) (*specs.Spec, error) {
 		if version != spec.Version && newer(version, spec.Version) {
 			spec.Version = version
 		}
-		hooks := device.ContainerEdits.Hooks
+		edits := &device.ContainerEdits
 		if i == 0 {
-			shared = hooks
+			common = specs.ContainerEdits{Env: edits.Env, Mounts: edits.Mounts, Hooks: edits.Hooks}
 		}
-		n := 0
-		for n < min(len(shared), len(hooks)) && reflect.DeepEqual(shared[n], hooks[n]) {
-			n++
-		}
-		shared = shared[:n]
-		if rest := device.ContainerEdits; len(rest.Env)+len(rest.DeviceNodes)+len(rest.Mounts)+len(rest.AdditionalGIDs) == 0 {
-			bare = min(bare, len(hooks))
+		common = shared(common, *edits)
+		if len(edits.DeviceNodes)+len(edits.AdditionalGIDs) == 0 {
+			least = min(least, shareable(*edits))
 		}
 	}
-	if len(names) > 1 && len(shared) < bare {
-		spec.ContainerEdits.Hooks = shared
+	if len(names) > 1 && shareable(common) < least {
+		spec.ContainerEdits = common
 	}
 	return spec, nil
 }

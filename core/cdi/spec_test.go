@@ -14,7 +14,7 @@ import (
 )
 
 // whole is a spec as it would be encoded in one piece.
-func whole(t *rapid.T, d definitions, k kind, shared int) string {
+func whole(t *rapid.T, d definitions, k kind, hooks int) string {
 	spec := &specs.Spec{Kind: k.String()}
 	for name := range d {
 		edits, err := d[name].edits()
@@ -31,9 +31,18 @@ func whole(t *rapid.T, d definitions, k kind, shared int) string {
 		}
 		spec.Version = max(spec.Version, version)
 	}
+	count := map[string]int{}
+	for _, device := range spec.Devices {
+		for _, variable := range device.ContainerEdits.Env {
+			count[variable]++
+		}
+	}
+	own := func(variable string) bool { return count[variable] < len(spec.Devices) }
 	for i := range spec.Devices {
 		edits := &spec.Devices[i].ContainerEdits
-		spec.ContainerEdits.Hooks, edits.Hooks = edits.Hooks[:shared:shared], edits.Hooks[shared:]
+		spec.ContainerEdits.Hooks, edits.Hooks = edits.Hooks[:hooks:hooks], edits.Hooks[hooks:]
+		spec.ContainerEdits.Env = slices.DeleteFunc(slices.Clone(edits.Env), own)
+		edits.Env = slices.DeleteFunc(edits.Env, func(variable string) bool { return !own(variable) })
 	}
 	content, err := encodeSpec(spec)
 	if err != nil {

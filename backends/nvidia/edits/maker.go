@@ -130,7 +130,9 @@ func (s *Set) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Ed
 		s.results[uuid] = result{err: err}
 		return
 	}
-	s.results[uuid] = result{edits: merge(e, common)}
+	// The hooks of all come first, as in the specs that NVIDIA's tools write: they run once
+	// in a container with several devices.
+	s.results[uuid] = result{edits: merge(&sdk.Edits{Hooks: common.GetHooks()}, e, common)}
 }
 
 // work is the making of one set.

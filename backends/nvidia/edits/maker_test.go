@@ -24,6 +24,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // A driver on the host, seen through mounts: every path is the host's own.
@@ -87,6 +88,26 @@ func checkNoLeak(t *testing.T, h host, set *Set) {
 	}
 	if hooks == 0 {
 		t.Error("there are no hooks")
+	}
+}
+
+// The hooks of all devices come before those of one: the core makes them the CDI spec's
+// own, so that they run once in a container, not once for each of its devices.
+func TestHooksOfAllComeFirst(t *testing.T) {
+	h := newHost(t, "")
+	set := h.maker(h.cdi("")).Make(snapshot())
+	a, b := of(t, set, uuidA).GetHooks(), of(t, set, uuidB).GetHooks()
+	own := func(hook *backendv1.OciHook) bool {
+		return strings.Contains(hook.String(), uuidA) || strings.Contains(hook.String(), uuidB)
+	}
+	common := slices.IndexFunc(a, own)
+	if common < 4 {
+		t.Fatalf("the hooks begin with %d of all, want at least 4: %v", common, a)
+	}
+	for i := range common {
+		if a[i].String() != b[i].String() {
+			t.Errorf("hook %d is %s and %s", i, a[i], b[i])
+		}
 	}
 }
 
@@ -250,7 +271,7 @@ func TestSameAsNVML(t *testing.T) {
 					t.Fatal(err)
 				}
 				byPath := func(a, b *sdk.DeviceNode) bool { return a.GetPath() < b.GetPath() }
-				if d := cmp.Diff(merge(own, all), of(t, set, s.GPUs[i].UUID), protocmp.Transform(), protocmp.SortRepeated(byPath)); d != "" {
+				if d := cmp.Diff(merge(all, own), of(t, set, s.GPUs[i].UUID), protocmp.Transform(), protocmp.SortRepeated(byPath)); d != "" {
 					t.Errorf("NVML (-), snapshot (+):\n%s", d)
 				}
 			}
