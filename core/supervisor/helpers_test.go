@@ -1,14 +1,12 @@
 package supervisor_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -356,52 +354,4 @@ func watchExit(t *testing.T, pid int) (ended func()) {
 			return
 		}
 	}
-}
-
-// playHost is a process of its own that supervises one backend and says its
-// process IDs on standard output.
-func playHost() {
-	r := newRecorder()
-	s, err := supervisor.New(supervisor.Options{
-		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(),
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s.Apply([]supervisor.Spec{spec("grandchild")})
-	for range r.pulse {
-		if r.problem("b", "pid") != "" {
-			fmt.Println(r.problem("b", "pid"), r.problem("b", "child"))
-			break
-		}
-	}
-	select {}
-}
-
-// startHost starts playHost and returns its process, its backend's ID and that of
-// the backend's child.
-func startHost(t *testing.T, r *rig) (host *exec.Cmd, backend, child int) {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	host = exec.CommandContext(t.Context(), self)
-	host.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_RUN="+r.runDir)
-	out, err := host.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := host.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(line, &backend, &child); err != nil {
-		t.Fatalf("the host says %q: %v", line, err)
-	}
-	return host, backend, child
 }

@@ -364,31 +364,6 @@ func TestCloseIsBounded(t *testing.T) {
 	child()
 }
 
-// A killed host takes its backends with it; what their children are, the next
-// start sweeps.
-func TestHostKilled(t *testing.T) {
-	r := newRig(t, fast())
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	host, backend, child := startHost(t, r)
-	backendEnded, childEnded := watchExit(t, backend), watchExit(t, child)
-	if err := host.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = host.Wait()
-	backendEnded()
-	run := filepath.Join(r.runDir, "backends")
-	if left, err := os.ReadDir(run); err != nil || len(left) == 0 {
-		t.Fatalf("the killed host left nothing to sweep: %v %v", left, err)
-	}
-	r.open(fast())
-	childEnded()
-	if left, err := os.ReadDir(run); err != nil || len(left) > 0 {
-		t.Errorf("not swept: %v %v", left, err)
-	}
-}
-
 // Sockets work below a state directory that is too deep for them.
 func TestDeepRunDir(t *testing.T) {
 	r := newRig(t, fast())

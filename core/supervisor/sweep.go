@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -22,18 +22,13 @@ const (
 	socketRoom = 21 + 25
 )
 
-// openSocketDir makes the private directory for the backends' sockets, emptied of
-// what an earlier run left. It is below the run directory unless that is too
-// deep for a socket's path.
+// openSocketDir makes the private directory for the backends' sockets, and empties it of
+// what an earlier run left. It is below the run directory unless that path is too long
+// for a socket's. The caller holds the run directory: no living agent has it.
 func openSocketDir(runDir string) (string, error) {
-	dir := filepath.Join(runDir, "backends")
-	if len(dir)+socketRoom > socketPath {
-		sum := sha256.Sum256([]byte(runDir))
-		dir = filepath.Join(os.TempDir(), "accelmux-"+hex.EncodeToString(sum[:6]))
-		if len(dir)+socketRoom > socketPath {
-			return "", fmt.Errorf("neither the run directory %s nor %s is short enough for sockets (%d bytes): choose a shorter run directory",
-				runDir, os.TempDir(), socketPath-socketRoom)
-		}
+	dir, err := socketDirOf(runDir)
+	if err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets: %w", err)
@@ -56,6 +51,39 @@ func openSocketDir(runDir string) (string, error) {
 	return dir, nil
 }
 
+// socketDirOf is the path of the socket directory, which need not exist. It has no
+// symbolic link in it: [endOrphans] does not follow any.
+func socketDirOf(runDir string) (string, error) {
+	if err := os.MkdirAll(runDir, 0o700); err != nil {
+		return "", fmt.Errorf("make the run directory: %w", err)
+	}
+	runDir, err := filepath.EvalSymlinks(runDir)
+	if err != nil {
+		return "", fmt.Errorf("find the run directory: %w", err)
+	}
+	dir := filepath.Join(runDir, "backends")
+	if len(dir)+socketRoom <= socketPath {
+		return dir, nil
+	}
+	var stat syscall.Stat_t
+	if err := syscall.Stat(runDir, &stat); err != nil {
+		return "", fmt.Errorf("find the run directory: %w", err)
+	}
+	temp, err := filepath.EvalSymlinks(os.TempDir())
+	if err != nil {
+		return "", fmt.Errorf("find the temporary directory: %w", err)
+	}
+	// Named by the run directory itself: in another mount namespace its path may be that
+	// of another agent's, and the temporary directory the same.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", stat.Dev, stat.Ino))
+	dir = filepath.Join(temp, "accelmux-"+hex.EncodeToString(sum[:6]))
+	if len(dir)+socketRoom > socketPath {
+		return "", fmt.Errorf("neither the run directory %s nor %s is short enough for sockets (%d bytes): choose a shorter run directory",
+			runDir, temp, socketPath-socketRoom)
+	}
+	return dir, nil
+}
+
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -68,29 +96,43 @@ func empty(dir string) error {
 	return errors.Join(failed...)
 }
 
-// endOrphans kills what an earlier run's backends left: a parent-death signal
-// ends the backend, but not its children. They are known by the socket directory
-// in their environment, which is below ours and nobody else's. The numbers in our
-// own /proc are meant here, never those of a host's tree.
+// endOrphans kills what the backends of an agent that was killed have left running: the
+// kernel ends a backend with its agent, but not the backend's children.
+//
+// Such a process has its backend's socket directory in its environment. The path alone
+// proves nothing: it is the same in every container. What the process itself has at that
+// path (proc_pid_root(5)) must be an entry of dir. Then its agent is dead, since the
+// caller holds dir. What cannot be read is left alone.
 func endOrphans(dir string) {
-	marker := []byte("PLUGIN_UNIX_SOCKET_DIR=" + dir + string(filepath.Separator))
-	entries, err := os.ReadDir("/proc")
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // no /proc, no way to know
+		return // to empty it reports
 	}
+	left := map[string]os.FileInfo{}
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		environment, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
-		if err != nil {
-			continue // not ours, or gone
-		}
-		for variable := range bytes.SplitSeq(environment, []byte{0}) {
-			if bytes.HasPrefix(variable, marker) {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
+		if info, err := entry.Info(); err == nil {
+			left[entry.Name()] = info
 		}
 	}
+	if len(left) == 0 {
+		return
+	}
+	extinguish(func(visit func(*os.Process)) {
+		eachProcess(func(process *os.Process) {
+			path := socketDirIn(process.Pid)
+			known := left[filepath.Base(path)] // of any other path nothing is looked up
+			if known == nil {
+				return
+			}
+			root, err := os.OpenRoot(filepath.Join("/proc", strconv.Itoa(process.Pid), "root"))
+			if err != nil {
+				return
+			}
+			defer func() { _ = root.Close() }()
+			// A Root does not follow links out of that tree, which would be into ours.
+			if info, err := root.Stat(strings.TrimPrefix(path, "/")); err == nil && os.SameFile(info, known) {
+				visit(process)
+			}
+		})
+	})
 }

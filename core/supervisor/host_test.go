@@ -1,0 +1,129 @@
+package supervisor_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Variables of the role host, beside TEST_BACKENDS and TEST_RUN.
+const (
+	// mountEnv is the directory that the host mounts a tmpfs on, in its own mount namespace.
+	mountEnv = "TEST_MOUNT"
+	// backendEnv is the role of the host's backend.
+	backendEnv = "TEST_BACKEND_ROLE"
+)
+
+// playHost is a process of its own that supervises one backend. It prints the process
+// IDs of the backend and of its child, and then an answer to each line of its input.
+func playHost() {
+	if err := serveHost(); err != nil {
+		fmt.Println(err)
+	}
+}
+
+func serveHost() error {
+	if dir := os.Getenv(mountEnv); dir != "" {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			return err
+		}
+		if err := unix.Mount("test", dir, "tmpfs", 0, "mode=700"); err != nil {
+			return err
+		}
+	}
+	r := newRecorder()
+	s, err := supervisor.New(supervisor.Options{
+		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(),
+	})
+	if err != nil {
+		return err
+	}
+	s.Apply([]supervisor.Spec{spec(os.Getenv(backendEnv))})
+	for range r.pulse {
+		if r.problem("b", "pid") != "" {
+			break
+		}
+	}
+	fmt.Println(r.problem("b", "pid"), r.problem("b", "child"))
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{DeviceIds: []string{lines.Text()}, Resource: "example.com/gpu"})
+		fmt.Println("answer:", err)
+	}
+	return nil
+}
+
+// hostProcess is a started host.
+type hostProcess struct {
+	*exec.Cmd
+	// backend and child are process IDs: of its backend, and of that one's child.
+	backend, child int
+	t              *testing.T
+	in             *os.File
+	out            *bufio.Reader
+}
+
+// startHost starts a host with the rig's directories, and waits for its backend.
+func startHost(t *testing.T, r *rig, change func(*exec.Cmd)) *hostProcess {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostProcess{Cmd: exec.CommandContext(t.Context(), self), t: t, in: write}
+	h.Env = append(os.Environ(), roleEnv+"=host", "TEST_BACKENDS="+r.backendDir, "TEST_RUN="+r.runDir, backendEnv+"=grandchild")
+	h.Stdin, h.Stderr, h.SysProcAttr = in, os.Stderr, &syscall.SysProcAttr{}
+	if change != nil {
+		change(h.Cmd)
+	}
+	out, err := h.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	t.Cleanup(func() {
+		_ = h.Process.Kill()
+		_ = h.Wait()
+		_ = write.Close()
+	})
+	h.out = bufio.NewReader(out)
+	line := h.line()
+	if _, err := fmt.Sscan(line, &h.backend, &h.child); err != nil {
+		t.Fatalf("the host prints %q: %v", line, err)
+	}
+	return h
+}
+
+// line is the next one that the host prints.
+func (h *hostProcess) line() string {
+	h.t.Helper()
+	line, err := h.out.ReadString('\n')
+	if err != nil {
+		h.t.Fatalf("the host prints %q: %v", line, err)
+	}
+	return line
+}
+
+// command gives the host's backend a command, and returns the answer.
+func (h *hostProcess) command(command string) string {
+	h.t.Helper()
+	if _, err := fmt.Fprintln(h.in, command); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.line()
+}

@@ -1,0 +1,106 @@
+package supervisor_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/host"
+)
+
+// Verifies that a killed agent takes its backends with it, and that the next one of its
+// run directory ends what those left, also where the directory is reached by a link.
+func TestHostKilled(t *testing.T) {
+	for _, linked := range []bool{false, true} {
+		r := newRig(t, fast())
+		if err := r.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if linked {
+			link := filepath.Join(tempDir(t), "link")
+			if err := os.Symlink(r.runDir, link); err != nil {
+				t.Fatal(err)
+			}
+			r.runDir = link
+		}
+		h := startHost(t, r, nil)
+		backendEnded, childEnded := watchExit(t, h.backend), watchExit(t, h.child)
+		if err := h.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = h.Wait()
+		backendEnded()
+		run := filepath.Join(r.runDir, "backends")
+		if left, err := os.ReadDir(run); err != nil || len(left) == 0 {
+			t.Fatalf("the killed host left nothing to sweep: %v %v", left, err)
+		}
+		r.open(fast())
+		childEnded()
+		if left, err := os.ReadDir(run); err != nil || len(left) > 0 {
+			t.Errorf("not swept: %v %v", left, err)
+		}
+	}
+}
+
+// Verifies that an agent that starts leaves the backends of another agent alone which has
+// a run directory of the same path in another mount namespace, as agents in containers
+// that share the node's process IDs have.
+func TestOtherAgentsBackends(t *testing.T) {
+	if os.Geteuid() != 0 {
+		host.Lacks(t, "only root can make mount namespaces")
+	}
+	for name, below := range map[string]string{"shallow": "", "too deep for sockets": strings.Repeat("deep/", 20)} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, fast())
+			if err := r.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			top := r.runDir
+			r.runDir = filepath.Join(top, below)
+			h := startHost(t, r, func(cmd *exec.Cmd) {
+				cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
+				cmd.Env = append(cmd.Env, mountEnv+"="+top)
+			})
+			r.open(fast())
+			if answer := h.command("dev-1"); answer != "answer: <nil>\n" {
+				t.Errorf("the other agent's backend after this one started: %s", answer)
+			}
+		})
+	}
+}
+
+// Verifies that a process is not ended for what its environment says alone.
+func TestEnvironmentAlone(t *testing.T) {
+	r := newRig(t, fast())
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cat := exec.CommandContext(t.Context(), "cat")
+	cat.Env = []string{"PLUGIN_UNIX_SOCKET_DIR=" + filepath.Join(r.runDir, "backends", "plugin-dir1")}
+	in, err := cat.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cat.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r.open(fast())
+	if _, err := in.Write([]byte("alive\n")); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "alive\n" {
+		t.Errorf("it answers %q, %v", line, err)
+	}
+	_ = in.Close()
+	if err := cat.Wait(); err != nil {
+		t.Error(err)
+	}
+}
