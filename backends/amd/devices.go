@@ -85,8 +85,8 @@ func (l *listing) device(known *record, p gpu.Partition) *sdk.Device {
 	}
 	given := known.given[p.ID]
 	// A card that is away has no nodes either: that is not what is wrong.
-	if d.Edits = given.edits; given.err != nil && known.absent == nil {
-		d.Health = sdk.Graver(sdk.Fault("node-missing", sdk.RecoverySelf, given.err.Error()), known.said)
+	if d.Edits = given.edits; given.fault != nil && known.absent == nil {
+		d.Health = sdk.Graver(given.fault, known.said)
 	}
 	return d
 }

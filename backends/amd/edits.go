@@ -12,10 +12,14 @@ import (
 // drmMajor is the number of DRM's devices (DRM_MAJOR in include/drm/drm_drv.h).
 const drmMajor = 226
 
-// given is what a container gets, or why nothing.
+// The faults of a single partition: a device node of it is missing, or the kernel does not
+// show all of a partition that was listed.
+const nodeMissing, partitionIncomplete = "node-missing", "partition-incomplete"
+
+// given is what a container gets, or the fault for which it gets nothing.
 type given struct {
 	edits *sdk.Edits
-	err   error
+	fault *sdk.Health
 }
 
 // nodesOf are the host's paths of a partition's own nodes.
@@ -35,5 +39,8 @@ func giving(s devnode.Settings, devfs string, p gpu.Partition) given {
 		nodes = append(nodes, devnode.Node{Path: path, Number: &devnode.Number{Major: drmMajor, Minor: uint32(minors[i])}})
 	}
 	edits, err := s.Edits(devfs, nodes...)
-	return given{edits, err}
+	if err != nil {
+		return given{fault: sdk.Fault(nodeMissing, sdk.RecoverySelf, err.Error())}
+	}
+	return given{edits: edits}
 }

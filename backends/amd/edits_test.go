@@ -56,8 +56,8 @@ func TestGroups(t *testing.T) {
 			}
 		}
 		given := giving(devnode.Settings{Groups: c.groups}, dev, p)
-		if given.err != nil || len(given.edits.GetAdditionalGids()) != c.want || len(given.edits.GetDeviceNodes()) != 3 {
-			t.Errorf("%v: %v, %v", c, given.edits, given.err)
+		if given.fault != nil || len(given.edits.GetAdditionalGids()) != c.want || len(given.edits.GetDeviceNodes()) != 3 {
+			t.Errorf("%v: %v, %v", c, given.edits, given.fault.GetMessage())
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestWrongNodes(t *testing.T) {
 	settings := devnode.Settings{Groups: devnode.Auto}
 	refused := func(dev, want string) {
 		t.Helper()
-		if given := giving(settings, dev, p); given.edits != nil || given.err == nil || !strings.Contains(given.err.Error(), want) {
-			t.Errorf("%v, %v, want an error with %q", given.edits, given.err, want)
+		if given := giving(settings, dev, p); given.edits != nil || given.fault == nil || !strings.Contains(given.fault.GetMessage(), want) {
+			t.Errorf("%v, %v, want an error with %q", given.edits, given.fault.GetMessage(), want)
 		}
 	}
 	refused(devfs(t, 0o660, "dri/renderD130"), "/dev/kfd is missing")
@@ -92,8 +92,8 @@ func TestWrongNodes(t *testing.T) {
 	if err := os.Rename(node, filepath.Join(dev, "dri/renderD131")); err != nil {
 		t.Fatal(err)
 	}
-	if given := giving(settings, dev, p); given.err != nil || len(given.edits.GetDeviceNodes()) != 2 {
-		t.Errorf("%v, %v", given.edits, given.err)
+	if given := giving(settings, dev, p); given.fault != nil || len(given.edits.GetDeviceNodes()) != 2 {
+		t.Errorf("%v, %v", given.edits, given.fault.GetMessage())
 	}
 }
 

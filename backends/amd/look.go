@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,16 +39,19 @@ type slot struct {
 	err    error  // why it does not answer
 }
 
-// gather looks at everything. It takes as long as the files take.
-func (b *Backend) gather(cfg *config, known []pci.Address) look {
+// gather looks at everything; known are the GPUs of the looks before. It takes as long
+// as the files take.
+func (b *Backend) gather(cfg *config, known []gpu.GPU) look {
 	root := cfg.host.Sysfs
 	found := look{cfg: cfg, began: time.Now(), given: map[string]given{}, bus: map[pci.Address]slot{}}
 	found.inventory, found.err = b.seams.read(root, b.seams.names())
+	found.reconcile(known)
 	present, _ := pci.List(root, vendorAMD, classes...) // the others are asked by name, below
 	for _, device := range present {
 		found.bus[device.Address] = slot{driver: device.Driver}
 	}
-	for _, at := range known {
+	for _, g := range known {
+		at := g.PCI.Address
 		if _, ok := found.bus[at]; ok {
 			continue
 		}
@@ -66,6 +70,29 @@ func (b *Backend) gather(cfg *config, known []pci.Address) look {
 		}
 	}
 	return found
+}
+
+// reconcile leaves out GPUs that have another ID than the known GPU at their address
+// though KFD has the same unique IDs for both: the card's unique_id is wrong, and the GPU
+// is the one that is known.
+func (f *look) reconcile(known []gpu.GPU) {
+	f.inventory.GPUs = slices.DeleteFunc(f.inventory.GPUs, func(g gpu.GPU) bool {
+		at := g.PCI.Address
+		i := slices.IndexFunc(known, func(k gpu.GPU) bool { return k.PCI.Address == at })
+		if i < 0 || known[i].ID == g.ID || !sameSilicon(known[i], g) {
+			return false
+		}
+		f.inventory.Problems = append(f.inventory.Problems, gpu.Problem{Device: at.String(), Lost: true, Err: fmt.Errorf(
+			"its unique_id makes it %s, but KFD has the same IDs for it as for %s: one of them is damaged, see the kernel's log", g.ID, known[i].ID)})
+		return true
+	})
+}
+
+// sameSilicon reports whether KFD has one unique ID for both.
+func sameSilicon(a, b gpu.GPU) bool {
+	return slices.ContainsFunc(a.Partitions, func(p gpu.Partition) bool {
+		return p.UniqueID != 0 && slices.ContainsFunc(b.Partitions, func(q gpu.Partition) bool { return q.UniqueID == p.UniqueID })
+	})
 }
 
 // unchanged reports whether KFD has counted no change since a look.
@@ -108,6 +135,24 @@ func (f look) reason(at pci.Address) string {
 		return f.err.Error()
 	}
 	return "it is not among the GPUs of the driver"
+}
+
+// partitionReason is why a partition of a card that is there is not: what does not answer
+// in KFD and DRM, which do not say whose it is.
+func (f look) partitionReason() string {
+	var all []string
+	for _, p := range f.inventory.Problems {
+		if _, err := pci.ParseAddress(p.Device); p.Lost && err != nil {
+			all = append(all, fmt.Sprintf("%s: %v", p.Device, p.Err))
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "there is no KFD node of it"
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%s (and %d more, see the problems)", all[0], len(all)-1)
 }
 
 // sentences are what an operator must know of it.

@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,11 +132,30 @@ func (k *record) found(g gpu.GPU, by look, now time.Time) {
 	if k.gpu.PCI.Address != g.PCI.Address {
 		k.counts = counts{at: k.counts.at} // the rest is of another slot's files
 	}
-	k.gpu, k.absent, k.stray = g, nil, false
 	k.given = map[string]given{}
 	for _, p := range g.Partitions {
 		k.given[p.ID] = by.given[p.ID]
 	}
+	if g.Compute == k.gpu.Compute {
+		g.Partitions = k.keep(g.Partitions, by)
+	}
+	k.gpu, k.absent, k.stray = g, nil, false
+}
+
+// keep adds to the partitions that were found those that the card had in the same mode,
+// with a fault: a mode has all its partitions, so one that is missing is broken, not gone.
+func (k *record) keep(found []gpu.Partition, by look) []gpu.Partition {
+	for _, p := range k.gpu.Partitions {
+		if slices.ContainsFunc(found, func(f gpu.Partition) bool { return f.ID == p.ID }) {
+			continue
+		}
+		p.Links = nil
+		k.given[p.ID] = given{fault: sdk.Fault(partitionIncomplete, sdk.RecoverySelf,
+			"the kernel does not show all of the partition: "+by.partitionReason())}
+		found = append(slices.Clip(found), p)
+	}
+	slices.SortFunc(found, func(a, b gpu.Partition) int { return cmp.Compare(a.Index, b.Index) })
+	return found
 }
 
 // lost says why a card that was known is not there now.
@@ -218,9 +238,10 @@ func (r *roster) unread() bool {
 
 // give makes the edits of the card's partitions by settings.
 func (k *record) give(cfg *config) {
-	k.given = map[string]given{}
 	for _, p := range k.gpu.Partitions {
-		k.given[p.ID] = giving(cfg.edits, cfg.host.Devfs, p)
+		if k.given[p.ID].fault.GetCode() != partitionIncomplete {
+			k.given[p.ID] = giving(cfg.edits, cfg.host.Devfs, p)
+		}
 	}
 }
 

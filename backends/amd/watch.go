@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/amd/gpu"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -178,9 +178,9 @@ func (l *loop) look(now time.Time) {
 		l.kernel.Attend(l.cfg.poll)
 	}
 	cfg, last := l.cfg, l.last
-	var known []pci.Address
+	var known []gpu.GPU
 	for _, k := range l.roster.cards {
-		known = append(known, k.gpu.PCI.Address)
+		known = append(known, k.gpu)
 	}
 	go func() {
 		if quick && last.unchanged(cfg.host.Sysfs) {
@@ -264,7 +264,7 @@ func (l *loop) doubtful(found look) bool {
 func (l *loop) patience(found look) time.Duration {
 	missing := found.err != nil && !found.driverAway()
 	for _, given := range found.given {
-		missing = missing || given.err != nil
+		missing = missing || given.fault != nil
 	}
 	for _, p := range found.inventory.Problems {
 		missing = missing || p.Lost

@@ -182,7 +182,7 @@ func (j *join) build(c *card, parts []part) (GPU, error) {
 		made := Partition{
 			ID: PartitionID(g.ID, g.Compute, p.index), Index: p.index, ComputeUnits: p.node.ComputeUnits(), SIMDs: p.node.SIMDs,
 			XCCs: p.node.XCCs, GFX: cmp.Or(p.node.GFX(), known.gfx), VRAM: p.node.VRAM, Card: p.device.Card, Render: p.device.Render,
-			Node: p.node.Number, KFDID: p.node.ID,
+			Node: p.node.Number, KFDID: p.node.ID, UniqueID: p.node.UniqueID,
 		}
 		if made.VRAM == 0 && exact {
 			made.VRAM = c.vram / uint64(limit)
