@@ -104,6 +104,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	poke(a.unsaved)
 	a.opts.Settled()
 	next = earliest(next, judged.Next)
+	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())
 	next = earliest(next, a.publishFeatures(v))
 	return earliest(next, a.resets.consider(ctx, v))

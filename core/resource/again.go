@@ -63,7 +63,7 @@ func (t *Table) Mapped(place int) int { return t.layout.units[place] }
 // states of devices that are assigned as they were. The caller holds m.mu.
 func (m *Mapper) again(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	before := m.latest
-	if before == nil || !maps.Equal(before.held, held) {
+	if before == nil || !maps.Equal(before.held, held) || !m.names.retryAt.IsZero() {
 		return nil
 	}
 	changed, ok := inventory.Differences(before.snap, snap)

@@ -147,7 +147,8 @@ func (m *Mapper) Owns(name string) bool {
 // Map makes the table of a snapshot: units are in the order of the snapshot's backends
 // and, within one, of its devices. The same snapshot and verdicts give the same table,
 // but for names with placeholders: those that devices made before stay, without units,
-// and who has a name keeps it, or an ID that two backends report. held are the names of
+// and who has a name keeps it, or an ID that two backends report; and new names wait
+// where there are many (see Table.RetryAt). held are the names of
 // resources that containers hold units of, which the caller must not change any more. It
 // does not fail; what is wrong is among the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
@@ -187,7 +188,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 // empty is a table of all resources, without units. The caller holds m.mu.
 func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 	slots := m.names.slots
-	t := &Table{Generation: snap.Generation, Resources: make([]*Resource, len(slots))}
+	t := &Table{Generation: snap.Generation, RetryAt: m.names.retryAt, Resources: make([]*Resource, len(slots))}
 	for i, slot := range slots {
 		r := &m.rules[slot.rule]
 		t.Resources[i] = &Resource{

@@ -7,11 +7,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// maxNames is how many resources the templates of a profile make at most: each is
-// a socket, a registration with kubelet and an entry in the Node's status.
-const maxNames = 256
+// A resource with placeholders makes maxNames names at most while the agent runs: the
+// first nameBurst at once, then one in each nameInterval. Each name is a socket and a
+// registration, and kubelet never removes one from the Node's status.
+const (
+	maxNames     = 256
+	nameBurst    = 64
+	nameInterval = 10 * time.Second
+)
+
+// budget counts the names that a template has made since the agent started.
+type budget struct {
+	made    map[string]bool
+	limiter *rate.Limiter
+}
+
+func newBudget() *budget {
+	return &budget{made: map[string]bool{}, limiter: rate.NewLimiter(rate.Every(nameInterval), nameBurst)}
+}
 
 // kind is what the devices behind one generated name have in common: the rule
 // that selects them, and the values of its placeholders.
@@ -27,8 +45,6 @@ type kind struct {
 	// and why says so.
 	place int
 	why   string
-	// emptied is when the last device went, counted in snapshots.
-	emptied uint64
 }
 
 type kindKey struct {
@@ -61,6 +77,10 @@ type names struct {
 	written map[string]bool
 	kinds   map[kindKey]*kind
 	owners  map[string]*kind
+	// budgets are by template, also of those of earlier profiles.
+	budgets map[string]*budget
+	// retryAt is when a kind may get the name for which it waits; zero if none waits.
+	retryAt time.Time
 	// held are the names that containers hold units of.
 	held map[string]bool
 	// slots are the resources in order; places are those of rules without
@@ -69,14 +89,15 @@ type names struct {
 	places []int
 	// changed: a kind came, got its first device or lost its last, or others are held.
 	changed bool
-	rounds  uint64
 }
 
 func newNames(rules []rule) *names {
-	n := &names{rules: rules, written: map[string]bool{}, kinds: map[kindKey]*kind{}, owners: map[string]*kind{}}
+	n := &names{rules: rules, written: map[string]bool{}, kinds: map[kindKey]*kind{}, owners: map[string]*kind{}, budgets: map[string]*budget{}}
 	for _, r := range rules {
 		if len(r.placeholders) == 0 {
 			n.written[r.Name] = true
+		} else {
+			n.budgets[r.Name] = newBudget()
 		}
 	}
 	n.arrange()
@@ -105,8 +126,7 @@ func (n *names) kind(rule int, name string, values []string) *kind {
 // give counts the devices of every kind, and gives names if something changed. It
 // keeps held.
 func (n *names) give(assigned [][]*assignment, held map[string]bool) {
-	n.rounds++
-	n.changed = n.changed || !maps.Equal(n.held, held)
+	n.changed = n.changed || !maps.Equal(n.held, held) || !n.retryAt.IsZero()
 	n.held = held
 	for _, k := range n.kinds {
 		k.devices = 0
@@ -120,13 +140,13 @@ func (n *names) give(assigned [][]*assignment, held map[string]bool) {
 	}
 	for _, k := range n.kinds {
 		if k.present != (k.devices > 0) {
-			k.present, k.emptied, n.changed = k.devices > 0, n.rounds, true
+			k.present, n.changed = k.devices > 0, true
 		}
 	}
 	if !n.changed {
 		return
 	}
-	n.changed = false
+	n.changed, n.retryAt = false, time.Time{}
 	var nameless []*kind
 	for _, k := range n.kinds {
 		if k.present && n.owners[k.name] != k {
@@ -161,6 +181,7 @@ func (n *names) give(assigned [][]*assignment, held map[string]bool) {
 // giveTo gives a kind its name, or says why not.
 func (n *names) giveTo(k *kind) {
 	r, owner := n.rules[k.rule], n.owners[k.name]
+	b := n.budgets[r.Name]
 	k.place = -1
 	const advice = "this device is left out, as pods could not tell them apart: give one of them a resource of its own before this one"
 	switch {
@@ -171,17 +192,23 @@ func (n *names) giveTo(k *kind) {
 			r.Name, n.describe(k), k.name, n.rules[owner.rule].Name, n.describe(owner), advice)
 	case owner != nil && owner.present:
 		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which other devices have by %s; %s", r.Name, n.describe(k), k.name, n.describe(owner), advice)
-	case owner == nil && len(n.owners) >= maxNames && !n.forget():
-		k.why = fmt.Sprintf("resource %s: %s would make the name %s, but the profile has %d such names with devices already, and no more are made; "+
-			"this device is left out: choose placeholders with fewer values, or select fewer devices", r.Name, n.describe(k), k.name, maxNames)
+	case owner == nil && !b.made[k.name] && len(b.made) >= maxNames:
+		k.why = fmt.Sprintf("resource %s: %s would make the name %s, but the resource has made %d names since the agent started, which is the limit; "+
+			"this device is left out: choose placeholders with fewer values, or select fewer devices; a restart of the agent resets the count",
+			r.Name, n.describe(k), k.name, maxNames)
+	case owner == nil && !b.made[k.name] && !b.limiter.Allow():
+		n.retryAt = time.Now().Add(nameInterval)
+		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which must wait: a resource makes %d names at once, and then one every %v",
+			r.Name, n.describe(k), k.name, nameBurst, nameInterval)
 	default:
-		n.owners[k.name], k.why = k, ""
+		n.owners[k.name], b.made[k.name], k.why = k, true, ""
 	}
 }
 
 // inherit takes on the names of a profile before, as far as a template may have made
 // them. With the same template they stay with the same kinds.
 func (n *names) inherit(before *names) {
+	maps.Copy(n.budgets, before.budgets)
 	for _, name := range slices.Sorted(maps.Keys(before.owners)) {
 		if n.written[name] || n.owners[name] != nil {
 			continue
@@ -201,8 +228,9 @@ func (n *names) inherit(before *names) {
 // keep gives a name to the first template that may have made it, without devices.
 func (n *names) keep(name string) {
 	i := slices.IndexFunc(n.rules, func(r rule) bool { return r.template.Matches(name) })
-	if i >= 0 && (len(n.owners) < maxNames || n.forget()) {
+	if i >= 0 {
 		n.owners[name] = &kind{rule: i, name: name}
+		n.budgets[n.rules[i].Name].made[name] = true
 	}
 }
 
@@ -223,21 +251,6 @@ func (n *names) describe(k *kind) string {
 		parts[i] = fmt.Sprintf("%s %q", placeholder, k.values[i])
 	}
 	return strings.Join(parts, " with ")
-}
-
-// forget takes away the name that has been without devices for longest; false if
-// all have devices or are held.
-func (n *names) forget() bool {
-	var oldest *kind
-	for _, k := range n.owners {
-		if !k.present && !n.held[k.name] && (oldest == nil || k.emptied < oldest.emptied || k.emptied == oldest.emptied && k.name < oldest.name) {
-			oldest = k
-		}
-	}
-	if oldest != nil {
-		delete(n.owners, oldest.name)
-	}
-	return oldest != nil
 }
 
 // arrange puts the resources in order: that of the rules, and of the names that

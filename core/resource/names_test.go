@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -212,61 +214,59 @@ func TestInheritedNames(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded verifies that a name for each device does not go on for ever:
-// names with devices are kept, and of those without, the newest.
+// TestNamesAreBounded verifies that a backend whose devices have other values all the
+// time makes a bounded number of names, over a switch of the configuration, too, and a
+// few at a time; and that another resource's devices get their names.
 func TestNamesAreBounded(t *testing.T) {
-	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: 'ex.com/{accelmux.io/id}'}\n"))
-	devices := func(from, to int) *inventory.Snapshot {
-		var all []*inventory.Device
-		for i := from; i < to; i++ {
-			all = append(all, slice(fmt.Sprintf("D%04d", i), ""))
+	synctest.Test(t, func(t *testing.T) {
+		const resources = "  - {name: 'ex.com/{accelmux.io/id}', class: mig}\n  - {name: 'ex.org/{model}'}\n"
+		m := mapper(t, profile(t, "[{name: mock}]", resources))
+		next := 0
+		made := map[string]bool{}
+		round := func(devices int) *Table {
+			all := []*inventory.Device{gpu("mock", "G")}
+			for range devices {
+				all = append(all, slice(fmt.Sprintf("D%04d", next), ""))
+				next++
+			}
+			table := m.Map(snapshot(uint64(next), backend("mock", all...)), verdicts{}, nil)
+			for _, r := range table.Resources {
+				made[r.Name] = true
+			}
+			if last := table.Resources[len(table.Resources)-1]; last.Name != "ex.org/M1" || len(last.Units) != 1 {
+				t.Errorf("the last resource is %s with %d units; want the other template's with its device", last.Name, len(last.Units))
+			}
+			return table
 		}
-		return snapshot(uint64(from), backend("mock", all...))
-	}
-	table := m.Map(devices(0, maxNames+2), verdicts{}, nil)
-	if len(table.Resources) != maxNames || len(table.Problems) != 2 {
-		t.Fatalf("%d resources and %d problems of %d devices", len(table.Resources), len(table.Problems), maxNames+2)
-	}
-	want := fmt.Sprintf(`resource ex.com/{accelmux.io/id}: accelmux.io/id "D0256" would make the name ex.com/D0256, but the profile has 256 such names with devices already, ` +
-		`and no more are made; this device is left out: choose placeholders with fewer values, or select fewer devices`)
-	if got := table.Problems[0]; got.Device != "D0256" || got.Message != want {
-		t.Errorf("problem %+v, want %s", got, want)
-	}
-	if len(m.names.kinds) != maxNames+2 {
-		t.Errorf("%d kinds", len(m.names.kinds))
-	}
-	table = m.Map(devices(0, maxNames-1), verdicts{}, nil) // D0255 goes first
-	if last := table.Resources[maxNames-1]; last.Name != "ex.com/D0255" || len(last.Units) != 0 {
-		t.Errorf("the last resource is %s with %d units; want the one that has no device any more", last.Name, len(last.Units))
-	}
-	if !slices.IsSortedFunc(table.Resources, func(a, b *Resource) int { return strings.Compare(a.Name, b.Name) }) {
-		t.Error("the resources are not in the order of their names")
-	}
-	held := map[string]bool{"ex.com/D0001": true}
-	m.Map(devices(0, 1), verdicts{}, held)
-	table = m.Map(devices(300, 302), verdicts{}, held)
-	if len(table.Problems) != 0 || len(table.Resources) != maxNames {
-		t.Fatalf("%d resources, problems %v", len(table.Resources), table.Problems)
-	}
-	named := func(name string) *Resource {
-		i := slices.IndexFunc(table.Resources, func(r *Resource) bool { return r.Name == name })
-		if i < 0 {
-			return nil
+		table := round(nameBurst + 2)
+		if len(made) != nameBurst+1 || len(table.Problems) != 2 || !table.RetryAt.Equal(time.Now().Add(nameInterval)) {
+			t.Fatalf("%d names at once, problems %v, next at %v", len(made), table.Problems, table.RetryAt)
 		}
-		return table.Resources[i]
-	}
-	if r := named("ex.com/D0300"); r == nil || len(r.Units) != 1 {
-		t.Error("a new device has no resource, though others are empty")
-	}
-	if named("ex.com/D0255") != nil || named("ex.com/D0002") != nil || named("ex.com/D0001") == nil || named("ex.com/D0000") == nil {
-		t.Error("it is not the names that were empty for longest, and are not held, that went")
-	}
-	for i := range 5 {
-		m.Map(devices(1000*(i+1), 1000*(i+1)+maxNames), verdicts{}, nil)
-		if n := len(m.names.kinds); n != maxNames || len(m.names.owners) != maxNames {
-			t.Fatalf("%d kinds and %d names are remembered", n, len(m.names.owners))
+		const waits = `resource ex.com/{accelmux.io/id}: accelmux.io/id "D0064" makes the name ex.com/D0064, which must wait: a resource makes 64 names at once, and then one every 10s`
+		if got := table.Problems[0]; got.Device != "D0064" || got.Message != waits {
+			t.Errorf("problem %+v; want %s", got, waits)
 		}
-	}
+		next -= 2 // the same devices, with the same values
+		<-time.After(nameInterval)
+		if table = round(2); len(made) != nameBurst+2 || len(table.Problems) != 1 {
+			t.Errorf("%d names after the pause, problems %v", len(made), table.Problems)
+		}
+		for range maxNames {
+			<-time.After(nameInterval)
+			table = round(10)
+			again := mapper(t, profile(t, "[{name: mock}]", resources))
+			again.Inherit(m)
+			m = again
+		}
+		const full = `would make the name ex.com/D2625, but the resource has made 256 names since the agent started, which is the limit; ` +
+			`this device is left out: choose placeholders with fewer values, or select fewer devices; a restart of the agent resets the count`
+		if len(made) != maxNames+1 || len(table.Problems) != 10 || !strings.HasSuffix(table.Problems[9].Message, full) || !table.RetryAt.IsZero() {
+			t.Errorf("%d names in all, problems %v, next at %v", len(made), table.Problems, table.RetryAt)
+		}
+		if len(m.names.kinds) > maxNames+11 {
+			t.Errorf("%d kinds are remembered", len(m.names.kinds))
+		}
+	})
 }
 
 // TestNamesProperty verifies, for any values and any sequence of snapshots, that

@@ -1,6 +1,8 @@
 package resource
 
 import (
+	"time"
+
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -21,6 +23,9 @@ type Table struct {
 	Problems []inventory.Problem
 	// Unassigned are devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key
+	// RetryAt is when to map again though nothing changed, because a device waits for
+	// a name; zero if none does.
+	RetryAt time.Time
 
 	// layout says where the units are; nil for a table that no Mapper made.
 	layout *layout
