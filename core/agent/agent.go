@@ -170,6 +170,8 @@ type Agent struct {
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[view]
 	journal journal
+	// nodes are the round's.
+	nodes nodes
 	// unreleased are devices that could not be released, for status.
 	unreleased unreleased
 
@@ -270,6 +272,7 @@ func newAgent(opts Options) *Agent {
 		wake:      make(chan struct{}, 1),
 		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),
+		nodes:     nodes{devfs: opts.HostPaths.Devfs},
 
 		descriptions: descriptions{of: map[string]described{}},
 		cdiLock:      cdiLock{dir: opts.CDIDir, stateDir: opts.StateDir, log: opts.Log},

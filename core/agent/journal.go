@@ -3,12 +3,12 @@ package agent
 import (
 	"cmp"
 	"context"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -65,12 +65,16 @@ func (j *journal) devices(before, after *view) {
 // their order. Both have the same devices.
 func (v *view) faulted(before *view) []*inventory.Device {
 	places := map[devicePlace]bool{}
-	for _, judged := range []*health.View{v.health, before.health} {
-		for key := range judged.Faulty() {
+	note := func(keys iter.Seq[inventory.Key]) {
+		for key := range keys {
 			if at, ok := v.index.devices[key]; ok {
 				places[at] = true
 			}
 		}
+	}
+	for _, of := range []*view{v, before} {
+		note(of.health.Faulty())
+		note(maps.Keys(of.unusable))
 	}
 	devices := make([]*inventory.Device, 0, len(places))
 	for _, at := range slices.SortedFunc(maps.Keys(places), func(a, b devicePlace) int {
@@ -83,8 +87,8 @@ func (v *view) faulted(before *view) []*inventory.Device {
 
 // compare logs what became of a device; known says that it was there before.
 func (j *journal) compare(before, after *view, device *inventory.Device, known bool) {
-	now := after.health.Verdict(device.Key)
-	was := !known || before.health.Verdict(device.Key).Healthy
+	now := after.ownVerdict(device.Key)
+	was := !known || before.ownVerdict(device.Key).Healthy
 	switch {
 	case was && !now.Healthy && len(now.Faults) > 0:
 		fault := now.Faults[0]

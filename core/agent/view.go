@@ -24,6 +24,8 @@ type view struct {
 
 	// gone are devices that are listed no more, but held.
 	gone map[inventory.Key]*inventory.Device
+	// unusable are the faults of devices that no container can be started with.
+	unusable map[inventory.Key]health.Fault
 
 	// index says where things are; nil for a view without any.
 	index *index
@@ -69,7 +71,12 @@ func (v *view) verdict(key inventory.Key) health.Verdict {
 	if u := v.owner(key); u != nil {
 		return u.Verdict
 	}
-	return v.health.Verdict(key)
+	return v.ownVerdict(key)
+}
+
+// ownVerdict is verdict without what follows from holds.
+func (v *view) ownVerdict(key inventory.Key) health.Verdict {
+	return withFault(v.health.Verdict(key), v.unusable, key)
 }
 
 // device returns a device of the snapshot, or nil; also of a nil view.

@@ -36,8 +36,7 @@ type Status struct {
 	// Error is the last thing that went wrong with the registration, as a
 	// sentence; "" once the resource is served.
 	Error string
-	// Notes are sentences on what is advertised: units without a CDI name, units
-	// that do not fit.
+	// Notes are problems of what is advertised, such as units that do not fit.
 	Notes []string
 }
 

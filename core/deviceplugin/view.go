@@ -74,7 +74,6 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 	}
 	v.fill()
 	v.prepare(before)
-	v.notes = append(v.notes, namer.notes...)
 	v.notes = append(v.notes, plainNotes(r)...)
 	v.notes = append(v.notes, joinNotes(r)...)
 	return v
@@ -169,7 +168,6 @@ type namer struct {
 	needed bool
 	names  Names
 	known  map[inventory.Key]named
-	notes  []string
 }
 
 type named struct {
@@ -189,24 +187,8 @@ func (n *namer) name(key inventory.Key) (string, error) {
 			found.name, found.err = n.names.Qualified(key)
 		}
 		n.known[key] = found
-		if found.err != nil {
-			n.note(key, found.err)
-		}
 	}
 	return found.name, found.err
-}
-
-// maxNotes bounds the notes on single devices.
-const maxNotes = 10
-
-func (n *namer) note(key inventory.Key, err error) {
-	switch len(n.notes) {
-	case maxNotes:
-	case maxNotes - 1:
-		n.notes = append(n.notes, "more devices have no CDI name and are advertised as unhealthy")
-	default:
-		n.notes = append(n.notes, fmt.Sprintf("device %s is advertised as unhealthy: it has no CDI name: %v", key, err))
-	}
 }
 
 // joinNotes tells of devices that no container can have together.
