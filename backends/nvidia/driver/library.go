@@ -64,8 +64,10 @@ type library struct {
 	file os.FileInfo // nil if the dynamic linker found it
 }
 
-// load is the library at a path, which its Init loads. Once one is loaded, it is
-// that one, or ErrRestart if the path leads to another file.
+// load is the library at a path, which its Init loads. Once one is loaded, it is that
+// one, also after its file was removed or replaced: its Init says whether it still fits
+// to the driver. It is ErrRestart if the file is in place and the path is another one,
+// which settings chose.
 func load(path string) (nvml.Interface, error) {
 	file, err := os.Stat(path)
 	if err != nil && path != soname {
@@ -76,11 +78,29 @@ func load(path string) (nvml.Interface, error) {
 	switch have := loaded.lib; {
 	case have == nil:
 		return &library{Interface: nvml.New(nvml.WithLibraryPath(path)), path: path, file: file}, nil
-	case (file == nil) == (have.file == nil) && (file == nil || os.SameFile(file, have.file)):
-		return have, nil
-	default:
+	case file != nil && have.file != nil && !os.SameFile(file, have.file) && have.inPlace():
 		return nil, fmt.Errorf("%w (loaded is %s, now it is at %s)", ErrRestart, have.path, path)
+	default:
+		return have, nil
 	}
+}
+
+// inPlace reports whether the file that was loaded is still at its path.
+func (l *library) inPlace() bool {
+	now, err := os.Stat(l.path)
+	return err == nil && os.SameFile(now, l.file)
+}
+
+// replaced is ErrRestart if there is another library at the path than the one that this
+// process has loaded.
+func replaced(path string) error {
+	file, err := os.Stat(path)
+	loaded.Lock()
+	defer loaded.Unlock()
+	if have := loaded.lib; have == nil || have.file == nil || err != nil || os.SameFile(file, have.file) {
+		return nil
+	}
+	return fmt.Errorf("%w (at %s)", ErrRestart, path)
 }
 
 // Init loads and initialises the library.

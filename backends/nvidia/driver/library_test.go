@@ -68,8 +68,7 @@ func build(t *testing.T, double *nvml.Double, without ...string) {
 	}
 }
 
-// The real loader: no library, no driver, a driver that comes late, goes and
-// comes, and another library that only a new process can load.
+// The real loader: no library, no driver, a driver that comes late, goes and comes.
 func TestLibraryComesAndGoes(t *testing.T) {
 	double, root := alone(t)
 	if double == nil {
@@ -112,8 +111,67 @@ func TestLibraryComesAndGoes(t *testing.T) {
 		}
 		wantError(t, d.Open(t.Context()), driver.ErrNoDriver)
 	}
+	t.Log(finished)
+}
+
+// Verifies that a library that is removed or replaced after it was loaded means no
+// driver, until a driver is loaded that the loaded library does not fit to: only then
+// does a new process help.
+func TestLibraryIsReplaced(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
+		return
+	}
 	build(t, double)
-	wantError(t, d.Open(t.Context()), driver.ErrRestart)
+	update(t, double, func(s nvml.State) { s.AddGPU(0) })
+	d := driver.New(driver.Options{Root: root})
+	initAnswers := func(answer string) {
+		t.Helper()
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		update(t, double, func(s nvml.State) { s.Driver().Fail("nvmlInit", answer) })
+	}
+	open := func(want error, d *driver.Driver) {
+		t.Helper()
+		if err := d.Open(t.Context()); !errors.Is(err, want) || errors.Is(err, driver.ErrRestart) != (want == driver.ErrRestart) {
+			t.Errorf("Open: %v, want %v", err, want)
+		}
+	}
+	open(nil, d)
+	initAnswers("DRIVER_NOT_LOADED")
+	if err := os.Remove(double.Library()); err != nil {
+		t.Fatal(err)
+	}
+	open(driver.ErrNoLibrary, d)
+	// On the host the dynamic linker is asked for what is in no usual place.
+	open(driver.ErrNoDriver, driver.New(driver.Options{Library: nvml.LibraryName}))
+	build(t, double)
+	open(driver.ErrNoDriver, d)
+	initAnswers("LIB_RM_VERSION_MISMATCH")
+	open(driver.ErrRestart, d)
+	initAnswers("SUCCESS") // the driver was installed again, or never unloaded
+	open(nil, d)
+	sound(t, snapshot(t, d))
+	t.Log(finished)
+}
+
+// Verifies that settings that name another library are followed by a new process.
+func TestAnotherLibraryIsChosen(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
+		return
+	}
+	build(t, double)
+	d := driver.New(driver.Options{Root: root})
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other, err := nvml.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, driver.New(driver.Options{Library: other}).Open(t.Context()), driver.ErrRestart)
 	t.Log(finished)
 }
 

@@ -95,6 +95,9 @@ func (d *Driver) Open(ctx context.Context) error {
 		return outcome[*session]{s, s.readVersions()}
 	})
 	if err = errors.Join(err, opened.err); err != nil {
+		if errors.Is(err, ErrMismatch) { // a driver is loaded; does the library on disk fit to it?
+			err = errors.Join(err, replaced(path))
+		}
 		return fmt.Errorf("open the NVIDIA driver (%s): %w", path, err)
 	}
 	d.mu.Lock()
