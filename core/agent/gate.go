@@ -142,42 +142,40 @@ func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) b
 	}, inventory.Key{}
 }
 
-// resets are since when devices are being reset; nil for none.
-func (g *gate) resets() map[inventory.Key]time.Time {
+// resetting are the faults of devices that are being reset; nil for none.
+func (g *gate) resetting() map[inventory.Key]health.Fault {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var since map[inventory.Key]time.Time
+	var faults map[inventory.Key]health.Fault
 	for key, mark := range g.busy {
 		if mark.work == resetting {
-			if since == nil {
-				since = map[inventory.Key]time.Time{}
+			if faults == nil {
+				faults = map[inventory.Key]health.Fault{}
 			}
-			since[key] = mark.since
+			faults[key] = health.Fault{
+				Code: "resetting", Message: "the device, or one of its reset group, is being reset",
+				Recovery: inventory.RecoverySelf, Since: mark.since,
+			}
 		}
 	}
-	return since
+	return faults
 }
 
-// verdicts are health's, with the devices that are being reset marked unhealthy.
+// verdicts are health's, and the faults that follow from resets: of devices that are
+// being reset, and of those that a reset waits for.
 type verdicts struct {
 	health *health.View
-	// resets are since when devices are being reset.
-	resets map[inventory.Key]time.Time
+	resets map[inventory.Key]health.Fault
 }
 
 // Verdict implements resource.Verdicts.
 func (v verdicts) Verdict(key inventory.Key) health.Verdict {
 	verdict := v.health.Verdict(key)
-	since, resetting := v.resets[key]
-	if !resetting {
+	fault, ok := v.resets[key]
+	if !ok {
 		return verdict
 	}
-	faults := append([]health.Fault(nil), verdict.Faults...)
-	faults = append(faults, health.Fault{
-		Code: "resetting", Message: "the device, or one of its reset group, is being reset",
-		Recovery: inventory.RecoverySelf, Since: since,
-	})
-	return health.Verdict{Faults: faults}
+	return health.Verdict{Faults: append(slices.Clone(verdict.Faults), fault)}
 }
 
 // Faulty implements resource.Verdicts.

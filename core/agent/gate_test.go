@@ -96,7 +96,7 @@ func TestBeginRefuses(t *testing.T) {
 	if second, blocker := g.begin(resetting, []inventory.Key{keyA}, nobody); second != nil || blocker != keyA {
 		t.Error("two works on one device")
 	}
-	if len(g.resets()) > 0 {
+	if len(g.resetting()) > 0 {
 		t.Error("a release counts as a reset")
 	}
 	end()
@@ -112,7 +112,7 @@ func TestResetsAreSeen(t *testing.T) {
 	judged := newJudge(t).Judge(all)
 	table := func() []bool {
 		var healthy []bool
-		for _, u := range p.mapper.Map(all, verdicts{health: judged, resets: g.resets()}, nil).Resources[0].Units {
+		for _, u := range p.mapper.Map(all, verdicts{health: judged, resets: g.resetting()}, nil).Resources[0].Units {
 			healthy = append(healthy, u.Verdict.Healthy)
 		}
 		return healthy

@@ -91,7 +91,7 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	held := a.book.Holds()
 	before := a.view.Load()
 	lost := gone(current, snapshot, held, before)
-	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.gate.resets()}, heldNames(current, snapshot, held))
+	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.resets.faults(judged)}, heldNames(current, snapshot, held))
 	table = withHolds(table, held, lost, before)
 	a.chooseInjection(table)
 	next = earliest(next, a.cdiLock.keep()) // before anything is written

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,8 +26,14 @@ const maxResetDoublings = 6
 // reaches is found by a look at all devices, which this many bear in one round.
 const maxResets = 64
 
+// codeResetPending is the code of devices that are given to no new container, since a
+// reset that reaches them waits for those that hold some of them.
+const codeResetPending = "reset-pending"
+
 // resets tries to recover faulted devices by resetting them, a whole reset group
-// at a time, when nobody holds a device of the group.
+// at a time, when no device of the group is allocated. Meanwhile no device of the group
+// is given to a new container: else the reset might be put off for ever. After a reset
+// that failed the others are given out again: one dead device costs one device.
 type resets struct {
 	agent *Agent
 	mu    sync.Mutex
@@ -39,6 +46,16 @@ type resets struct {
 	last *view
 	// running counts by backend the groups that are being reset.
 	running map[string]int
+	// pending are devices that a reset waits for, and since when.
+	pending map[inventory.Key]pendingReset
+}
+
+// pendingReset is a reset that waits for containers: of which device, what for, and
+// since when.
+type pendingReset struct {
+	of       inventory.Key
+	blockers string
+	since    time.Time
 }
 
 // resetGroup names devices that are reset together: a reset group of the
@@ -58,9 +75,17 @@ type attempt struct {
 	next   time.Time
 	// worked is when the latest reset ended, if the backend says that it worked.
 	worked time.Time
-	// waits says why nothing is done, for status; "" if something is.
-	waits string
+	// failure is why the last reset failed, "" if it worked.
+	failure string
+	// blocker is what a reset waits for, "" if for nothing; since when; and the devices
+	// that it reaches.
+	blocker string
+	blocked time.Time
+	reached []inventory.Key
 }
+
+// unblock notes that nothing keeps the group from being reset.
+func (a *attempt) unblock() { a.blocker, a.blocked, a.reached = "", time.Time{}, nil }
 
 // confirmLimit is how long a backend may go on reporting a fault after a reset
 // that worked, by its own word, before the group is reset again. It is as long as
@@ -122,6 +147,7 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 		}
 		current.members = need.members
 		if due := current.due(need); now.Before(due) {
+			current.unblock()
 			next = earliest(next, due)
 			continue
 		}
@@ -130,7 +156,54 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 		}
 		r.start(ctx, v, group, need.members, current)
 	}
+	if pending := r.waiters(v); !maps.Equal(pending, r.pending) {
+		r.pending = pending
+		r.agent.poke() // the next round gives them to nobody, or to anybody again
+	}
 	return next
+}
+
+// waiters are the devices that resets wait for, but for those of groups whose last reset
+// failed. The caller holds r.mu.
+func (r *resets) waiters(v *view) map[inventory.Key]pendingReset {
+	pending := map[inventory.Key]pendingReset{}
+	for _, attempt := range r.attempts {
+		if attempt.blocker == "" || attempt.failure != "" {
+			continue
+		}
+		of := attempt.members[0]
+		for _, key := range attempt.members {
+			if needsReset(v, key) {
+				of = key
+				break
+			}
+		}
+		for _, key := range attempt.reached {
+			pending[key] = pendingReset{of: of, blockers: attempt.blocker, since: attempt.blocked}
+		}
+	}
+	return pending
+}
+
+// faults are those of devices that are being reset, and of those that a reset waits for
+// and that have no fault otherwise.
+func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
+	faults := r.agent.gate.resetting()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, waits := range r.pending {
+		if _, resetting := faults[key]; resetting || !judged.Verdict(key).Healthy {
+			continue
+		}
+		if faults == nil {
+			faults = map[inventory.Key]health.Fault{}
+		}
+		faults[key] = health.Fault{
+			Code: codeResetPending, Recovery: inventory.RecoverySelf, Since: waits.since,
+			Message: fmt.Sprintf("the device works, but no new container gets it: the reset of %s reaches it, and waits until %s", waits.of.ID, waits.blockers),
+		}
+	}
+	return faults
 }
 
 // learn takes note of which devices belong together. The caller holds r.mu.
@@ -172,6 +245,7 @@ func (r *resets) forget(v *view, wanted map[resetGroup]*need) {
 		if wanted[group] != nil || attempt.running {
 			continue
 		}
+		attempt.unblock()
 		faulted := func(key inventory.Key) bool { return needsReset(v, key) }
 		if v.plan.backend(group.backend) == nil || !slices.ContainsFunc(attempt.members, faulted) {
 			delete(r.attempts, group)
@@ -182,12 +256,17 @@ func (r *resets) forget(v *view, wanted map[resetGroup]*need) {
 // start resets one group in the background, unless a device of it is held, also
 // one that is not listed now. The caller holds r.mu.
 func (r *resets) start(ctx context.Context, v *view, group resetGroup, members []inventory.Key, current *attempt) {
-	end, holder := r.agent.gate.begin(resetting, r.reached(v, group, members), r.agent.book.Held)
+	reached := r.reached(v, group, members)
+	end, blocker := r.agent.gate.begin(resetting, reached, r.agent.book.Held)
 	if end == nil {
-		current.waits = fmt.Sprintf("a reset would help, but device %s is in use: it waits until its pod is gone", holder.ID)
+		current.blocker, current.reached = r.awaited(blocker), reached
+		if current.blocked.IsZero() {
+			current.blocked = time.Now()
+		}
 		return
 	}
-	current.running, current.waits = true, ""
+	current.unblock()
+	current.running = true
 	r.running[group.backend]++
 	r.agent.poke()
 	r.agent.onDuty.Go(func() {
@@ -197,6 +276,19 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 		r.finish(group, members, err)
 		r.agent.poke()
 	})
+}
+
+// awaited is what keeps a device from being reset, as the end of "waits until".
+func (r *resets) awaited(key inventory.Key) string {
+	if !r.agent.book.Held(key) {
+		return "the work on device " + key.ID + " is done"
+	}
+	for _, holder := range r.agent.book.Holders(key) {
+		if holder.Pod != "" {
+			return fmt.Sprintf("pod %s/%s is gone, which has device %s", holder.Namespace, holder.Pod, key.ID)
+		}
+	}
+	return "the container is gone that has device " + key.ID + " and that kubelet has not named yet"
 }
 
 // reached are all devices that lose their state in a reset of the members: also
@@ -281,10 +373,10 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 	r.running[group.backend]--
 	log := r.agent.log.With("backend", group.backend, "devices", len(members), "first", members[0].ID)
 	if err == nil {
-		current.worked = time.Now()
+		current.worked, current.failure = time.Now(), ""
 		log.Info("reset done")
 	} else {
-		current.waits = "the last reset failed: " + err.Error()
+		current.failure = err.Error()
 		log.Warn("reset failed", "error", err, "resets", current.resets+1)
 	}
 	pause := r.agent.opts.Timing.ResetBackoff << min(current.resets, maxResetDoublings)
@@ -366,8 +458,15 @@ func (r *resets) waiting() map[resetGroup]string {
 	defer r.mu.Unlock()
 	waiting := map[resetGroup]string{}
 	for group, attempt := range r.attempts {
-		if attempt.waits != "" {
-			waiting[group] = attempt.waits
+		var notes []string
+		if attempt.blocker != "" {
+			notes = append(notes, "a reset would help; it waits until "+attempt.blocker)
+		}
+		if attempt.failure != "" {
+			notes = append(notes, "the last reset failed: "+attempt.failure)
+		}
+		if len(notes) > 0 {
+			waiting[group] = strings.Join(notes, "; ")
 		}
 	}
 	return waiting

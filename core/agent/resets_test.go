@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,7 +83,7 @@ func TestAbsentHolderKeeps(t *testing.T) {
 				continue
 			}
 			current := &attempt{}
-			if r.start(t.Context(), alone, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.waits == "" {
+			if r.start(t.Context(), alone, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.blocker == "" {
 				t.Errorf("%s, restarted %v: reset although %s is held: %+v", name, restarted, keyB, current)
 			}
 		}
@@ -100,7 +101,7 @@ func TestHeldPartitionKeepsParent(t *testing.T) {
 		r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
 		current := &attempt{}
 		r.start(t.Context(), v, groupOf(v.device(keyA)), []inventory.Key{keyA}, current)
-		if current.running || current.waits == "" {
+		if current.running || current.blocker == "" {
 			t.Errorf("%s: the parent is reset although it is held: %+v", name, current)
 		}
 	}
@@ -202,5 +203,63 @@ func TestWanted(t *testing.T) {
 	}
 	if some < 50 {
 		t.Errorf("only %d resets were wanted", some)
+	}
+}
+
+// Verifies that what a pending reset would reach is given to no new container while it
+// waits for one that holds a part of it, by the reset group, and again when it no longer
+// waits: the fault is over, or a reset has failed.
+func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
+	all := many(5)
+	backend := all.Backends[0]
+	backend.Description.Reset = true
+	for i, group := range []string{"g", "g", "g", "", "h"} {
+		backend.Devices[i].ResetGroup = group
+	}
+	backend.Devices[3].Parent = backend.Devices[0].ID
+	backend.Devices[0].Health = inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: inventory.RecoveryReset}
+	p, judge := manyPlan(t), newJudge(t)
+	a := &Agent{gate: newGate(), book: holding(t, backend.Devices[1].Key), wake: make(chan struct{}, 1)}
+	a.resets = newResets(a)
+	round := func() string {
+		judged := judge.Judge(all)
+		table := p.mapper.Map(all, verdicts{health: judged, resets: a.resets.faults(judged)}, nil)
+		v := (&view{plan: p, snapshot: all, health: judged, table: table}).indexed(nil)
+		a.resets.consider(t.Context(), v)
+		codes := ""
+		for _, u := range table.Resources[0].Units {
+			code := "-"
+			for _, fault := range u.Verdict.Faults {
+				code = fault.Code
+			}
+			codes += code + " "
+		}
+		return codes
+	}
+	check := func(what, want string) {
+		t.Helper()
+		if round(); len(a.wake) == 1 {
+			<-a.wake
+			if got := round(); got != want || len(a.wake) > 0 {
+				t.Errorf("%s: the devices are %q, want %q; another round: %v", what, got, want, len(a.wake) > 0)
+			}
+		} else if got := round(); got != want {
+			t.Errorf("%s: the devices are %q, want %q", what, got, want)
+		}
+	}
+	// The partition has the fault of its parent.
+	check("a reset waits", "x reset-pending reset-pending x - ")
+	group := resetGroup{backend: "mock", name: "g"}
+	if waits := a.resets.waiting()[group]; !strings.Contains(waits, "mock-1") {
+		t.Errorf("status says %q", waits)
+	}
+	a.resets.attempts[group].failure = "it is broken"
+	check("the last reset failed", "x - - x - ")
+	a.resets.attempts[group].failure = ""
+	check("a reset waits again", "x reset-pending reset-pending x - ")
+	all = flapped(all, 0, false)
+	check("the fault is over, but for its delay", "x - - x - ")
+	if waits := a.resets.waiting()[group]; waits != "" {
+		t.Errorf("status says %q though nothing waits", waits)
 	}
 }

@@ -159,26 +159,25 @@ func TestNewBootClearsFaults(t *testing.T) {
 	n.wantCounts(gpu, 4, 4)
 }
 
-// Rule 4: a device is not reset while another of its reset group is held; it is
-// as soon as the holder is gone.
+// Rule 4: a device is not reset while another of its reset group is allocated; it is as
+// soon as the holder is gone. Until then no device of the group is given to another
+// container.
 func TestHeldGroupIsNotReset(t *testing.T) {
-	n := startNode(t, 2, partitioned, quickUsage)
+	n := startNode(t, 3, strings.Replace(partitioned, "count: 2", "count: 3", 1), quickUsage)
 	allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := "card-p0"
-	if slices.Contains(allocation.Devices, other) {
-		other = "card-p1"
-	}
-	n.scenario(fmt.Sprintf(`devices: {%s: {fault: {code: stuck, recovery: reset}}}`, other))
-	n.wantProblem(other, "stuck", "in use")
-	n.wantCounts(gpu, 2, 1)
+	others := slices.DeleteFunc([]string{"card-p0", "card-p1", "card-p2"}, func(id string) bool { return slices.Contains(allocation.Devices, id) })
+	n.scenario(fmt.Sprintf(`devices: {%s: {fault: {code: stuck, recovery: reset}}}`, others[0]))
+	n.wantProblem(others[0], "stuck", "waits until", allocation.Devices[0])
+	n.wantFault(others[1], "reset-pending")
+	n.wantCounts(gpu, 3, 0)
 	if n.logged("reset done") || n.logged("reset failed") {
-		t.Error("the group was reset although a partition is held")
+		t.Error("the group was reset although a partition is allocated")
 	}
 	n.kubelet.Free("pod")
-	n.wantCounts(gpu, 2, 2)
+	n.wantCounts(gpu, 3, 3)
 	if !n.logged("reset done") {
 		t.Error("the device recovered without a reset")
 	}

@@ -324,16 +324,16 @@ func (m *model) deviceHealth(b *backend, d *device, holds []hold) health {
 		return healthy | unhealthy
 	case faulty:
 		return unhealthy
-	case m.resetting(b, d, holds):
+	case m.resetting(b, d):
 		return healthy | unhealthy
 	}
 	return healthy
 }
 
-// resetting reports whether resets of the device's group go on, because of another one:
-// while one is under way the device cannot be given to anybody.
-func (m *model) resetting(b *backend, d *device, holds []hold) bool {
-	return !m.groupHeld(b, d.group, holds) && slices.ContainsFunc(b.devices, func(other *device) bool {
+// resetting reports whether another device of the group needs a reset: while one is under
+// way or waits for containers, the device is given to nobody.
+func (m *model) resetting(b *backend, d *device) bool {
+	return slices.ContainsFunc(b.devices, func(other *device) bool {
 		return other != d && other.group == d.group && (other.entry.fault == byReset || other.faults[byReset])
 	})
 }

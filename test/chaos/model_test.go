@@ -20,6 +20,7 @@ func TestModel(t *testing.T) {
 		"no reset while held":  {func(m *model) { m.alpha.devices[0].faults[byReset] = true }, held(gpuName, "a-0"), gpuName, "a-0", unhealthy},
 		"group is held":        {func(m *model) { m.beta.devices[0].faults[byReset] = true }, held(partName, "b-0-p1"), partName, "b-0-p0", unhealthy},
 		"group is being reset": {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-0-p1", healthy | unhealthy},
+		"group is to be reset": {func(m *model) { m.beta.devices[0].faults[byReset] = true }, held(partName, "b-0-p0"), partName, "b-0-p1", healthy | unhealthy},
 		"other group":          {func(m *model) { m.beta.devices[0].entry.fault = byReset }, nil, partName, "b-1-p0", healthy},
 		"forgotten, perhaps":   {func(m *model) { m.alpha.devices[0].faults[byReboot] = true; m.forget() }, nil, gpuName, "a-0", healthy | unhealthy},
 		"forgotten while away, perhaps": {func(m *model) {
