@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // intervals are the agent's, those of a node; a build for test/chaos has shorter ones.
@@ -55,6 +56,7 @@ the newer one ends; without --take-over itself, it ends. Both need the same
 			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
 				return err
 			}
+			defer run.reap(cmd.Context())()
 			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},
 	}
@@ -95,6 +97,19 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
+}
+
+// reap has this process wait for orphans of backends, until end is called.
+func (f *runFlags) reap(ctx context.Context) (end func()) {
+	reaper, err := supervisor.NewReaper()
+	if err != nil {
+		f.Log.Warn("orphans of backends are not waited for", "error", err)
+		return func() {}
+	}
+	f.Reaper = reaper
+	ctx, end = context.WithCancel(context.WithoutCancel(ctx))
+	go reaper.Run(ctx)
+	return end
 }
 
 // runInCluster runs with the API server, if there is one.

@@ -66,6 +66,9 @@ type Options struct {
 	// Settled is called after each round that kubelet was told the outcome of, and must
 	// return at once; nil for nobody.
 	Settled func()
+	// Reaper is the process's, which takes care of what backends leave behind; nil if it
+	// has none.
+	Reaper *supervisor.Reaper
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -340,7 +343,7 @@ func (o Options) withDefaults() Options {
 func (a *Agent) openParts() (err error) {
 	if a.supervisor, err = supervisor.New(supervisor.Options{
 		BackendDir: a.opts.BackendDir, RunDir: a.opts.RunDir, Paths: a.opts.HostPaths.wire(),
-		Sink: sink{a}, Log: a.log, Timing: a.opts.Timing.Supervisor,
+		Sink: sink{a}, Reaper: a.opts.Reaper, Log: a.log, Timing: a.opts.Timing.Supervisor,
 	}); err != nil {
 		return fmt.Errorf("open the supervisor: %w", err)
 	}

@@ -78,6 +78,12 @@ func serveRole(role string) {
 	switch role {
 	case "grandchild":
 		children = append(children, startSleeper(false))
+	case "orphans":
+		script := "for i in 1 2 3 4 5 6 7 8 9 10; do (sleep 0.01 &); done"
+		if err := exec.Command("/bin/sh", "-c", script).Run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			syscall.Exit(9)
+		}
 	case "grandchild-escaped":
 		children = append(children, startSleeper(true))
 	}

@@ -120,7 +120,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			env := slices.Concat(minimalEnv(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
-			p, err := newProcess(program, env, dir, log, &i.unit.living)
+			p, err := newProcess(program, env, dir, log, i.unit)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}

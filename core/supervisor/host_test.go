@@ -2,10 +2,12 @@ package supervisor_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -17,14 +19,16 @@ import (
 
 // Variables of the role host, beside TEST_BACKENDS and TEST_RUN.
 const (
-	// mountEnv is the directory that the host mounts a tmpfs on, in its own mount namespace.
+	// mountEnv is what the host mounts in its own mount namespace, as "tmpfs:/run".
 	mountEnv = "TEST_MOUNT"
+	// reaperEnv set says that the host has a Reaper.
+	reaperEnv = "TEST_REAPER"
 	// backendEnv is the role of the host's backend.
 	backendEnv = "TEST_BACKEND_ROLE"
 )
 
 // playHost is a process of its own that supervises one backend. It prints the process
-// IDs of the backend and of its child, and then an answer to each line of its input.
+// IDs of the backend and of its child (0: none), and then an answer to each line of its input.
 func playHost() {
 	if err := serveHost(); err != nil {
 		fmt.Println(err)
@@ -32,17 +36,25 @@ func playHost() {
 }
 
 func serveHost() error {
-	if dir := os.Getenv(mountEnv); dir != "" {
+	if kind, dir, ok := strings.Cut(os.Getenv(mountEnv), ":"); ok {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 			return err
 		}
-		if err := unix.Mount("test", dir, "tmpfs", 0, "mode=700"); err != nil {
+		if err := unix.Mount("test", dir, kind, 0, ""); err != nil {
 			return err
 		}
 	}
+	var reaper *supervisor.Reaper
+	if os.Getenv(reaperEnv) != "" {
+		var err error
+		if reaper, err = supervisor.NewReaper(); err != nil {
+			return err
+		}
+		go reaper.Run(context.Background())
+	}
 	r := newRecorder()
 	s, err := supervisor.New(supervisor.Options{
-		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(),
+		BackendDir: os.Getenv("TEST_BACKENDS"), RunDir: os.Getenv("TEST_RUN"), Sink: r, Timing: fast(), Reaper: reaper,
 	})
 	if err != nil {
 		return err
@@ -53,7 +65,7 @@ func serveHost() error {
 			break
 		}
 	}
-	fmt.Println(r.problem("b", "pid"), r.problem("b", "child"))
+	fmt.Println(r.problem("b", "pid"), cmp.Or(r.problem("b", "child"), "0"))
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{DeviceIds: []string{lines.Text()}, Resource: "example.com/gpu"})
 		fmt.Println("answer:", err)

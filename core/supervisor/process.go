@@ -26,6 +26,7 @@ type process struct {
 	cmd    *exec.Cmd
 	dir    string        // of its socket, 0700
 	living *atomic.Int32 // counts the unit's processes that are not reaped
+	reaper *Reaper       // nil: none
 	stdout *handshakePipe
 	stderr *logPipe
 
@@ -48,7 +49,7 @@ var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares the program with go-plugin's environment; dir is where it
 // makes its socket.
-func newProcess(p *program, env []string, dir string, log *logPipe, living *atomic.Int32) (*process, error) {
+func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -70,7 +71,8 @@ func newProcess(p *program, env []string, dir string, log *logPipe, living *atom
 			},
 		},
 		dir:     dir,
-		living:  living,
+		living:  &u.living,
+		reaper:  u.sup.reaper,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
@@ -99,7 +101,7 @@ func (p *process) live() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(p.exited)
-	err := p.cmd.Start()
+	err := p.reaper.start(p.cmd)
 	for _, end := range []any{p.cmd.Stdout, p.cmd.Stderr} {
 		if file, ok := end.(*os.File); ok {
 			_ = file.Close() // the child has its own
@@ -129,6 +131,7 @@ func (p *process) live() {
 	// this reaches what is left of its group and nothing more.
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	_ = p.cmd.Wait()
+	p.reaper.waited(pid)
 	p.reaped = true
 	p.living.Add(-1)
 	p.lasted = time.Since(p.began)

@@ -67,6 +67,8 @@ type Options struct {
 	// Paths are the host's trees, for the backends; nil means the usual ones.
 	Paths *backendv1.HostPaths
 	Sink  Sink
+	// Reaper takes care of what backends leave behind; nil: nobody does.
+	Reaper *Reaper
 	// Log gets our records and the backends'; nil discards.
 	Log    *slog.Logger
 	Timing Timing
@@ -80,6 +82,7 @@ type Supervisor struct {
 	sink       Sink
 	log        *slog.Logger
 	timing     Timing
+	reaper     *Reaper
 
 	mu     sync.Mutex
 	units  map[string]*unit
@@ -111,7 +114,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), units: map[string]*unit{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, units: map[string]*unit{},
 	}, nil
 }
 

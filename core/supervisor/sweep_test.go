@@ -63,7 +63,7 @@ func TestOtherAgentsBackends(t *testing.T) {
 			r.runDir = filepath.Join(top, below)
 			h := startHost(t, r, func(cmd *exec.Cmd) {
 				cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
-				cmd.Env = append(cmd.Env, mountEnv+"="+top)
+				cmd.Env = append(cmd.Env, mountEnv+"=tmpfs:"+top)
 			})
 			r.open(fast())
 			if answer := h.command("dev-1"); answer != "answer: <nil>\n" {

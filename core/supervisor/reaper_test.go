@@ -1,0 +1,64 @@
+package supervisor_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/patience"
+)
+
+// childrenOf are the IDs of a process's children, ended ones included.
+func childrenOf(t *testing.T, pid int) []string {
+	t.Helper()
+	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+	var all []string
+	for _, thread := range threads {
+		text, err := os.ReadFile(thread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}
+
+// Verifies that an agent waits for the orphans of its backends, as PID 1 of a container
+// and elsewhere, and that its own processes' exit statuses stay its own.
+func TestReaper(t *testing.T) {
+	for name, flags := range map[string]uintptr{"PID 1": syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, "subreaper": 0} {
+		t.Run(name, func(t *testing.T) {
+			if flags != 0 && os.Geteuid() != 0 {
+				host.Lacks(t, "only root can make namespaces")
+			}
+			r := newRig(t, fast())
+			if err := r.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h := startHost(t, r, func(cmd *exec.Cmd) {
+				cmd.Env = append(cmd.Env, backendEnv+"=orphans", reaperEnv+"=1")
+				if flags != 0 {
+					cmd.SysProcAttr.Cloneflags = flags
+					cmd.Env = append(cmd.Env, mountEnv+"=proc:/proc")
+				}
+			})
+			patience.Until(t, "only the backend is left", func() bool { return len(childrenOf(t, h.Process.Pid)) == 1 })
+			for range 10 {
+				if answer := h.command("crash"); !strings.Contains(answer, "exited with status 5") {
+					t.Fatalf("the end of a backend: %s", answer)
+				}
+				for h.command("dev-1") != "answer: <nil>\n" {
+				}
+			}
+			patience.Until(t, "only the last backend is left", func() bool { return len(childrenOf(t, h.Process.Pid)) == 1 })
+		})
+	}
+}
