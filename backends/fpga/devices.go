@@ -40,6 +40,9 @@ func (s *settings) classOf(r driver.Region) string {
 // listing are all devices in a stable order, and what is unclear about them.
 func (l *loop) listing() (devices []*sdk.Device, problems []string) {
 	for _, known := range l.roster.sorted() {
+		if wrong := known.sensing.implausible(known.card); wrong != "" {
+			problems = append(problems, wrong)
+		}
 		for _, r := range known.sorted() {
 			device, doubts := l.device(r)
 			devices, problems = append(devices, device), append(append(problems, l.doubts(r)...), doubts...)

@@ -315,3 +315,18 @@ func TestEvidenceEnds(t *testing.T) {
 		r.inventory("no evidence", recovered(""))
 	}, cardOf("a", 1, port("a", 0, functionA)))
 }
+
+// Sensors with values that cannot be are a problem of their card, told once for all of
+// them and for as long as it is so.
+func TestImplausibleSensors(t *testing.T) {
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("the region", healthy(1))
+		f.change(func() { f.senses["a"] = driver.Senses{Implausible: []string{"t1", "t2", "t3", "t4", "t5"}} })
+		r.inventory("the problem", func(inv *backendv1.Inventory) bool {
+			p := inv.GetProblems()
+			return healthy(1)(inv) && len(p) == 1 && strings.Contains(p[0], "a: ") && strings.Contains(p[0], "t1, t2, t3") && strings.Contains(p[0], "and 2 more")
+		})
+		f.change(func() { delete(f.senses, "a") })
+		r.inventory("none", func(inv *backendv1.Inventory) bool { return healthy(1)(inv) && len(inv.GetProblems()) == 0 })
+	}, cardOf("a", 1, port("a", 0, functionA)))
+}

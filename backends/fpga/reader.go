@@ -3,6 +3,7 @@ package fpga
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
@@ -227,7 +228,23 @@ func (l *loop) sensed(known *record, senses driver.Senses, began time.Time) {
 			}
 		}
 	}
+	l.changed = l.changed || !slices.Equal(s.last.Implausible, senses.Implausible)
 	s.last = senses
+}
+
+// implausible is the problem of sensors with values that cannot be; empty if there are none.
+func (s sensing) implausible(card driver.Card) string {
+	const shown = 3
+	names := s.last.Implausible
+	if len(names) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(names) - shown; n > 0 {
+		names, more = names[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("%s: the values of the sensors %s%s are out of all bounds, so they are left out of the metrics: see whether the firmware of the card's controller is current",
+		card.ID, strings.Join(names, ", "), more)
 }
 
 // senses reports whether sensors are read though nobody listens to telemetry.

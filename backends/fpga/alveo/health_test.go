@@ -179,6 +179,11 @@ func TestSenseHwmon(t *testing.T) {
 	if slices.Sort(codes); !slices.Equal(codes, []string{"alarm-temp1-max temp1_max_alarm", "critical-temp temp2_crit"}) {
 		t.Errorf("the alarms are %q", codes)
 	}
+	// What cannot be is left out, and raises no alarm.
+	ok(t, os.WriteFile(filepath.Join(chip, "temp2_input"), []byte("4294966296\n"), 0o600))
+	if got := d.Sense(one(t, d)); len(got.Sensors) != 4 || !slices.Equal(got.Implausible, []string{"temp2"}) || len(got.Faults) != 1 {
+		t.Errorf("with an implausible value: %+v", got)
+	}
 	if d.Sense(driver.Card{ID: "fpga-none"}).Sensors != nil {
 		t.Error("a card that is not there has sensors")
 	}

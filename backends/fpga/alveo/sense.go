@@ -109,7 +109,7 @@ func (s *sensor) controller(dir string) {
 	for _, file := range names(filepath.Join(s.root, dir)) {
 		if metric, scale, ok := measured(file); ok {
 			if n, ok := s.value(dir, file); ok && n != 0 {
-				s.senses.Sensors = append(s.senses.Sensors, driver.Sensor{Metric: metric, Sensor: file, Value: float64(n) / scale})
+				s.senses.Measure(driver.Sensor{Metric: metric, Sensor: file, Value: float64(n) / scale})
 			}
 		}
 	}
@@ -146,7 +146,9 @@ func (s *sensor) chip(dir string) {
 			if label = printable(label); err != nil || label == "" {
 				label = key
 			}
-			s.senses.Sensors = append(s.senses.Sensors, driver.Sensor{Metric: q.metric, Sensor: label, Value: float64(n) / q.scale})
+			if !s.senses.Measure(driver.Sensor{Metric: q.metric, Sensor: label, Value: float64(n) / q.scale}) {
+				continue
+			}
 			if limit, ok := s.value(dir, key+"_crit"); ok && limit > 0 && n >= limit {
 				s.alarm("critical-"+q.prefix, key+"_crit", filepath.Join(dir, file), fmt.Sprintf("%s is beyond what is critical for the card", label))
 			}

@@ -179,19 +179,3 @@ type Count struct {
 	Grows bool
 	Value float64
 }
-
-// Senses are what the sensors of a card say.
-type Senses struct {
-	Sensors []Sensor
-	// Faults are alarms.
-	Faults []Fault
-}
-
-// Sensor is a value in a base unit.
-type Sensor struct {
-	// Metric is temperature_celsius, power_watts, voltage_volts or current_amperes.
-	Metric string
-	// Sensor tells those of a card apart, in the kernel's or the card's own words.
-	Sensor string
-	Value  float64
-}

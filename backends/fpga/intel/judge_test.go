@@ -3,6 +3,8 @@ package intel
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -257,5 +259,70 @@ func TestModels(t *testing.T) {
 	}
 	if r := reading(t, on(tree, DFL)); r.Cards[0].Model != "FPGA 1c2d:0b2b" {
 		t.Error(r.Cards[0].Model)
+	}
+}
+
+// Verifies that a value that no card can have, such as a negative one that the controller
+// gives as an unsigned number, is left out and named, also in the text of an alarm.
+func TestImplausible(t *testing.T) {
+	for file, c := range map[string]struct {
+		text        string
+		implausible bool
+	}{
+		"temp1_input": {"4294966296\n", true}, "temp2_input": {"-40000\n", false}, "in0_input": {"4294967295\n", true}, "power1_input": {"4294966000\n", true},
+	} {
+		tree := write(t, fpgatree.NewN3000())
+		if err := errors.Join(tree.SetFile("sys/class/hwmon/hwmon2/"+file, c.text), tree.SetFile("sys/class/hwmon/hwmon2/temp1_crit_alarm", "1\n")); err != nil {
+			t.Fatal(err)
+		}
+		d := on(tree, DFL)
+		card, _ := port(t, d, "fpga-0000-05-00-0-port-0")
+		got := d.Sense(card)
+		if left := len(got.Implausible); (left == 1) != c.implausible || len(got.Sensors)+left != 6 {
+			t.Errorf("%s %q: %d sensors, implausible are %q", file, c.text, len(got.Sensors), got.Implausible)
+		}
+		for _, f := range got.Faults {
+			if strings.Contains(f.Text, "4.29") {
+				t.Errorf("%s: %s", file, f.Text)
+			}
+		}
+	}
+}
+
+// Verifies what the older driver has instead of hwmon: the sensors of the board's
+// controller below SPI, in thousandths, and the power that the FPGA takes, in watts.
+func TestSenseOlderController(t *testing.T) {
+	tree := write(t, fpgatree.NewArria10())
+	fme, err := tree.Find(address(t, "0000:05:00.0"), "fme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spi := fme + "/spi-altera.0.auto/spi_master/spi0/spi0.0/"
+	for file, text := range map[string]string{
+		spi + "sensor0/name": "Total Input Power\n", spi + "sensor0/type": "Power\n", spi + "sensor0/value": "52000\n",
+		spi + "sensor1/name": "12V Backplane Current\n", spi + "sensor1/type": "Current\n", spi + "sensor1/value": "0xbb8\n",
+		spi + "sensor2/name": "12V Backplane Voltage\n", spi + "sensor2/type": "Voltage\n", spi + "sensor2/value": "12150\n",
+		spi + "sensor3/name": "FPGA Die Temperature\n", spi + "sensor3/type": "Temperature\n", spi + "sensor3/value": "41500\n",
+		spi + "sensor4/name": "QSFP Temperature\n", spi + "sensor4/type": "Temperature\n", spi + "sensor4/value": "NA\n",
+		spi + "sensor5/name": "Fan\n", spi + "sensor5/type": "Speed\n", spi + "sensor5/value": "900\n",
+		fme + "/power_mgmt/consumed": "0x2f\n",
+	} {
+		path := filepath.Join(tree.Root, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o750), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := on(tree, OPAE)
+	c, _ := port(t, d, "fpga-0000-05-00-0-port-0")
+	want := driver.Senses{Sensors: []driver.Sensor{
+		{Metric: "power_watts", Sensor: "power_mgmt power1", Value: 47},
+		{Metric: "power_watts", Sensor: "Total Input Power", Value: 52},
+		{Metric: "current_amperes", Sensor: "12V Backplane Current", Value: 3},
+		{Metric: "voltage_volts", Sensor: "12V Backplane Voltage", Value: 12.15},
+		{Metric: "temperature_celsius", Sensor: "FPGA Die Temperature", Value: 41.5},
+		{Metric: "temperature_celsius", Sensor: "thermal_mgmt temp1", Value: 38},
+	}}
+	if diff := cmp.Diff(want, d.Sense(c)); diff != "" {
+		t.Errorf("senses (-want +got):\n%s", diff)
 	}
 }

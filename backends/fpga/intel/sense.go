@@ -35,7 +35,7 @@ func (d *Driver) Sense(c driver.Card) driver.Senses {
 			name = s.Name
 		}
 		if s.Known {
-			senses.Sensors = append(senses.Sensors, driver.Sensor{Metric: metrics[s.Quantity], Sensor: name, Value: s.Value})
+			s.Known = senses.Measure(driver.Sensor{Metric: metrics[s.Quantity], Sensor: name, Value: s.Value})
 		}
 		for _, alarm := range s.Alarms {
 			if critical(alarm) {

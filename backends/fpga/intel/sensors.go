@@ -33,6 +33,8 @@ func Sensors(root, dir string) ([]Sensor, []Problem) {
 		engines, _ := dirs(region, lay.engine) // of a card that has gone there are none
 		for _, engine := range engines {
 			all = append(all, r.thermal(device, filepath.Join(engine, "thermal_mgmt"))...)
+			all = append(all, r.consumed(filepath.Join(engine, "power_mgmt"))...)
+			all = append(all, r.boardSensors(device, engine)...)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Sensor) int { return cmp.Or(cmp.Compare(a.Chip, b.Chip), cmp.Compare(a.Name, b.Name)) })
@@ -109,11 +111,11 @@ func (r *reader) measure(unit float64, parts ...string) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, false
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return float64(n) / unit, true
 	}
-	return float64(n) / unit, true
+	n, err := parseNumber(text)
+	return float64(n) / unit, err == nil
 }
 
 // thermal reads the temperature that the older driver has, in degrees.
@@ -130,3 +132,39 @@ func (r *reader) thermal(device, dir string) []Sensor {
 	}
 	return []Sensor{s}
 }
+
+// consumed reads the power that the FPGA takes, which the older driver has for FPGAs in one
+// package with the CPU, in watts.
+func (r *reader) consumed(dir string) []Sensor {
+	value, ok := r.measure(1, dir, "consumed")
+	if !ok {
+		return nil
+	}
+	return []Sensor{{Chip: filepath.Base(dir), Name: "power1", Quantity: Power, Value: value, Known: true}}
+}
+
+// boardSensors reads the sensors of the board's controller under the older driver: a
+// directory sensorN each, with the files name, type and value, the latter in thousandths of
+// the unit (OPAE's libxfpga reads them so, in metrics_max10.c and metrics_utils.c).
+func (r *reader) boardSensors(device, engine string) []Sensor {
+	found, _ := filepath.Glob(filepath.Join(engine, "spi-altera.*.auto/spi_master/spi*/spi*.*/sensor*")) // the pattern is a good one
+	var all []Sensor
+	for _, dir := range found {
+		quantity, ok := quantities[r.optional(device, dir, "type")]
+		if !ok || len(all) >= maxSensors {
+			continue
+		}
+		s := Sensor{
+			Chip: filepath.Base(filepath.Dir(dir)), Name: filepath.Base(dir), Label: printable(r.optional(device, dir, "name")), Quantity: quantity,
+		}
+		s.Value, s.Known = r.measure(1000, dir, "value")
+		all = append(all, s)
+	}
+	return all
+}
+
+// quantities are the types of the sensors of a board's controller under the older driver.
+var quantities = map[string]Quantity{"Temperature": Temperature, "Power": Power, "Voltage": Voltage, "Current": Current}
+
+// maxSensors is the most sensors of a board's controller that are read.
+const maxSensors = 128

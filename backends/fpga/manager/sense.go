@@ -92,7 +92,7 @@ func (d *Driver) chip(dir string, senses *driver.Senses) {
 				label = key
 			}
 			q := quantities[match[1]]
-			senses.Sensors = append(senses.Sensors, driver.Sensor{Metric: q.metric, Sensor: name + " " + label, Value: value / q.unit})
+			senses.Measure(driver.Sensor{Metric: q.metric, Sensor: name + " " + label, Value: value / q.unit})
 		}
 		if alarm.MatchString(e.Name()) && len(senses.Faults) < maxSensors {
 			if value, ok := r.value(dir, e.Name()); ok && value == 1 {

@@ -41,6 +41,12 @@ func TestSense(t *testing.T) {
 		if got := d.Sense(c); len(got.Faults) != 1 || got.Faults[0].Cause != "temp1_crit_alarm" {
 			t.Errorf("%+v", got)
 		}
+		if err := tree.SetFile(name+"/temp1_input", "4294966296\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Sense(c); len(got.Sensors) != 1 || !slices.Equal(got.Implausible, []string{"cvp_hwmon Die"}) {
+			t.Errorf("with an implausible value: %+v", got)
+		}
 		for what, damage := range sysroot.Damages {
 			if err := tree.Spoil(name+"/temp1_input", damage); err != nil {
 				t.Fatal(what, err)
