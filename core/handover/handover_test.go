@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -325,5 +326,39 @@ func TestStays(t *testing.T) {
 	began := time.Now()
 	if stays, _ := Tell(ctx, silent, Peer{Role: RoleRefused}); stays || time.Since(began) > patience.Long/2 {
 		t.Errorf("one that does not answer stays: %v, after %v", stays, time.Since(began))
+	}
+}
+
+// Verifies that a lock is no file but its own: what is linked there is neither locked nor
+// changed, and what cannot be a lock is not waited for.
+func TestLockIsItsOwnFile(t *testing.T) {
+	for name, plant := range map[string]func(victim, lock string) error{
+		"symbolic link": os.Symlink,
+		"hard link":     os.Link,
+		"link to none":  func(_, lock string) error { return os.Symlink(lock+"-victim", lock) },
+		"pipe":          func(_, lock string) error { return unix.Mkfifo(lock, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := shortDir(t)
+			victim, lock := filepath.Join(dir, "victim"), filepath.Join(dir, lockName)
+			if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(victim, lock); err != nil {
+				t.Fatal(err)
+			}
+			release, err := Lock(lock)
+			if err == nil {
+				t.Error("it is locked", release())
+			} else if errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), lock) || !strings.Contains(err.Error(), "remove it") {
+				t.Errorf("the error is %v", err)
+			}
+			if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
+				t.Errorf("the victim is %q, %v", text, err)
+			}
+			if _, err := os.Stat(lock + "-victim"); err == nil {
+				t.Error("a file is made where the link leads")
+			}
+		})
 	}
 }

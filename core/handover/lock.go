@@ -16,17 +16,19 @@ var ErrHeld = errors.New("another agent")
 
 // Lock takes the directory that a lock file is in, for this process. The kernel
 // frees it when the process ends, however it ends. The error is an [ErrHeld] that
-// names the holder if there is one.
+// names the holder if there is one. A link, or anything else than a file of its own, is
+// refused, and left as it is.
 func Lock(path string) (release func() error, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := openLock(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		holder, _ := os.ReadFile(path) // for the sentence only
+		holder := make([]byte, 256)
+		n, _ := file.ReadAt(holder, 0) // for the error only
 		_ = file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w (%s) runs with the directory %s", ErrHeld, strings.TrimSpace(string(holder)), filepath.Dir(path))
+			return nil, fmt.Errorf("%w (%s) runs with the directory %s", ErrHeld, strings.TrimSpace(string(holder[:n])), filepath.Dir(path))
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -38,6 +40,28 @@ func Lock(path string) (release func() error, err error) {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), file.Close())
 	}
 	return file.Close, nil
+}
+
+// openLock opens a lock file, or makes it. It neither follows a link nor waits for the
+// other end of a pipe.
+func openLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is a symbolic link: remove it", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var stat unix.Stat_t
+	switch err := unix.Fstat(int(file.Fd()), &stat); {
+	case err != nil:
+		return nil, errors.Join(err, file.Close())
+	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file: remove it", path), file.Close())
+	case stat.Nlink > 1:
+		return nil, errors.Join(fmt.Errorf("%s has another name, as a hard link: remove it", path), file.Close())
+	}
+	return file, nil
 }
 
 // DirLock is a directory that this process has, by the directory itself.

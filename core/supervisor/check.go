@@ -20,6 +20,15 @@ type program struct {
 	// name is the path in the backend directory, path what it resolves to.
 	name, path string
 	mark       mark
+	// file is what a pinned program is executed from; nil if it is not pinned.
+	file *os.File
+}
+
+// close releases the file. A process that was started from it keeps it.
+func (p *program) close() {
+	if p.file != nil {
+		_ = p.file.Close() // read only: nothing to lose
+	}
 }
 
 // mark tells whether a file is still the one it was. The change time is part of
@@ -71,11 +80,17 @@ func checkProgram(dir, command string) (*program, error) {
 	if err := checkFormat(path); err != nil {
 		return nil, err
 	}
-	if err := checkDirs(filepath.Dir(path)); err != nil {
-		return nil, err
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the directory %s cannot be reached: %w", dir, err)
 	}
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != filepath.Dir(path) {
-		if err := checkDirs(real); err != nil {
+	for _, dir := range []string{filepath.Dir(path), real} {
+		if err := checkDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range []string{filepath.Dir(path), real, dir} {
+		if err := checkAbove(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -102,8 +117,9 @@ func (p *program) replaced() string {
 	return fmt.Sprintf("its program %s was replaced after it was started: what runs goes on, and its next start takes the new one; restart the agent for it to do so now", p.name)
 }
 
-// pinned makes sure that the program is the one with the checksum; "" is any. What
-// comes to the file while it is read, or after, is found by unchanged.
+// pinned makes sure that the program is the one with the checksum; "" is any. It keeps the
+// file open whose checksum it compared: what is executed must be that one, whatever its
+// path leads to by then. close must follow.
 func (p *program) pinned(checksum string) error {
 	if checksum == "" {
 		return nil
@@ -112,15 +128,15 @@ func (p *program) pinned(checksum string) error {
 	if err != nil {
 		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
 	}
-	defer func() { _ = file.Close() }() // read only: nothing to lose
 	sum := sha256.New()
 	if _, err := io.Copy(sum, file); err != nil {
-		return fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err)
+		return errors.Join(fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err), file.Close())
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != checksum {
-		return fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the program that is meant, or change checksum of this backend",
-			p.path, got, checksum)
+		return errors.Join(fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the program that is meant, or change checksum of this backend",
+			p.path, got, checksum), file.Close())
 	}
+	p.file = file
 	return nil
 }
 
@@ -173,25 +189,45 @@ func checkFormat(path string) error {
 	return nil
 }
 
-// checkDirs makes sure that the file cannot be exchanged. The directory itself
-// must not be writable by anybody else; further up, a directory that everybody
-// can write is fine only if it is sticky, as /tmp is.
-func checkDirs(dir string) error {
-	for at := dir; ; at = filepath.Dir(at) {
+// checkDir makes sure that nobody but root and ourselves can exchange the files in a
+// directory.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("the directory %s cannot be read: %w", dir, err)
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 {
+		return fmt.Errorf("the directory %s may be written by its group or others (mode %04o), who could exchange the programs in it: run chmod go-w %s", dir, mode.Perm(), dir)
+	}
+	return checkOwner("directory", dir, info)
+}
+
+// checkAbove makes sure that nobody but root and ourselves can exchange a directory, or one
+// above it. One that others can write is fine if it is sticky, as /tmp is; one that its
+// group can write, if that is root's or ours.
+func checkAbove(dir string) error {
+	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		if err != nil {
 			return fmt.Errorf("the directory %s cannot be read: %w", at, err)
 		}
-		mode := info.Mode()
-		if at == dir {
-			if mode.Perm()&0o022 != 0 {
-				return fmt.Errorf("the directory %s may be written by its group or others (mode %04o), who could exchange the programs in it: run chmod go-w %s", at, mode.Perm(), at)
-			}
-			if err := checkOwner("directory", at, info); err != nil {
-				return err
-			}
-		} else if mode.Perm()&0o002 != 0 && mode&fs.ModeSticky == 0 {
-			return fmt.Errorf("the directory %s may be written by everybody (mode %04o), who could exchange %s: run chmod o-w %s", at, mode.Perm(), dir, at)
+		if err := checkOwner("directory", at, info); err != nil {
+			return err
+		}
+		mode, group := info.Mode(), 0
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			group = int(stat.Gid)
+		}
+		who, bits := "", ""
+		switch {
+		case mode&fs.ModeSticky != 0:
+		case mode.Perm()&0o002 != 0:
+			who, bits = "everybody", "go-w"
+		case mode.Perm()&0o020 != 0 && group != 0 && group != os.Getegid():
+			who, bits = fmt.Sprintf("group %d", group), "g-w"
+		}
+		if who != "" {
+			return fmt.Errorf("the directory %s may be written by %s (mode %04o), who could exchange %s: run chmod %s %s", at, who, mode.Perm(), dir, bits, at)
 		}
 		if at == filepath.Dir(at) {
 			return nil

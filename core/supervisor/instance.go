@@ -119,6 +119,7 @@ func (i *instance) live() error {
 	if err != nil {
 		return fail(unavailable, "%w", err)
 	}
+	defer program.close()
 	if err := program.pinned(i.spec.Checksum); err != nil {
 		return fail(unavailable, "%w", err)
 	}

@@ -48,7 +48,9 @@ type process struct {
 var _ runner.Runner = (*process)(nil)
 
 // newProcess prepares the program with go-plugin's environment; dir is where it
-// makes its socket.
+// makes its socket. A pinned program is executed by its open file, which the process
+// inherits as descriptor 3: the interpreter of a script opens it again. A link in dir
+// gives it its name.
 func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
@@ -58,11 +60,18 @@ func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*p
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), out.Close(), outChild.Close())
 	}
+	path, files := p.path, []*os.File(nil)
+	if p.file != nil {
+		path, files = filepath.Join(dir, filepath.Base(p.name)), []*os.File{p.file}
+		if err := os.Symlink("/proc/self/fd/3", path); err != nil {
+			return nil, errors.Join(fmt.Errorf("link the program: %w", err), out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
+		}
+	}
 	log.open(errs)
 	return &process{
 		cmd: &exec.Cmd{
-			Path: p.path, Args: []string{p.name}, Env: env, Dir: "/",
-			Stdout: outChild, Stderr: errsChild,
+			Path: path, Args: []string{p.name}, Env: env, Dir: "/",
+			Stdout: outChild, Stderr: errsChild, ExtraFiles: files,
 			SysProcAttr: &syscall.SysProcAttr{
 				// A group of its own, so that one signal reaches all it started.
 				Setpgid: true,
@@ -110,7 +119,7 @@ func (p *process) live() {
 	p.mu.Lock()
 	p.began = time.Now()
 	if err != nil {
-		p.failure = startError(p.cmd.Path, err)
+		p.failure = startError(p.Name(), err)
 	} else {
 		p.pid = p.cmd.Process.Pid
 		p.living.Add(1)
@@ -228,8 +237,8 @@ func (p *process) Stdout() io.ReadCloser { return p.stdout }
 // @message is a number is a panic), so we read them ourselves.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name is the program's path.
-func (p *process) Name() string { return p.cmd.Path }
+// Name is the program's path in the backend directory.
+func (p *process) Name() string { return p.cmd.Args[0] }
 
 // ID is the process ID.
 func (p *process) ID() string {

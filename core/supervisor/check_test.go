@@ -1,0 +1,125 @@
+package supervisor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/host"
+)
+
+// plant makes a directory of the mode with a script in it that prints a word.
+func plant(t *testing.T, dir string, mode os.FileMode, word string) (script []byte) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script = fmt.Appendf(nil, "#!/bin/sh\necho %s from ${0##*/}\n", word)
+	if err := os.WriteFile(filepath.Join(dir, "backend"), script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, mode); err != nil {
+		t.Fatal(err)
+	}
+	return script
+}
+
+// Verifies that the program that runs is the one whose checksum was compared, though a
+// directory above it, or the file itself, is another one by then.
+func TestPinnedDescriptor(t *testing.T) {
+	for name, swap := range map[string]string{"directory": "", "file": "backends/backend"} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			sum := sha256.Sum256(plant(t, filepath.Join(top, "meant", "backends"), 0o755, "meant"))
+			plant(t, filepath.Join(top, "other", "backends"), 0o755, "other")
+			p, err := checkProgram(filepath.Join(top, "meant", "backends"), "backend")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.pinned("sha256:" + hex.EncodeToString(sum[:])); err != nil {
+				t.Fatal(err)
+			}
+			defer p.close()
+			for _, move := range [][2]string{{"meant", "away"}, {"other", "meant"}} {
+				from, to := filepath.Join(top, move[0], swap), filepath.Join(top, move[1], swap)
+				if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Rename(from, to); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
+			process, err := newProcess(p, os.Environ(), t.TempDir(), log, &unit{sup: &Supervisor{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := process.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			out := make([]byte, 100)
+			n, err := process.stdout.Read(out)
+			if got := string(out[:n]); got != "meant from backend\n" {
+				t.Errorf("it prints %q, %v", got, err)
+			}
+			<-process.exited
+			process.release(0)
+			if p.unchanged() {
+				t.Error("the program is said to be unchanged")
+			}
+		})
+	}
+}
+
+// Verifies that a program is refused if somebody else may exchange a directory above it.
+func TestDirectoriesAbove(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode     os.FileMode
+		uid, gid int
+		want     string
+	}{
+		"ours":            {0o755, 0, 0, ""},
+		"another user's":  {0o755, 12345, 0, "belongs to user 12345, who could replace what runs with our rights"},
+		"another group's": {0o775, 0, 12345, "may be written by group 12345 (mode 0775), who could exchange"},
+		"our group's":     {0o775, 0, 0, ""},
+		"everybody's":     {0o777, 0, 0, "may be written by everybody (mode 0777), who could exchange"},
+		"sticky":          {0o777 | os.ModeSticky, 0, 12345, ""},
+	} {
+		for _, linked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, linked %v", name, linked), func(t *testing.T) {
+				if os.Geteuid() != 0 {
+					host.Lacks(t, "only root can give directories away")
+				}
+				above := filepath.Join(t.TempDir(), "above")
+				dir := filepath.Join(above, "sub", "backends")
+				if linked {
+					target := filepath.Join(t.TempDir(), "backends")
+					plant(t, target, 0o755, "word")
+					if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					if err := os.Symlink(target, dir); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					plant(t, dir, 0o755, "word")
+				}
+				if err := os.Chown(above, test.uid, test.gid); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(above, test.mode); err != nil {
+					t.Fatal(err)
+				}
+				_, err := checkProgram(dir, "backend")
+				if (err == nil) != (test.want == "") || err != nil && (!strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), above)) {
+					t.Errorf("error %v, want %q", err, test.want)
+				}
+			})
+		}
+	}
+}
