@@ -127,8 +127,8 @@ bench: build ## Speed, memory and faults of the agent, into test/bench/results.j
 	$(GO) run ./test/bench -bin $(BIN) $(ARGS)
 
 .PHONY: bench-topology
-bench-topology: ## Which devices a container gets: percentiles, beside brute force and greedy
-	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|BruteForce|Greedy|Prepare)' -benchtime 500ms $(ARGS)
+bench-topology: ## Which devices a container gets: percentiles
+	$(GO) test ./core/topology -run '^$$' -bench '$(or $(BENCH),Choose|Prepare)' -benchtime 500ms $(ARGS)
 
 .PHONY: bench-nvidia
 bench-nvidia: build ## First inventory, faults to kubelet, memory and CPU of the NVIDIA backend

@@ -218,12 +218,19 @@ func (l *listing) health(known *record) *sdk.Health {
 // model is the name without the vendor's, which every GPU has.
 func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }
 
-// linksOf are a snapshot's links in the contract's terms, in both directions.
+// linksOf are a snapshot's links in the contract's terms, in both directions: NVLinks, and
+// the path over PCIe beside them.
 func linksOf(links []driver.Link) map[string][]*sdk.Link {
 	of := map[string][]*sdk.Link{}
+	add := func(l driver.Link, kind backendv1.LinkKind, count uint32) {
+		of[l.A] = append(of[l.A], &sdk.Link{PeerId: l.B, Kind: kind, Count: count})
+		of[l.B] = append(of[l.B], &sdk.Link{PeerId: l.A, Kind: kind, Count: count})
+	}
 	for _, l := range links {
-		of[l.A] = append(of[l.A], &sdk.Link{PeerId: l.B, Kind: l.Kind, Count: l.Count})
-		of[l.B] = append(of[l.B], &sdk.Link{PeerId: l.A, Kind: l.Kind, Count: l.Count})
+		add(l, l.Kind, l.Count)
+		if l.Path != backendv1.LinkKind_LINK_KIND_UNSPECIFIED {
+			add(l, l.Path, 1)
+		}
 	}
 	return of
 }

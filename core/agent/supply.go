@@ -49,9 +49,5 @@ func (a *Agent) supplies(v *view) []supply {
 
 // chosen counts a choice of units for a container.
 func (a *Agent) chosen(name string, choice topology.Result, took time.Duration) {
-	missed := 0.0
-	if best := choice.Score.Links + choice.Missed; best > 0 {
-		missed = float64(choice.Missed) / float64(best)
-	}
-	a.tally.Chosen(name, string(choice.Method), choice.Exact, missed, took)
+	a.tally.Chosen(name, string(choice.Method), took)
 }

@@ -20,7 +20,6 @@ const (
 	DefaultRegistration            = RegisterSocket
 	DefaultAllocationPolicy        = AllocateBestLinks
 	DefaultLinks                   = LinksSum
-	DefaultAllocationTimeLimit     = 10 * time.Millisecond
 )
 
 // DefaultFeatures are the attributes and capacities that say what a device is, by
@@ -109,8 +108,5 @@ func (r *Resource) fillDefaults(given func(field string) bool) {
 	}
 	if !given("allocation.links") {
 		r.Allocation.Links = DefaultLinks
-	}
-	if !given("allocation.timeLimit") {
-		r.Allocation.TimeLimit = Duration(DefaultAllocationTimeLimit)
 	}
 }

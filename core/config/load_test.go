@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := 1
-	usual := Allocation{Policy: AllocateBestLinks, Links: LinksSum, TimeLimit: Duration(10 * time.Millisecond)}
+	usual := Allocation{Policy: AllocateBestLinks, Links: LinksSum}
 	want := &NodeConfig{APIVersion: APIVersion, Kind: Kind, Profiles: []Profile{{
 		Name: "only",
 		Backends: []Backend{{
@@ -78,7 +78,7 @@ func TestEveryField(t *testing.T) {
 			Name: "example.com/big", Backend: "mock", Class: "gpu",
 			Selector: `device.capacity["mock"].memory.compareTo(quantity("40Gi")) >= 0`,
 			Replicas: 1, Injection: InjectPlain, Registration: RegisterWatcher,
-			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest, TimeLimit: Duration(time.Millisecond)},
+			Allocation: Allocation{Policy: AllocatePack, Links: LinksWeakest},
 			Parameters: map[string]Parameter{
 				"program": {Value: "sieve.bin", Annotation: "example.com/program", Env: "PROGRAM"},
 				"mode":    {Value: "fast"},
@@ -87,7 +87,7 @@ func TestEveryField(t *testing.T) {
 			Name:     "example.com/shared",
 			Selector: "device.attributes[\"accelmux.io\"].class == \"gpu\" &&\n  device.attributes[\"mock\"].model.startsWith(\"M\")\n",
 			Replicas: 4, MaxReplicasPerContainer: &zero, Injection: InjectAuto, Registration: RegisterSocket,
-			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum, TimeLimit: Duration(10 * time.Millisecond)},
+			Allocation: Allocation{Policy: AllocateNone, Links: LinksSum},
 		}},
 	}
 	if diff := cmp.Diff(want, got.Profiles[0]); diff != "" {

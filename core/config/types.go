@@ -261,9 +261,6 @@ type Allocation struct {
 	// Links is what counts first of the links among the chosen devices. Default
 	// LinksSum.
 	Links LinkMeasure `yaml:"links"`
-	// TimeLimit bounds the search for one container on machines where no exact
-	// method is quick enough. Default 10ms; 1ms to 1s.
-	TimeLimit Duration `yaml:"timeLimit"`
 }
 
 // AllocationPolicy is what the choice of devices is for.

@@ -20,8 +20,6 @@ const (
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
-	minAllocation    = time.Millisecond
-	maxAllocation    = time.Second
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -190,7 +188,6 @@ func (v *validator) resource(r *Resource, at string) {
 func (v *validator) allocation(at string, a *Allocation) {
 	oneOf(v, at+".policy", a.Policy, AllocateBestLinks, AllocateSpread, AllocatePack, AllocateNone)
 	oneOf(v, at+".links", a.Links, LinksSum, LinksWeakest)
-	v.duration(at+".timeLimit", a.TimeLimit, minAllocation, maxAllocation)
 }
 
 // references checks what a resource says about the backends of its profile. If

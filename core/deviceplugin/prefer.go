@@ -29,7 +29,6 @@ func choosing(a config.Allocation) topology.Options {
 	return topology.Options{
 		Policy:       topology.Policy(a.Policy),
 		WeakestFirst: a.Links == config.LinksWeakest,
-		TimeLimit:    time.Duration(a.TimeLimit),
 	}
 }
 

@@ -114,11 +114,11 @@ func TestChoosing(t *testing.T) {
 			t.Errorf("%s is %s there", p, topology.Policies()[i])
 		}
 	}
-	if config.DefaultAllocationPolicy != config.AllocateBestLinks || config.DefaultAllocationTimeLimit != topology.DefaultTimeLimit {
+	if config.DefaultAllocationPolicy != config.AllocateBestLinks {
 		t.Error("the defaults differ")
 	}
-	got := choosing(config.Allocation{Policy: "pack", Links: config.LinksWeakest, TimeLimit: config.Duration(time.Second)})
-	if got.Policy != topology.Pack || !got.WeakestFirst || got.TimeLimit != time.Second {
+	got := choosing(config.Allocation{Policy: "pack", Links: config.LinksWeakest})
+	if got.Policy != topology.Pack || !got.WeakestFirst {
 		t.Errorf("options %+v", got)
 	}
 	if choosing(config.Allocation{Links: config.LinksSum}).WeakestFirst {
@@ -181,7 +181,7 @@ func TestPreferTells(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "missing=1") || !strings.Contains(text, "resource="+gpu) {
 		t.Errorf("log: %s", text)
 	}
-	if len(told) != 2 || told[0].Method != topology.Hierarchy || told[1].Missing != 1 {
+	if len(told) != 2 || told[0].Method != topology.Enumeration || told[1].Missing != 1 {
 		t.Errorf("told: %+v", told)
 	}
 }

@@ -39,13 +39,11 @@ type Choice struct {
 	// Decides is the name of the part that decides; "ids" if all parts are equal, so
 	// that the order of the IDs decides; missing without a runner-up.
 	Decides string `json:"decides,omitempty"`
-	// Method is how the set was found: hierarchy, enumeration, search, or order where
-	// there was nothing to choose.
+	// Method is how the set was found: enumeration, greedy, or order where there was
+	// nothing to choose.
 	Method string `json:"method"`
-	// Exact says that no other set is better. Else Missed is how much greater the sum of
-	// the links of another might be, at most.
-	Exact  bool  `json:"exact"`
-	Missed int64 `json:"missed,omitempty"`
+	// Exact says that no other set is better.
+	Exact bool `json:"exact"`
 }
 
 // Set is some units.
@@ -63,17 +61,13 @@ type Pairs struct {
 	Kind     string `json:"kind,omitempty"`
 	Count    int    `json:"count,omitempty"`
 	Distance int    `json:"distance,omitempty"`
+	Path     string `json:"path,omitempty"`
 	Weight   int64  `json:"weight"`
 }
 
 // Left is what remains available after a choice.
 type Left struct {
 	Units int `json:"units"`
-	// Eights, Fours and Pairs are how many good sets of these sizes can be made of it
-	// side by side; missing where nobody counts them.
-	Eights *int `json:"eights,omitempty"`
-	Fours  *int `json:"fours,omitempty"`
-	Pairs  *int `json:"pairs,omitempty"`
 }
 
 // Compared is a part of the scores of two sets.

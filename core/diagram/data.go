@@ -59,7 +59,9 @@ type Link struct {
 	// Count is how many lie side by side.
 	Count    int `json:"count"`
 	Distance int `json:"distance,omitempty"`
-	// Weight is what a choice counts for the pair.
+	// Path is the kind of the path over PCIe that a pair with a direct link has as well.
+	Path string `json:"path,omitempty"`
+	// Weight is how many points the pair counts for in a choice.
 	Weight int64 `json:"weight"`
 	// OneWay says that B reports no link to A, so that the weight is 0.
 	OneWay bool `json:"oneWay,omitempty"`

@@ -91,10 +91,32 @@ func describeLinks(devices []*inventory.Device) (links []Link, more int) {
 	return links, more
 }
 
-// direction is the best link from one device to another.
+// direction is how one device reaches another: by a direct link, a path, or both.
 type direction struct {
-	to   int
-	link *inventory.Link
+	to           int
+	direct, path *inventory.Link
+}
+
+// weight is what the direction counts for.
+func (d direction) weight() (sum int64) {
+	for _, l := range []*inventory.Link{d.direct, d.path} {
+		if l != nil {
+			sum += topology.Value(*l)
+		}
+	}
+	return sum
+}
+
+// describe is the direction as a link between two devices.
+func (d direction) describe(a, b *inventory.Device) Link {
+	l, path := d.direct, ""
+	switch {
+	case l == nil:
+		l = d.path
+	case d.path != nil:
+		path = d.path.Kind
+	}
+	return Link{A: a.ID, B: b.ID, Kind: l.Kind, Count: max(1, l.Count), Distance: l.Distance, Path: path, Weight: d.weight()}
 }
 
 // eachLink calls see with the link of each pair of devices that has one, in natural
@@ -111,38 +133,47 @@ func eachLink(devices []*inventory.Device, see func(Link)) {
 	}
 	for i := range ways {
 		for _, there := range ways[i] {
-			l, weight := there.link, topology.Weight(*there.link)
 			at, both := slices.BinarySearchFunc(ways[there.to], i, func(d direction, to int) int { return cmp.Compare(d.to, to) })
-			switch {
-			case both && there.to < i:
-				continue // the pair is told of once
-			case !both:
-				weight = 0
-			case topology.Weight(*ways[there.to][at].link) < weight:
-				l = ways[there.to][at].link
-				weight = topology.Weight(*l)
+			if both && there.to < i {
+				continue // the pair was seen before
 			}
-			see(Link{
-				A: devices[i].ID, B: devices[there.to].ID, Kind: l.Kind, Count: max(1, l.Count), Distance: l.Distance,
-				Weight: weight, OneWay: !both,
-			})
+			if both && ways[there.to][at].weight() < there.weight() {
+				there.direct, there.path = ways[there.to][at].direct, ways[there.to][at].path
+			}
+			l := there.describe(devices[i], devices[there.to])
+			if !both {
+				l.OneWay, l.Weight = true, 0
+			}
+			see(l)
 		}
 	}
 }
 
 // directions are the links of the device at a place to others that have one, sorted by
-// those. Of several to one device the best counts.
+// those. Of several direct links to one device the best counts, and of several paths.
 func directions(place int, d *inventory.Device, places map[inventory.Key]int) []direction {
-	out := make([]direction, 0, len(d.Links))
+	out, index := make([]direction, 0, len(d.Links)), make(map[int]int, len(d.Links))
 	for i := range d.Links {
-		if to, ok := places[inventory.Key{Backend: d.Backend, ID: d.Links[i].Peer}]; ok && to != place {
-			out = append(out, direction{to, &d.Links[i]})
+		l := &d.Links[i]
+		to, ok := places[inventory.Key{Backend: d.Backend, ID: l.Peer}]
+		if !ok || to == place {
+			continue
+		}
+		at, known := index[to]
+		if !known {
+			at, index[to] = len(out), len(out)
+			out = append(out, direction{to: to})
+		}
+		best := &out[at].path
+		if l.Direct() {
+			best = &out[at].direct
+		}
+		if *best == nil || topology.Value(*l) > topology.Value(**best) {
+			*best = l
 		}
 	}
-	slices.SortFunc(out, func(a, b direction) int {
-		return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(topology.Weight(*b.link), topology.Weight(*a.link)))
-	})
-	return slices.CompactFunc(out, func(a, b direction) bool { return a.to == b.to })
+	slices.SortFunc(out, func(a, b direction) int { return cmp.Compare(a.to, b.to) })
+	return out
 }
 
 func describeGroup(g topology.Group) Group {

@@ -179,12 +179,12 @@ func TestLinks(t *testing.T) {
 	}
 	d := Describe(resource(units, topology.None))
 	want := []Link{
-		{A: "a", B: "b", Kind: "nvlink", Count: 3, Weight: 30_000},
+		{A: "a", B: "b", Kind: "nvlink", Count: 3, Weight: 300},
 		{A: "a9", B: "b", Kind: "xgmi", Count: 1, Distance: 15, OneWay: true},
-		{A: "a9", B: "c", Kind: "xgmi", Count: 1, Distance: 15, Weight: 9_985},
+		{A: "a9", B: "c", Kind: "xgmi", Count: 1, Distance: 15, Weight: 85},
 		{A: "a10", B: "a", Kind: "xgmi", Count: 1, Distance: 30, OneWay: true},
-		{A: "a10", B: "b", Kind: "custom", Count: 1, Distance: 7, Weight: 992},
-		{A: "a10", B: "c", Kind: "xgmi", Count: 1, Distance: 30, Weight: 9_970},
+		{A: "a10", B: "b", Kind: "custom", Count: 1, Distance: 7, Weight: 93},
+		{A: "a10", B: "c", Kind: "xgmi", Count: 1, Distance: 30, Weight: 70},
 	}
 	if diff := cmp.Diff(want, d.Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)

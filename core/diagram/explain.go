@@ -31,18 +31,15 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 		Resource: r.Name, Policy: string(r.Policy), Size: q.Size, Units: len(r.Units),
 		Must: request.Must, Available: nonNil(request.Available), Notes: notes, Missing: e.Missing,
 		Chosen: describeSet(e.Result, byUnit), Partial: e.Partial,
-		Compared: []Compared{}, Method: string(e.Method), Exact: e.Exact, Missed: e.Missed,
+		Compared: []Compared{}, Method: string(e.Method), Exact: e.Exact(),
 	}
 	var other []topology.Part
 	if e.RunnerUp != nil {
 		set := describeSet(*e.RunnerUp, byUnit)
 		c.RunnerUp, c.Decides = &set, "ids"
-		other = r.Topology.Parts(*e.RunnerUp)
+		other = e.RunnerUp.Parts
 	}
-	for i, part := range r.Topology.Parts(e.Result) {
-		if part.Value < 0 && part.Aspect != topology.WeakestLink {
-			continue // nobody has counted it
-		}
+	for i, part := range e.Parts {
 		compared := Compared{Part: string(part.Aspect), Better: "more", Chosen: part.Value}
 		if part.Less {
 			compared.Better = "less"
@@ -60,7 +57,7 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 
 // describeSet is a result as people and programs see it; devices are by unit.
 func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
-	s := Set{Units: nonNil(slices.SortedFunc(slices.Values(r.IDs), natural)), Links: []Pairs{}, Left: left(r.Left)}
+	s := Set{Units: nonNil(slices.SortedFunc(slices.Values(r.IDs), natural)), Links: []Pairs{}, Left: Left{Units: r.Left}}
 	seen := make(map[inventory.Key]bool, len(s.Units))
 	var devices []*inventory.Device
 	for _, id := range s.Units {
@@ -73,7 +70,7 @@ func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
 	counted := map[Pairs]int{}
 	eachLink(devices, func(l Link) {
 		if !l.OneWay {
-			counted[Pairs{Kind: l.Kind, Count: l.Count, Distance: l.Distance, Weight: l.Weight}]++
+			counted[Pairs{Kind: l.Kind, Count: l.Count, Distance: l.Distance, Path: l.Path, Weight: l.Weight}]++
 			unlinked--
 		}
 	})
@@ -85,22 +82,9 @@ func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
 		s.Links = append(s.Links, pairs)
 	}
 	slices.SortFunc(s.Links, func(a, b Pairs) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Count, b.Count), cmp.Compare(a.Distance, b.Distance))
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Count, b.Count), cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.Path, b.Path))
 	})
 	return s
-}
-
-func left(l topology.Left) Left {
-	out := Left{Units: l.Units}
-	for _, sets := range []struct {
-		to *(*int)
-		n  int
-	}{{&out.Eights, l.Eights}, {&out.Fours, l.Fours}, {&out.Pairs, l.Pairs}} {
-		if sets.n >= 0 {
-			*sets.to = &sets.n
-		}
-	}
-	return out
 }
 
 func nonNil(ids []string) []string {

@@ -100,10 +100,14 @@ func plainCode(l Link) string {
 		return oneWayCode
 	}
 	k := kindOf(l)
+	code := k.code
 	if k.counted {
-		return k.code + strconv.Itoa(l.Count)
+		code += strconv.Itoa(l.Count)
 	}
-	return k.code
+	if l.Path != "" {
+		code += "+" + kindOf(Link{Kind: l.Path}).code
+	}
+	return code
 }
 
 func (l *legend) code(link Link) string {
@@ -125,6 +129,9 @@ func words(l Link) string {
 	}
 	if l.Distance > 0 {
 		text += fmt.Sprintf(", distance %d", l.Distance)
+	}
+	if l.Path != "" {
+		text += "; over PCIe: " + kindOf(Link{Kind: l.Path}).words
 	}
 	return text
 }

@@ -13,14 +13,11 @@ var partWords = map[string]string{
 	"physicalDevices": "physical devices",
 	"pairsTogether":   "pairs on one physical device",
 	"repeatedDevices": "pairs of replicas of one device",
-	"sumOfLinks":      "sum of the links' weights",
-	"weakestLink":     "weight of the weakest link",
+	"sumOfLinks":      "sum of the links",
+	"weakestLink":     "weakest link",
 	"numaNodes":       "NUMA nodes",
-	"load":            "squares of the devices' loads",
-	"eightsLeft":      "good sets of 8 that are left",
-	"foursLeft":       "good sets of 4 that are left",
-	"pairsLeft":       "good pairs that are left side by side",
-	"nearPairsLeft":   "good pairs that are left in all",
+	"load":            "units in use on the same devices",
+	"linksLeft":       "links of the units that are left",
 }
 
 // Reasons prints a choice, why it is made, and instead of what.
@@ -48,7 +45,7 @@ func Reasons(w io.Writer, c *Choice) {
 	if c.RunnerUp != nil && !slices.Equal(c.Chosen.Links, c.RunnerUp.Links) {
 		fmt.Fprintln(w, "Links of the runner-up: "+c.RunnerUp.pairs()+".")
 	}
-	fmt.Fprintln(w, c.Chosen.Left.String())
+	fmt.Fprintf(w, "What remains available: %s.\n", count(c.Chosen.Left.Units, "unit"))
 	fmt.Fprintln(w, c.method())
 }
 
@@ -129,46 +126,22 @@ func (s *Set) pairs() string {
 	for i, p := range s.Links {
 		what := "without a link both ways"
 		if p.Kind != "" {
-			what = words(Link{Kind: p.Kind, Count: p.Count, Distance: p.Distance})
+			what = words(Link{Kind: p.Kind, Count: p.Count, Distance: p.Distance, Path: p.Path})
 		}
 		texts[i] = fmt.Sprintf("%s (%s)", count(p.Pairs, "pair"), what)
 	}
 	return strings.Join(texts, ", ")
 }
 
-// String is a sentence on what remains.
-func (l Left) String() string {
-	var sets []string
-	for _, s := range []struct {
-		size  int
-		count *int
-	}{{8, l.Eights}, {4, l.Fours}, {2, l.Pairs}} {
-		if s.count != nil {
-			sets = append(sets, fmt.Sprintf("%d of %d", *s.count, s.size))
-		}
-	}
-	text := "What remains available: " + count(l.Units, "unit")
-	if len(sets) == 0 || l.Units == 0 {
-		return text + "."
-	}
-	return text + ". Sets as well linked as any of this node: " + strings.Join(sets, ", or ") + "."
-}
-
-// method says how the set was found, and whether that is proof.
+// method says how the set was found, and whether another may be better.
 func (c *Choice) method() string {
-	how := map[string]string{
-		"hierarchy":   "computed on the tree that the links make",
-		"enumeration": "found by comparing all sets of that size",
-		"search":      "found by a search, which counts no good sets that are left",
-		"order":       "found without comparing",
-	}[c.Method]
-	switch {
-	case c.Method == "order":
-		return "How: " + how + "."
-	case c.Exact:
-		return "How: " + how + "; no other set is better."
+	switch c.Method {
+	case "order":
+		return "How: found without comparing."
+	case "enumeration":
+		return "How: found by comparing all sets of that size; no other set is better."
 	}
-	return fmt.Sprintf("How: %s; it ran out of time: the links of a better set could weigh %d more, at most.", how, c.Missed)
+	return "How: put together unit by unit, from several beginnings; with this many units not all sets are compared, so another may be better."
 }
 
 // names are IDs in one line.

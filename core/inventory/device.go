@@ -136,6 +136,16 @@ type Link struct {
 	Distance int
 }
 
+// Direct reports whether a link joins two devices on its own, beside the path over PCIe
+// and NUMA nodes that they have as well. A device has one link of each sort to a peer.
+func (l Link) Direct() bool {
+	switch l.Kind {
+	case "nvlink", "nvswitch", "xgmi", "same_device":
+		return true
+	}
+	return false
+}
+
 // Edits are what a container gets with a device. Paths are the host's.
 type Edits struct {
 	Env ByName[string]

@@ -244,23 +244,30 @@ func links(d *Device, wire []*backendv1.Link, listed func(id string) *Device) (o
 		dropped = total - maxLinks
 		wire = wire[:maxLinks]
 	}
-	seen := make(map[string]bool, len(wire))
+	type sort struct {
+		peer   string
+		direct bool
+	}
+	seen := make(map[sort]bool, len(wire))
 	for _, w := range wire {
 		peer := listed(w.GetPeerId())
 		kind, known := linkKinds[w.GetKind()]
+		direct := Link{Kind: kind}.Direct()
 		switch {
 		case peer == nil:
 			drop("peer %s is not a listed device", quote(w.GetPeerId()))
 		case peer == d:
 			drop("it links to itself")
-		case seen[peer.ID]:
-			drop("there are two to %s, where only the best path counts", peer.ID)
+		case seen[sort{peer.ID, direct}] && direct:
+			drop("there are two direct links to %s: report one, with how many lie side by side", peer.ID)
+		case seen[sort{peer.ID, direct}]:
+			drop("there are two paths to %s: report the best", peer.ID)
 		case !known:
 			drop("that to %s has the unknown kind %d", peer.ID, int32(w.GetKind()))
 		case w.GetCount() > maxLinkCount || w.GetDistance() > math.MaxInt32:
 			drop("that to %s counts %d with a distance of %d, which cannot be", peer.ID, w.GetCount(), w.GetDistance())
 		default:
-			seen[peer.ID] = true
+			seen[sort{peer.ID, direct}] = true
 			out = append(out, Link{
 				Peer: peer.ID, Kind: kind, Count: max(1, int(w.GetCount())), Distance: int(w.GetDistance()),
 			})

@@ -13,22 +13,28 @@ import (
 
 // TestLinks checks that a bad link costs that link and nothing more.
 func TestLinks(t *testing.T) {
-	const nvlink = backendv1.LinkKind_LINK_KIND_NVLINK
+	const (
+		nvlink = backendv1.LinkKind_LINK_KIND_NVLINK
+		pcie   = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
+		numa   = backendv1.LinkKind_LINK_KIND_SAME_NUMA
+	)
 	for name, tc := range map[string]struct {
 		links  []*backendv1.Link
 		want   []Link
 		remark string
 	}{
-		"good":     {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4}}, []Link{{"b", "nvlink", 4, 0}}, ""},
-		"absent":   {[]*backendv1.Link{{PeerId: "z", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, `1 of its 2 links are dropped; the first because peer "z" is not`},
-		"self":     {[]*backendv1.Link{{PeerId: "a", Kind: nvlink}}, nil, "to itself"},
-		"left out": {[]*backendv1.Link{{PeerId: "bad", Kind: nvlink}}, nil, "not a listed device"},
-		"twice":    {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, "two to b"},
-		"no kind":  {[]*backendv1.Link{{PeerId: "b"}}, nil, "unknown kind 0"},
-		"new kind": {[]*backendv1.Link{{PeerId: "b", Kind: 99}}, nil, "unknown kind 99"},
-		"count":    {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "cannot be"},
-		"distance": {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "cannot be"},
-		"nil":      {[]*backendv1.Link{nil}, nil, "not a listed"},
+		"good":          {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4}}, []Link{{"b", "nvlink", 4, 0}}, ""},
+		"absent":        {[]*backendv1.Link{{PeerId: "z", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, `1 of its 2 links are dropped; the first because peer "z" is not`},
+		"self":          {[]*backendv1.Link{{PeerId: "a", Kind: nvlink}}, nil, "to itself"},
+		"left out":      {[]*backendv1.Link{{PeerId: "bad", Kind: nvlink}}, nil, "not a listed device"},
+		"twice":         {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: nvlink}}, []Link{{"b", "nvlink", 1, 0}}, "two direct links to b"},
+		"two paths":     {[]*backendv1.Link{{PeerId: "b", Kind: pcie}, {PeerId: "b", Kind: numa}}, []Link{{"b", "pcie_switch", 1, 0}}, "two paths to b"},
+		"link and path": {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: pcie}}, []Link{{"b", "nvlink", 1, 0}, {"b", "pcie_switch", 1, 0}}, ""},
+		"no kind":       {[]*backendv1.Link{{PeerId: "b"}}, nil, "unknown kind 0"},
+		"new kind":      {[]*backendv1.Link{{PeerId: "b", Kind: 99}}, nil, "unknown kind 99"},
+		"count":         {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "cannot be"},
+		"distance":      {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "cannot be"},
+		"nil":           {[]*backendv1.Link{nil}, nil, "not a listed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newTestStore(t)

@@ -282,7 +282,7 @@ func TestResourceSettings(t *testing.T) {
   - {name: ex.com/c, replicas: 2, maxReplicasPerContainer: 0, injection: cdi-annotations, allocation: {policy: pack}}
 `))
 	got := m.Map(snapshot(7), verdicts{}, nil)
-	usual := config.Allocation{Policy: config.AllocateBestLinks, Links: config.LinksSum, TimeLimit: config.Duration(10 * time.Millisecond)}
+	usual := config.Allocation{Policy: config.AllocateBestLinks, Links: config.LinksSum}
 	packed := usual
 	packed.Policy = config.AllocatePack
 	want := &Table{Generation: 7, Resources: []*Resource{

@@ -65,8 +65,8 @@ func busy() *Tally {
 	tally.Prepared("nvidia.com/gpu", 3*time.Second, nil)
 	tally.Released("nvidia", failed)
 	tally.Reset("nvidia", nil)
-	tally.Chosen("nvidia.com/gpu", "hierarchy", true, 0, 3*time.Microsecond)
-	tally.Chosen("nvidia.com/gpu", "search", false, 0.03, 10*time.Millisecond)
+	tally.Chosen("nvidia.com/gpu", "enumeration", 3*time.Microsecond)
+	tally.Chosen("nvidia.com/gpu", "greedy", 10*time.Millisecond)
 	return tally
 }
 

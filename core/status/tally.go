@@ -1,7 +1,6 @@
 package status
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,7 +10,7 @@ import (
 // are safe for concurrent use and do not block.
 type Tally struct {
 	allocations, prepares, releases, resets, choices *prometheus.CounterVec
-	allocation, prepare, choice, missed              prometheus.Histogram
+	allocation, prepare, choice                      prometheus.Histogram
 }
 
 // tallied are the metrics of a Tally.
@@ -27,11 +26,10 @@ var tallied = []struct {
 	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
 	{
 		"preferred_allocations_total",
-		"Choices of devices for a container; method is hierarchy, enumeration, search, or order where there was no choice; exact is false if a search ran out of time.",
-		[]string{"resource", "method", "exact"},
+		"Choices of devices for a container; method is enumeration (all sets were compared), greedy, or order where there was no choice.",
+		[]string{"resource", "method"},
 	},
 	{"preferred_allocation_duration_seconds", "Histogram: how long a choice took.", nil},
-	{"preferred_allocation_missed_ratio", "Histogram, of the choices that are not exact: how much of the best sum of links is missing, at most.", nil},
 }
 
 // NewTally makes a Tally with nothing counted.
@@ -49,8 +47,7 @@ func NewTally() *Tally {
 		allocations: vector(0), prepares: vector(1), releases: vector(2), resets: vector(3), choices: vector(6),
 		// Up to 26 s: it may wait for a release. And up to 66 s.
 		allocation: histogram(4, times(0.0001, 10)), prepare: histogram(5, times(0.001, 9)),
-		// Up to 1 s, the longest time limit.
-		choice: histogram(7, times(0.000004, 10)), missed: histogram(8, []float64{0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5}),
+		choice: histogram(7, times(0.000004, 10)),
 	}
 }
 
@@ -66,14 +63,10 @@ func (t *Tally) Prepared(resource string, took time.Duration, err error) {
 	t.prepare.Observe(took.Seconds())
 }
 
-// Chosen counts a choice of units for a container. missed counts if it is not exact:
-// how much of the sum of the links of the best choice it may lack, from 0 to 1.
-func (t *Tally) Chosen(resource, method string, exact bool, missed float64, took time.Duration) {
-	t.choices.WithLabelValues(resource, method, strconv.FormatBool(exact)).Inc()
+// Chosen counts a choice of units for a container.
+func (t *Tally) Chosen(resource, method string, took time.Duration) {
+	t.choices.WithLabelValues(resource, method).Inc()
 	t.choice.Observe(took.Seconds())
-	if !exact {
-		t.missed.Observe(missed)
-	}
 }
 
 // Released counts a clean-up after the last holder of a device.
@@ -96,6 +89,6 @@ func result(err error) string {
 // collectors are the Tally's parts.
 func (t *Tally) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		t.allocations, t.prepares, t.releases, t.resets, t.choices, t.allocation, t.prepare, t.choice, t.missed,
+		t.allocations, t.prepares, t.releases, t.resets, t.choices, t.allocation, t.prepare, t.choice,
 	}
 }

@@ -19,12 +19,10 @@ type Method string
 
 // The methods.
 const (
-	// Hierarchy is exact for any number of units.
-	Hierarchy Method = "hierarchy"
-	// Enumeration is exact: all sets were compared.
+	// Enumeration compares all sets: no other is better.
 	Enumeration Method = "enumeration"
-	// Search is exact if it came to its end before the time limit.
-	Search Method = "search"
+	// Greedy puts sets together unit by unit. Another one may be better.
+	Greedy Method = "greedy"
 	// Order is no choice: the policy is [None], or all that is available was asked for.
 	Order Method = "order"
 )
@@ -35,48 +33,15 @@ type Result struct {
 	IDs []string
 	// Missing is how many fewer they are than were asked for: no more were available.
 	Missing int
-	Score   Score
-	Left    Left
-	Method  Method
-	// Exact: no other set of this size is better.
-	Exact bool
-	// Missed is how much greater the sum of the links of another set might be, at
-	// most. It is 0 for an exact choice. It may be 0 for one that is not: then what is
-	// compared after the links might be better.
-	Missed int64
+	// Parts are what the policy compares of the choice, in this order.
+	Parts []Part
+	// Left is how many units remain that are available, healthy and not chosen.
+	Left   int
+	Method Method
 }
 
-// Score is what a choice counts for, part by part. Which part counts when is the
-// policy's to say.
-type Score struct {
-	// Links is the sum of the weights of all pairs of different devices.
-	Links int64
-	// Weakest is the least of those weights; -1 if there is no pair.
-	Weakest int64
-	// NUMANodes is how many there are; a device whose node is unknown has one of its
-	// own.
-	NUMANodes int
-	// Physical is how many physical devices there are, and Devices how many devices.
-	Physical, Devices int
-	// Together is how many pairs of units are on one physical device.
-	Together int64
-	// Repeats is how many pairs of replicas have the same device.
-	Repeats int64
-	// Load is the sum, over devices or physical devices as the policy says, of the
-	// squares of how many units are in use, the chosen ones among them.
-	Load int64
-}
-
-// Left is what remains available, healthy and not chosen.
-type Left struct {
-	Units int
-	// Pairs, Fours and Eights are how many good sets of these sizes could be made of
-	// it side by side; -1 where nobody counts them.
-	Pairs, Fours, Eights int
-	// Near is how many pairs of it are good, each unit in as many as it can; -1 where
-	// nobody counts them.
-	Near int
-}
+// Exact reports whether no other set of this size is better.
+func (r *Result) Exact() bool { return r.Method != Greedy }
 
 // The states of a unit in a call.
 const (
@@ -91,12 +56,11 @@ const (
 type call struct {
 	state   []uint8
 	foreign []string // what must be included and is no unit
-	work    work
-	counts  []int64
-	touched []int32
-	nodes   []bool
-	subset  subsetCall
-	search  searchCall
+	// counts and remain are by class, parts by physical device, nodes by place, busy by
+	// busyGroup.
+	counts, remain, parts, nodes, busy []int64
+	table                              tableCall
+	greedy                             greedy
 }
 
 // Choose answers a request. Any request has an answer; see [Result].
@@ -116,7 +80,7 @@ func (t *Topology) without(r Request, ban string) Result {
 	}
 	wanted := max(0, r.Size)
 	size := min(wanted, available+len(c.foreign))
-	result := Result{Missing: wanted - size, Method: Order, Exact: true}
+	result := Result{Missing: wanted - size, Method: Order}
 	c.foreign = c.foreign[:min(len(c.foreign), size)]
 	size -= len(c.foreign)
 	switch {
@@ -127,15 +91,12 @@ func (t *Topology) without(r Request, ban string) Result {
 		for i := range c.state {
 			c.take(int32(i), free, &size) //nolint:gosec // bounded by the units
 		}
-	case t.tree != nil && t.tree.affordable(t.shape, int64(size), int64(available)):
-		result.Method = Hierarchy
-		t.tree.choose(t.shape, c, int64(size))
-	case t.subsets != nil:
+	case t.table != nil:
 		result.Method = Enumeration
-		t.subsets.choose(t.shape, c, size)
+		t.table.choose(t.shape, c, size)
 	default:
-		result.Method = Search
-		result.Exact, result.Missed = t.searcher().choose(t.shape, c, size)
+		result.Method = Greedy
+		c.greedy.choose(t.shape, c, int64(size))
 	}
 	t.finish(c, &result)
 	return result
@@ -204,6 +165,25 @@ func (t *Topology) finish(c *call, r *Result) {
 		r.IDs = append(r.IDs, c.foreign...)
 		slices.Sort(r.IDs)
 	}
-	r.Score = t.score(c)
-	r.Left = t.left(c)
+	r.Parts = make([]Part, len(t.criteria))
+	score := t.scoreOf(c)
+	for i, c := range t.criteria {
+		r.Parts[i] = Part{c.aspect, score.value(c.aspect), c.less}
+		if r.Parts[i].Value == noLink {
+			r.Parts[i].Value = -1
+		}
+	}
+	for _, state := range c.state {
+		if state != 0 && state&chosen == 0 {
+			r.Left++
+		}
+	}
+}
+
+// grow is a slice of n elements, the old one if that is long enough.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4)
+	}
+	return s[:n]
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -66,7 +65,6 @@ func TestAnyRequest(t *testing.T) {
 		}
 		options := drawOptions(t)
 		options.Policy = rapid.SampledFrom(append(Policies(), "", "unknown")).Draw(t, "any policy")
-		options.TimeLimit = time.Millisecond
 		topology := Prepare(units, options)
 		id := rapid.SampledFrom(append(ids(units), "unknown", "gone", ""))
 		r := Request{
@@ -108,10 +106,6 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		units := drawUnits(t, 20)
 		options := drawOptions(t)
-		options.TimeLimit = time.Hour
-		if len(units) > 16 {
-			options.WeakestFirst = false // without bounds a search takes long
-		}
 		topology, r := Prepare(units, options), drawRequest(t, units)
 		r.Size = min(r.Size, 6)
 		got := topology.Choose(r)
@@ -141,29 +135,37 @@ func TestOneWayLink(t *testing.T) {
 		t.Errorf("chosen %v, want %v", r.IDs, want)
 	}
 	r = Prepare(units, Options{}).Choose(Request{Available: []string{"gpu00", "gpu03"}, Size: 2})
-	if r.Score.Links != 0 || r.Score.Weakest != 0 {
-		t.Errorf("a link one way counts: %+v", r.Score)
+	if r.Parts[0].Value != 0 || r.Parts[1].Value != 0 {
+		t.Errorf("a link one way counts: %+v", r.Parts)
 	}
 }
 
-// Weights rise with the kind, whatever the distance.
-func TestWeights(t *testing.T) {
-	kinds := []string{"other", "cross_numa", "same_numa", "pcie_host_bridge", "pcie_multi_switch", "pcie_switch", "pcie_same_board", "xgmi", "same_device"}
-	for i, kind := range kinds {
-		near, far := Weight(inventory.Link{Kind: kind, Count: 1, Distance: 1}), Weight(inventory.Link{Kind: kind, Count: 1, Distance: 1 << 30})
-		if far <= 0 || near <= far || near > MaxWeight {
-			t.Errorf("%s: %d near, %d far", kind, near, far)
+// TestValue verifies the points of each kind, of lanes and of a driver's distances.
+func TestValue(t *testing.T) {
+	for _, tc := range []struct {
+		link inventory.Link
+		want int64
+	}{
+		{inventory.Link{Kind: "same_device"}, 10_000},
+		{inventory.Link{Kind: "nvlink", Count: 2}, 200},
+		{inventory.Link{Kind: "nvswitch", Count: 18}, 1800},
+		{inventory.Link{Kind: "xgmi"}, 100},
+		{inventory.Link{Kind: "nvlink", Count: 4096}, 6400},
+		{inventory.Link{Kind: "pcie_same_board"}, 60},
+		{inventory.Link{Kind: "pcie_switch"}, 50},
+		{inventory.Link{Kind: "pcie_multi_switch"}, 40},
+		{inventory.Link{Kind: "pcie_host_bridge"}, 30},
+		{inventory.Link{Kind: "same_numa"}, 20},
+		{inventory.Link{Kind: "cross_numa"}, 10},
+		{inventory.Link{Kind: "of tomorrow"}, 1},
+		{inventory.Link{Kind: "same_device", Distance: 13}, 87},
+		{inventory.Link{Kind: "xgmi", Count: 4, Distance: 15}, 85},
+		{inventory.Link{Kind: "cross_numa", Distance: 72}, 28},
+		{inventory.Link{Kind: "xgmi", Distance: 1 << 30}, 1},
+	} {
+		if got := Value(tc.link); got != tc.want {
+			t.Errorf("%+v counts for %d, want %d", tc.link, got, tc.want)
 		}
-		if i > 0 && far <= Weight(inventory.Link{Kind: kinds[i-1], Distance: 1}) {
-			t.Errorf("%s far away is not better than %s", kind, kinds[i-1])
-		}
-	}
-	lanes := Weight(inventory.Link{Kind: "nvlink", Count: 2})
-	if lanes != 2*Weight(inventory.Link{Kind: "nvswitch"}) || Weight(inventory.Link{Kind: "nvlink", Count: 4096}) >= MaxWeight {
-		t.Errorf("two lanes have %d", lanes)
-	}
-	if w := Weight(inventory.Link{Kind: "of tomorrow"}); w != 1 {
-		t.Errorf("an unknown kind has %d", w)
 	}
 }
 
@@ -247,35 +249,10 @@ func random(n int) []Unit {
 	})
 }
 
-// A search ends when its time is up, and knows what it may have missed.
-func TestTimeLimit(t *testing.T) {
-	units := random(60)
-	clock := time.Unix(0, 0)
-	looks := 0
-	now := func() time.Time {
-		looks++
-		clock = clock.Add(time.Millisecond)
-		return clock
-	}
-	topology := Prepare(units, Options{Now: now, TimeLimit: 5 * time.Millisecond})
-	r := topology.Choose(Request{Available: ids(units), Size: 20})
-	if r.Exact || r.Method != Search || r.Missed <= 0 || len(r.IDs) != 20 {
-		t.Errorf("%s, exact: %v, missed %d, %d chosen", r.Method, r.Exact, r.Missed, len(r.IDs))
-	}
-	if looks > 20 {
-		t.Errorf("it looked at the clock %d times after it was up", looks)
-	}
-	// What is missed is no less than what more time finds.
-	more := Prepare(units, Options{TimeLimit: 300 * time.Millisecond}).Choose(Request{Available: ids(units), Size: 20})
-	if more.Score.Links > r.Score.Links+r.Missed {
-		t.Errorf("%d found, more than %d and %d", more.Score.Links, r.Score.Links, r.Missed)
-	}
-}
-
 // Many goroutines may ask one topology.
 func TestConcurrent(t *testing.T) {
-	for name, units := range map[string][]Unit{"hierarchy": switched(16, 12), "enumeration": torus(), "search": split(dgx1(), 3)} {
-		topology := Prepare(units, Options{Now: still})
+	for name, units := range map[string][]Unit{"enumeration": torus(), "greedy": split(dgx1(), 3)} {
+		topology := Prepare(units, Options{})
 		r := Request{Available: ids(units), Size: 5}
 		want := topology.Choose(r)
 		var group sync.WaitGroup
@@ -302,7 +279,7 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 	for name, units := range map[string][]Unit{
-		"hierarchy": split(switched(8, 12), 8), "enumeration": torus(), "search": split(dgx1(), 7),
+		"enumeration": torus(), "greedy": split(dgx1(), 7),
 	} {
 		topology, rs := Prepare(units, Options{}), requests(units)
 		next := 0
@@ -345,7 +322,7 @@ func FuzzChoose(f *testing.F) {
 		if copies > 1 {
 			units = replicas(units, int(copies))
 		}
-		options := Options{Policy: Policies()[take()%4], WeakestFirst: take()%2 > 0, TimeLimit: 100 * time.Microsecond}
+		options := Options{Policy: Policies()[take()%4], WeakestFirst: take()%2 > 0}
 		pick := func(from []byte) (out []string) {
 			for _, b := range from {
 				if int(b) < len(units) {

@@ -14,95 +14,68 @@
 // those choices parts of a score are compared one after the other; a part counts only
 // where all parts before it are equal.
 //
-//	best-links                    spread                         pack
-//	1                             many physical devices          few physical devices
-//	2                             few pairs on one of them       many pairs on one of them
-//	3 few replicas of one device  few replicas of one device     many replicas of one device
-//	4 great sum of the links      as best-links                  as best-links
-//	5 strong weakest link         as best-links                  as best-links
-//	6 few NUMA nodes              as best-links                  as best-links
-//	7 replicas: little load       little load                    much load
-//	8 many good sets left         as best-links                  as best-links
-//	9 few physical devices
-//	10 much load
-//	11 the order of IDs           as best-links                  as best-links
+//	best-links            best-links, replicas  spread                pack
+//	                                            many physicalDevices  few physicalDevices
+//	                                            few pairsTogether     many pairsTogether
+//	                      few repeatedDevices   few repeatedDevices   many repeatedDevices
+//	great sumOfLinks      great sumOfLinks      great sumOfLinks      great sumOfLinks
+//	strong weakestLink    strong weakestLink    strong weakestLink    strong weakestLink
+//	few numaNodes         few numaNodes         few numaNodes         few numaNodes
+//	few physicalDevices   little load           little load           much load
+//	great linksLeft       great linksLeft       great linksLeft       great linksLeft
+//	much load
+//	lowest IDs            lowest IDs            lowest IDs            lowest IDs
 //
-// Choices that are equal in all parts are equally good: of these one is taken by the
-// order of the IDs, always the same. Low IDs come first; that no other of these choices
-// has lower ones is so only where all sets are compared (below).
+// The policy none compares nothing but IDs. With [Options.WeakestFirst] weakestLink comes
+// before sumOfLinks.
 //
-// The policy none compares nothing but IDs. With [Options.WeakestFirst] part 5 comes
-// before part 4.
+//   - physicalDevices: a device without a parent, or what partitions have as their parent.
+//     pairsTogether are pairs of units on one physical device, repeatedDevices pairs of
+//     replicas of one device.
+//   - sumOfLinks: the points (below) of all pairs of different devices. weakestLink: the
+//     least of these; -1 if there is no pair, which is better than any.
+//   - numaNodes: a device on several counts for each, a unit whose node is unknown for one
+//     of its own. Of more than 64 nodes the last are one.
+//   - load: how many units in use there are on the physical devices of the chosen units,
+//     summed up over these. Where replicas are shared by best-links it is their device that
+//     counts.
+//   - linksLeft: the points of all pairs that remain available, and 1 more for each pair on
+//     the same NUMA nodes. So a container takes devices that have lost their neighbours
+//     already, and of partitions those of the GPU with the fewest left.
 //
-// Links are those of all pairs of different devices, with their weights (below). A
-// physical device is what partitions have as their parent; a device without a parent
-// is one. A device whose NUMA node is unknown counts as one on a node of its own, and
-// one on several nodes counts for all of them.
+// # The points of a pair
 //
-// Good sets left are those of 8, of 4 and of 2 devices that can be made of what remains,
-// side by side: first those of 8 are counted, then those of 4, then those of 2, at last
-// all pairs that are good, which are the most where what remains is together. A set is
-// good if its weakest link is as strong as that of any set of its size on the whole
-// node can be; and if one of those is on one NUMA node, it must be too. So a pod that
-// asks for one of 64 partitions gets one of a GPU that is in use already, and the other
-// GPUs remain whole. (Any one unit that is left is a good set of 1.) Replicas have no
-// good sets: several of them are one device.
+// A pair counts for the sum of its direct link and its path over PCIe, as in NVIDIA's own
+// allocator (go-gpuallocator):
 //
-// The load of a physical device is how many of its units are in use, with those of the
-// choice; that is, are not available. What is compared is the sum of the squares, which
-// is least where all have the same. best-links wants little load on a device that has
-// replicas, as the pods share it (there it counts by device, not by physical device),
-// and else much on a GPU that has partitions, so that others stay whole.
+//	direct link                     path
+//	nvlink        100 a lane        pcie_same_board    60
+//	nvswitch      100 a lane        pcie_switch        50
+//	xgmi          100 a lane        pcie_multi_switch  40
+//	same_device   10,000            pcie_host_bridge   30
+//	none          0                 same_numa          20
+//	                                cross_numa         10
+//	                                other, unknown      1
+//	                                none                0
 //
-// # Weights of links
-//
-// A pair has the lesser weight of its two directions. A pair without links, or with
-// a link one way only, has weight 0: that is worse than any link.
-//
-//	kind                weight        less the driver's distance
-//	same_device         1,000,000     up to 999
-//	nvlink              10,000 a lane up to 999  (of 64 lanes at most)
-//	nvswitch            10,000 a lane up to 999
-//	xgmi                10,000 a lane up to 999
-//	pcie_same_board         7,000     up to 999
-//	pcie_switch             6,000     up to 999
-//	pcie_multi_switch       5,000     up to 999
-//	pcie_host_bridge        4,000     up to 999
-//	same_numa               3,000     up to 999
-//	cross_numa              2,000     up to 999
-//	other                     999     up to 998  (1 if there is no distance)
-//	none, or one way            0
-//
-// The kinds are those of the contract, where the PCIe kinds and the two of NUMA say
-// where the closest common ancestor is. A driver's own distance (the weight of a link in
-// Linux's KFD: 15 for one hop of XGMI) decides among links of one kind, and never makes
-// a link look like one of the next worse kind. A kind that this package does not know is
-// treated as other.
+// A link of either sort for which the driver has a distance (the weight of a link in
+// Linux's KFD, as AMD's device plugin uses it: 15 for one hop of XGMI, 72 across sockets)
+// counts for 100 less the distance instead, and for 1 at least: so the sum of the points is
+// greatest where the sum of the distances is least. At most 64 lanes count. A pair has the
+// lesser points of its two directions; one without links, or with links one way only, has
+// none.
 //
 // # How it is found
 //
-// Most machines are hierarchies: partitions in GPUs in hives in sockets, GPUs at one
-// switch, replicas of devices. Of any three devices, the two worst weights are equal,
-// and the sets that count (physical devices, NUMA nodes, devices linked with some weight
-// or more) contain each other or have nothing in common. That is found out by
-// [Prepare]. There, every part of a score is a sum over these sets of what follows from
-// how many units of the set are chosen, and the best choice is computed set by set,
-// which is exact for any number of units in O(units x size) steps, and in O(units) where
-// the policy spreads replicas. (Above 2^25 of the former the search below takes over.)
+// Up to 16 units all sets of a size are compared: what each counts for is in a table that
+// [Prepare] makes. No other set is better.
 //
-// Elsewhere all sets of a size are compared if there are 16 units or fewer (a 4x4 torus,
-// NVIDIA's hybrid cube mesh): what each set counts for is in a table, so that is exact
-// too.
+// Of more units, those that stand for each other (replicas of one device; devices with the
+// same links) are made classes. A set begins with units of one class, and the class that
+// adds most to the unit is added until the set is complete; that is done with each class as
+// the beginning, as far as a fixed amount of work goes, and the best set counts. On
+// machines with replicas or partitions that mostly is the best there is.
 //
-// Beyond that, units that stand for each other (replicas; partitions with the same
-// links) are made classes, and a search with bounds decides how many of each are chosen.
-// One bound is a hierarchy again, in which no pair has less weight than it really has
-// (single linkage): where its best choice is as good in truth, as it mostly is where a
-// few links are missing, that is the proof. The search is exact, too, if it comes to its
-// end. After [Options.TimeLimit] the best choice so far counts, and [Result.Missed] says
-// how much greater the sum of the links of a choice that shares devices as well could be
-// at most. The search does not count good sets left.
-//
-// Requests with the same IDs have the same answer, whatever the order of the IDs; but
-// for a search that was out of time.
+// There is no clock: requests with the same IDs have the same answer, whatever the order of
+// the IDs.
 package topology

@@ -24,7 +24,7 @@ func drawLinks(t *rapid.T, devices []*inventory.Device) {
 			path[i][level] = rapid.IntRange(0, 1).Draw(t, "path")
 		}
 	}
-	slices.SortFunc(palette, func(a, b inventory.Link) int { return cmp.Compare(Weight(a), Weight(b)) })
+	slices.SortFunc(palette, func(a, b inventory.Link) int { return cmp.Compare(Value(a), Value(b)) })
 	for i, a := range devices {
 		for j, b := range devices {
 			if i == j {
@@ -101,6 +101,9 @@ func drawUnits(t *rapid.T, n int) []Unit {
 		devices = append(devices, d)
 	}
 	drawLinks(t, devices)
+	if rapid.Bool().Draw(t, "paths beside links") {
+		drawLinks(t, devices)
+	}
 	var units []Unit
 	for _, d := range devices {
 		for r := range replicas {

@@ -20,26 +20,26 @@ func aspects(parts []Part) (out []string) {
 
 // TestParts verifies what is compared under each policy, in which order.
 func TestParts(t *testing.T) {
-	left := []string{"eightsLeft", "foursLeft", "pairsLeft", "nearPairsLeft"}
 	links := []string{"sumOfLinks", "weakestLink", "-numaNodes"}
+	rest := []string{"-physicalDevices", "linksLeft", "load"}
 	for name, tc := range map[string]struct {
 		units   []Unit
 		options Options
 		want    []string
 	}{
-		"best-links":    {dgx1(), Options{}, slices.Concat(links, left, []string{"-physicalDevices", "load"})},
-		"weakest first": {dgx1(), Options{WeakestFirst: true}, slices.Concat([]string{"weakestLink", "sumOfLinks", "-numaNodes"}, left, []string{"-physicalDevices", "load"})},
-		"replicas":      {replicas(dgx1(), 2), Options{}, slices.Concat([]string{"-repeatedDevices"}, links, []string{"-load", "-physicalDevices"})},
-		"spread":        {dgx1(), Options{Policy: Spread}, slices.Concat([]string{"physicalDevices", "-pairsTogether", "-repeatedDevices"}, links, []string{"-load"}, left)},
-		"pack":          {dgx1(), Options{Policy: Pack}, slices.Concat([]string{"-physicalDevices", "pairsTogether", "repeatedDevices"}, links, []string{"load"}, left)},
+		"best-links":    {dgx1(), Options{}, slices.Concat(links, rest)},
+		"weakest first": {dgx1(), Options{WeakestFirst: true}, slices.Concat([]string{"weakestLink", "sumOfLinks", "-numaNodes"}, rest)},
+		"replicas":      {replicas(dgx1(), 2), Options{}, slices.Concat([]string{"-repeatedDevices"}, links, []string{"-load", "linksLeft"})},
+		"spread":        {dgx1(), Options{Policy: Spread}, slices.Concat([]string{"physicalDevices", "-pairsTogether", "-repeatedDevices"}, links, []string{"-load", "linksLeft"})},
+		"pack":          {dgx1(), Options{Policy: Pack}, slices.Concat([]string{"-physicalDevices", "pairsTogether", "repeatedDevices"}, links, []string{"load", "linksLeft"})},
 		"none":          {dgx1(), Options{Policy: None}, nil},
 	} {
-		topology := Prepare(tc.units, tc.options)
-		if got := aspects(topology.Parts(Result{})); !slices.Equal(got, tc.want) {
+		r := Prepare(tc.units, tc.options).Choose(Request{Size: 1})
+		if got := aspects(r.Parts); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
-	none, weak := Part{Aspect: WeakestLink, Value: -1}, Part{Aspect: WeakestLink, Value: MaxWeight}
+	none, weak := Part{Aspect: WeakestLink, Value: -1}, Part{Aspect: WeakestLink, Value: maxValue}
 	if none.Compare(weak) <= 0 || weak.Compare(none) >= 0 || none.Compare(none) != 0 {
 		t.Error("no pair is worse than a pair")
 	}

@@ -38,22 +38,24 @@ func machine(n int, link func(a, b int) inventory.Link) []Unit {
 // dgx1 is the hybrid cube mesh of a DGX-1 with V100, as `nvidia-smi topo -m` shows it:
 // NVLinks by number, 0 where the way is across the sockets.
 func dgx1() []Unit {
-	lanes := []string{
-		"-1122000",
-		"1-210200",
-		"12-20010",
-		"212-0001",
-		"2000-112",
-		"02001-21",
-		"001012-2",
-		"0001212-",
-	}
 	return machine(8, func(a, b int) inventory.Link {
-		if n := int(lanes[a][b] - '0'); n > 0 {
+		if n := int(dgx1Lanes[a][b] - '0'); n > 0 {
 			return inventory.Link{Kind: "nvlink", Count: n}
 		}
 		return inventory.Link{Kind: "cross_numa"}
 	})
+}
+
+// dgx1Lanes are the NVLinks of each pair.
+var dgx1Lanes = []string{
+	"-1122000",
+	"1-210200",
+	"12-20010",
+	"212-0001",
+	"2000-112",
+	"02001-21",
+	"001012-2",
+	"0001212-",
 }
 
 // switched is a machine with n GPUs at an NVSwitch: 12 lanes in a DGX A100, 18 in a

@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -13,36 +14,13 @@ import (
 type oracle struct {
 	units   []Unit
 	options Options
-	// withoutLeft leaves out what remains, as a search does.
-	withoutLeft bool
-	goals       map[int]oracleGoal
-	packed      map[[2]uint32]int64
-}
-
-type oracleGoal struct {
-	weight int64
-	one    bool
+	// open are the units that are available.
+	open uint32
 }
 
 func newOracle(units []Unit, o Options) *oracle {
-	b := &oracle{units: slices.Clone(units), options: o, goals: map[int]oracleGoal{}, packed: map[[2]uint32]int64{}}
+	b := &oracle{units: slices.Clone(units), options: o}
 	slices.SortFunc(b.units, func(x, y Unit) int { return cmp.Compare(x.ID, y.ID) })
-	for _, size := range []int{2, 4, 8} {
-		for set := range uint32(1) << len(b.units) {
-			if b.count(set) != size {
-				continue
-			}
-			g, known := b.goals[size]
-			w := b.weakest(set)
-			switch {
-			case !known || w > g.weight:
-				g = oracleGoal{w, b.numa(set) == 1}
-			case w == g.weight:
-				g.one = g.one || b.numa(set) == 1
-			}
-			b.goals[size] = g
-		}
-	}
 	return b
 }
 
@@ -58,13 +36,13 @@ func (b *oracle) list(set uint32) (out []Unit) {
 func (b *oracle) count(set uint32) int { return len(b.list(set)) }
 
 func (b *oracle) direction(x, y *inventory.Device) int64 {
-	best := int64(0)
+	best := map[bool]int64{}
 	for _, l := range x.Links {
 		if l.Peer == y.ID && x.Backend == y.Backend {
-			best = max(best, Weight(l))
+			best[l.Direct()] = max(best[l.Direct()], Value(l))
 		}
 	}
-	return best
+	return best[true] + best[false]
 }
 
 func (b *oracle) weight(x, y *inventory.Device) int64 {
@@ -98,6 +76,14 @@ func (b *oracle) weakest(set uint32) int64 {
 		}
 	})
 	return least
+}
+
+func (b *oracle) nodes(u Unit) map[int]bool {
+	nodes := map[int]bool{}
+	for _, n := range u.Device.NUMANodes {
+		nodes[n] = true
+	}
+	return nodes
 }
 
 func (b *oracle) numa(set uint32) int {
@@ -142,81 +128,40 @@ func sumPairs(counts map[string]int64) (n int64) {
 	return n
 }
 
-// packing is how many good sets of a size are in a set, side by side.
-func (b *oracle) packing(set uint32, size int) int64 {
-	key := [2]uint32{set, uint32(size)}
-	if n, ok := b.packed[key]; ok {
-		return n
-	}
-	g, most := b.goals[size], int64(0)
-	if b.count(set) >= size {
-		for sub := set; sub != 0; sub = (sub - 1) & set {
-			if b.count(sub) == size && b.weakest(sub) >= g.weight && (!g.one || b.numa(sub) == 1) {
-				most = max(most, 1+b.packing(set&^sub, size))
-			}
-		}
-	}
-	b.packed[key] = most
-	return most
-}
-
-// near is how many pairs of a set are good.
-func (b *oracle) near(set uint32) (n int64) {
-	for i := range b.units {
-		for j := range i {
-			if pair := uint32(1)<<i | 1<<j; pair&^set == 0 {
-				n += b.packing(pair, 2)
-			}
-		}
-	}
-	return n
-}
-
 // score is all that is compared, more being better.
 func (b *oracle) score(set, remain uint32) []int64 {
 	device := func(u Unit) string { return u.Device.String() }
 	part := func(u Unit) string { return b.physical(u.Device) }
-	repeats := sumPairs(b.by(set, device))
-	parts := b.by(set, part)
+	all := uint32(1)<<len(b.units) - 1
+	replicas := sumPairs(b.by(all, device)) > 0
+	parts, repeats := b.by(set, part), sumPairs(b.by(set, device))
 	links := []int64{b.links(set), b.weakest(set)}
 	if b.options.WeakestFirst {
 		slices.Reverse(links)
 	}
-	all := uint32(1)<<len(b.units) - 1
-	replicas := sumPairs(b.by(all, device)) > 0
+	links = append(links, -int64(b.numa(set)))
 	load := func(f func(Unit) string) (n int64) {
-		for _, x := range b.by(all&^remain|set, f) {
-			n += x * x
+		busy := b.by(all&^remain, f)
+		for _, u := range b.list(set) {
+			n += busy[f(u)]
 		}
 		return n
 	}
-	middle := append(links, -int64(b.numa(set)))
+	left := b.links(remain &^ set)
+	b.each(remain&^set, func(x, y Unit) {
+		if nodes := b.nodes(x); len(nodes) > 0 && maps.Equal(nodes, b.nodes(y)) {
+			left++
+		}
+	})
 	switch {
 	case b.options.Policy == Spread:
-		middle = append(middle, -load(part))
+		return slices.Concat([]int64{int64(len(parts)), -sumPairs(parts), -repeats}, links, []int64{-load(part), left})
 	case b.options.Policy == Pack:
-		middle = append(middle, load(part))
+		return slices.Concat([]int64{-int64(len(parts)), sumPairs(parts), repeats}, links, []int64{load(part), left})
 	case replicas:
-		middle = append(middle, -load(device))
+		return slices.Concat([]int64{-repeats}, links, []int64{-load(device), left})
 	}
-	if !replicas && !b.withoutLeft {
-		for _, size := range []int{8, 4, 2} {
-			middle = append(middle, b.packing(remain&^set, size))
-		}
-		middle = append(middle, b.near(remain&^set))
-	}
-	switch b.options.Policy {
-	case Spread:
-		return append([]int64{int64(len(parts)), -sumPairs(parts), -repeats}, middle...)
-	case Pack:
-		return append([]int64{-int64(len(parts)), sumPairs(parts), repeats}, middle...)
-	}
-	score := append([]int64{-repeats}, middle...)
-	score = append(score, -int64(len(parts)))
-	if replicas {
-		return score
-	}
-	return append(score, load(part))
+	return slices.Concat(links, []int64{-int64(len(parts)), left, load(part)})
 }
 
 // best is the best score of all sets of a size.

@@ -53,7 +53,7 @@ func TestNoLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := Prepare(tc.units, Options{}).Choose(Request{Available: without(ids(tc.units), tc.gone...), Must: tc.must, Size: tc.size})
 			if got := strings.Join(r.IDs, " "); got != tc.want {
-				t.Errorf("chosen %s, want %s; %+v %+v by %s", got, tc.want, r.Score, r.Left, r.Method)
+				t.Errorf("chosen %s, want %s; %+v %+v by %s", got, tc.want, r.Parts, r.Left, r.Method)
 			}
 		})
 	}

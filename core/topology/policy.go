@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Policy says what a choice is for. The zero value is [BestLinks].
 type Policy string
@@ -37,9 +34,6 @@ func ParsePolicy(name string) (Policy, error) {
 	return "", fmt.Errorf("policy %q is unknown; it is one of %v", name, Policies())
 }
 
-// DefaultTimeLimit bounds the search where no exact method is quick enough.
-const DefaultTimeLimit = 10 * time.Millisecond
-
 // Options are those of one resource.
 type Options struct {
 	// Policy is [BestLinks] if empty or unknown.
@@ -47,11 +41,6 @@ type Options struct {
 	// WeakestFirst compares the weakest link before the sum of all, which is right
 	// where devices pass data on in a ring.
 	WeakestFirst bool
-	// TimeLimit bounds one search that is not exact by its method; 0 or less is
-	// [DefaultTimeLimit].
-	TimeLimit time.Duration
-	// Now is the clock of the time limit; nil is time.Now.
-	Now func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -59,12 +48,6 @@ func (o Options) withDefaults() Options {
 		o.Policy = p
 	} else {
 		o.Policy = BestLinks
-	}
-	if o.TimeLimit <= 0 {
-		o.TimeLimit = DefaultTimeLimit
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	return o
 }

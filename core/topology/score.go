@@ -1,177 +1,188 @@
 package topology
 
-// score counts what is chosen.
-func (t *Topology) score(c *call) Score {
-	var s Score
-	c.counts = grow(c.counts, len(t.devices))
+import (
+	"math"
+	"math/bits"
+)
+
+// Aspect names a part of a score.
+type Aspect string
+
+// The aspects, as the package comment explains them.
+const (
+	PhysicalDevices Aspect = "physicalDevices"
+	PairsTogether   Aspect = "pairsTogether"
+	RepeatedDevices Aspect = "repeatedDevices"
+	SumOfLinks      Aspect = "sumOfLinks"
+	WeakestLink     Aspect = "weakestLink"
+	NUMANodes       Aspect = "numaNodes"
+	LinksLeft       Aspect = "linksLeft"
+	LoadOfDevices   Aspect = "load"
+)
+
+// criterion is a part of a score as a policy compares it: more is better, or less.
+type criterion struct {
+	aspect Aspect
+	less   bool
+}
+
+// criteria are what is compared, in this order. What depends on what is available comes
+// last: linksLeft and load.
+func (o Options) criteria(replicas bool) []criterion {
+	links := []criterion{{SumOfLinks, false}, {WeakestLink, false}, {NUMANodes, true}}
+	if o.WeakestFirst {
+		links[0], links[1] = links[1], links[0]
+	}
+	var before, after []criterion
+	switch {
+	case o.Policy == None:
+		return nil
+	case o.Policy == Spread:
+		before = []criterion{{PhysicalDevices, false}, {PairsTogether, true}, {RepeatedDevices, true}}
+		after = []criterion{{LoadOfDevices, true}, {LinksLeft, false}}
+	case o.Policy == Pack:
+		before = []criterion{{PhysicalDevices, true}, {PairsTogether, false}, {RepeatedDevices, false}}
+		after = []criterion{{LoadOfDevices, false}, {LinksLeft, false}}
+	case replicas:
+		before = []criterion{{RepeatedDevices, true}}
+		after = []criterion{{LoadOfDevices, true}, {LinksLeft, false}}
+	default:
+		after = []criterion{{PhysicalDevices, true}, {LinksLeft, false}, {LoadOfDevices, false}}
+	}
+	return append(append(before, links...), after...)
+}
+
+// noLink is the weakest link of a set without pairs of different devices.
+const noLink = math.MaxInt64
+
+// score is the parts of a set's score.
+type score struct {
+	physical, together, repeats int64
+	links, weakest              int64
+	// nodes are the NUMA nodes that are known, unknown how many units have none.
+	nodes      uint64
+	unknown    int64
+	left, load int64
+}
+
+func (s *score) value(a Aspect) int64 {
+	switch a {
+	case PhysicalDevices:
+		return s.physical
+	case PairsTogether:
+		return s.together
+	case RepeatedDevices:
+		return s.repeats
+	case SumOfLinks:
+		return s.links
+	case WeakestLink:
+		return s.weakest
+	case NUMANodes:
+		return int64(bits.OnesCount64(s.nodes)) + s.unknown
+	case LinksLeft:
+		return s.left
+	case LoadOfDevices:
+		return s.load
+	}
+	return 0
+}
+
+// onNode adds n units of some NUMA nodes.
+func (s *score) onNode(nodes uint64, n int64) {
+	if s.nodes |= nodes; nodes == 0 {
+		s.unknown += n
+	}
+}
+
+// pairs is how many pairs n things have.
+func pairs(n int64) int64 { return n * (n - 1) / 2 }
+
+// onePlace is what a pair that is left counts for besides its links if it is on the same
+// NUMA nodes: where backends report no links, the emptiest node is used up first.
+const onePlace = 1
+
+// busyGroup is what load is counted by: the device where replicas of it are shared, else
+// the physical device.
+func (s *shape) busyGroup(d int32) int32 {
+	if s.replicas && s.options.Policy == BestLinks {
+		return d
+	}
+	return s.physical[d]
+}
+
+// countBusy counts the units in use, those that are neither available nor required, by
+// what load is counted by.
+func (s *shape) countBusy(c *call) {
+	c.busy = grow(c.busy, max(len(s.devices), s.physicals))
+	clear(c.busy)
+	for u, state := range c.state {
+		if state == 0 {
+			c.busy[s.busyGroup(s.device[u])]++
+		}
+	}
+}
+
+// scoreOf counts what is chosen.
+func (s *shape) scoreOf(c *call) (r score) {
+	c.counts, c.remain = grow(c.counts, len(s.classes)), grow(c.remain, len(s.classes))
 	clear(c.counts)
-	c.touched = c.touched[:0]
-	size := int64(0)
-	for u, state := range c.state {
-		if state&chosen == 0 {
-			continue
-		}
-		d := t.device[u]
-		if c.counts[d] == 0 {
-			c.touched = append(c.touched, d)
-		}
-		c.counts[d]++
-		size++
-	}
-	s.Devices = len(c.touched)
-	for _, d := range c.touched {
-		s.Repeats += pairs(c.counts[d])
-	}
-	s.Weakest = -1
-	if t.tree != nil {
-		t.tree.links(c, &s, size)
-	} else {
-		t.links(c, &s)
-	}
-	t.spread(c, &s)
-	return s
-}
-
-// links are summed up link by link.
-func (t *Topology) links(c *call, s *Score) {
-	if len(c.touched) > 1 {
-		s.Weakest = noLink
-	}
-	for _, a := range c.touched {
-		linked := 1
-		for _, n := range t.graph.neighbors[a] {
-			if c.counts[n.device] == 0 {
-				continue
-			}
-			linked++
-			s.Weakest = min(s.Weakest, n.weight)
-			if n.device > a {
-				s.Links += n.weight * c.counts[a] * c.counts[n.device]
-			}
-		}
-		if linked < len(c.touched) {
-			s.Weakest = 0 // a pair without a link
-		}
-	}
-}
-
-// links of a tree are summed up node by node.
-func (t *tree) links(c *call, s *Score, size int64) {
-	w := &c.work
-	w.take = grow(w.take, len(t.nodes))
-	clear(w.take)
-	for u, state := range c.state {
-		if state&chosen != 0 {
-			w.take[t.leaf[u]]++
-		}
-	}
-	around := -1 // the smallest cluster with all of them
-	for i := len(t.nodes) - 1; i >= 0; i-- {
-		n, x := &t.nodes[i], w.take[i]
-		s.Links += n.links * pairs(x)
-		if n.parent >= 0 {
-			w.take[n.parent] += x
-		}
-		if n.top && x == size && around < 0 {
-			around = i
-		}
-	}
-	if s.Devices > 1 {
-		s.Weakest = t.nodes[around].weight
-	}
-}
-
-// spread counts NUMA nodes, physical devices and load.
-func (t *Topology) spread(c *call, s *Score) {
-	c.nodes = grow(c.nodes, len(t.nodes))
+	clear(c.remain)
+	c.parts, c.nodes = grow(c.parts, s.physicals), grow(c.nodes, s.places)
+	clear(c.parts)
 	clear(c.nodes)
-	for _, d := range c.touched {
-		if t.numa[d] < 0 {
-			s.NUMANodes += int(c.counts[d])
-			continue
-		}
-		for _, n := range t.numaSets[t.numa[d]] {
-			if !c.nodes[n] {
-				c.nodes[n] = true
-				s.NUMANodes++
+	s.countBusy(c)
+	different := int64(0)
+	for u, state := range c.state {
+		k, d := s.class[u], s.device[u]
+		switch {
+		case state&chosen != 0:
+			c.counts[k]++
+			r.onNode(s.numa[d], 1)
+			r.load += c.busy[s.busyGroup(d)]
+			r.together += c.parts[s.physical[d]]
+			if c.parts[s.physical[d]]++; c.parts[s.physical[d]] == 1 {
+				r.physical++
+			}
+		case state != 0:
+			c.remain[k]++
+			if at := s.place[d]; at >= 0 {
+				r.left += c.nodes[at] * onePlace
+				c.nodes[at]++
 			}
 		}
 	}
-	c.counts = grow(c.counts, max(len(t.devices), t.physicals))
-	clear(c.counts)
-	for u, state := range c.state {
-		if state&chosen != 0 {
-			c.counts[t.physical[t.device[u]]]++
-		}
-	}
-	for _, x := range c.counts {
-		s.Physical += int(min(x, 1))
-		s.Together += pairs(x)
-	}
-	group := t.physical
-	if t.options.Policy == BestLinks && t.replicas {
-		group = t.own
-	}
-	clear(c.counts)
-	for u, state := range c.state {
-		if state == 0 || state&chosen != 0 {
-			c.counts[group[t.device[u]]]++
-		}
-	}
-	for _, x := range c.counts {
-		s.Load += x * x
-	}
-}
-
-// left counts what is not chosen.
-func (t *Topology) left(c *call) Left {
-	l := Left{Pairs: -1, Fours: -1, Eights: -1, Near: -1}
-	for _, state := range c.state {
-		if state != 0 && state&chosen == 0 {
-			l.Units++
-		}
-	}
-	for i, g := range t.goals {
-		var n, near int
-		if t.tree != nil {
-			n, near = t.tree.sets(c, i, g.size)
+	linked := int64(0)
+	r.weakest = noLink
+	total := int64(0)
+	for i := range s.classes {
+		k, x := &s.classes[i], c.counts[i]
+		if k.replicas {
+			r.repeats += pairs(x)
 		} else {
-			n, near = t.subsets.sets(c, g.size)
+			different += pairs(x)
+			r.links += k.inner * pairs(x)
+			r.left += k.inner * pairs(c.remain[i])
+			if x > 1 {
+				r.weakest = min(r.weakest, k.inner)
+			}
+			linked += pairs(x)
 		}
-		switch g.size {
-		case 8:
-			l.Eights = n
-		case 4:
-			l.Fours = n
-		case 2:
-			l.Pairs, l.Near = n, near
-		}
-	}
-	return l
-}
-
-// sets is how many good sets can be made of what is left, and how many pairs there are
-// where they can be made.
-func (t *tree) sets(c *call, goal, size int) (n, near int) {
-	// Every unit is inside of one node with the goal at most.
-	w := &c.work
-	w.take = grow(w.take, len(t.nodes))
-	clear(w.take)
-	for u, state := range c.state {
-		if state != 0 && state&chosen == 0 {
-			w.take[t.leaf[u]]++
-		}
-	}
-	for i := len(t.nodes) - 1; i >= 0; i-- {
-		for _, has := range t.nodes[i].goals {
-			if has == goal {
-				n += int(w.take[i]) / size
-				near += int(pairs(w.take[i]))
+		different += x * total
+		total += x
+		for _, n := range k.near {
+			if int(n.device) > i {
+				break
+			}
+			r.links += n.value * x * c.counts[n.device]
+			r.left += n.value * c.remain[i] * c.remain[n.device]
+			if x*c.counts[n.device] > 0 {
+				r.weakest = min(r.weakest, n.value)
+				linked += x * c.counts[n.device]
 			}
 		}
-		if up := t.nodes[i].parent; up >= 0 {
-			w.take[up] += w.take[i]
-		}
 	}
-	return n, near
+	if linked < different {
+		r.weakest = 0 // a pair without a link
+	}
+	return r
 }

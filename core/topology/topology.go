@@ -26,7 +26,8 @@ type Topology struct {
 
 // shape is what does not change with health.
 type shape struct {
-	options Options
+	options  Options
+	criteria []criterion
 	// units are sorted by ID: this is the order in which units are chosen that are
 	// equal in all else. index finds them.
 	units []Unit
@@ -39,26 +40,18 @@ type shape struct {
 	physical  []int32
 	physicals int
 	roots     []inventory.Key
-	// own numbers the devices, as physical does.
-	own []int32
-	// numa are the sets of NUMA nodes of the devices, -1 where they are unknown. The
-	// nodes are numbered from 0; nodes are the kernel's numbers.
-	numa     []int32
-	numaSets [][]int
-	nodes    []int
+	// numa are the NUMA nodes of the devices, a bit each; 0 where they are unknown.
+	// place numbers what devices have as their nodes; -1 where they are unknown.
+	numa   []uint64
+	place  []int32
+	places int
 	// replicas says that a device has several units.
 	replicas bool
-	graph    *graph
-	// goals are the usual sizes, and what a good set of each is.
-	goals []goal
-	// exactly one of these is set.
-	tree    *tree
-	subsets *subsets
-	classes *classes
-	// ceiling bounds what a search can find; nil where there is none.
-	ceiling *tree
+	graph    graph
+	classes  []class
+	class    []int32 // of the units
+	table    *table  // nil for more than maxTable units
 
-	once    sync.Once // of classes, where they are no more than a way out
 	scratch sync.Pool
 }
 
@@ -77,21 +70,12 @@ func Prepare(units []Unit, options Options) *Topology {
 	for i, u := range s.units {
 		s.index[u.ID] = int32(i) //nolint:gosec // bounded by what kubelet takes of a resource
 	}
-	s.place()
+	s.number()
+	s.criteria = s.options.criteria(s.replicas)
 	s.graph = newGraph(s.devices)
-	clusters, ultrametric := s.graph.clusters()
-	if ultrametric {
-		s.goals = s.hierarchyGoals(clusters)
-		s.tree = s.newTree(clusters)
-	}
-	switch {
-	case s.tree != nil:
-	case len(s.units) <= maxSubset:
-		s.subsets = s.newSubsets()
-	default:
-		s.goals = nil
-		s.classes = s.newClasses()
-		s.ceiling = s.newCeiling(clusters)
+	s.classify()
+	if len(s.units) <= maxTable && s.options.Policy != None {
+		s.table = s.newTable()
 	}
 	return s.with(s.units)
 }
@@ -138,9 +122,8 @@ func (s *shape) with(units []Unit) *Topology {
 	return t
 }
 
-// place numbers devices, physical devices and sets of NUMA nodes, in the order of
-// units.
-func (s *shape) place() {
+// number numbers devices, physical devices and NUMA nodes, in the order of units.
+func (s *shape) number() {
 	devices := map[inventory.Key]int32{}
 	s.device = make([]int32, len(s.units))
 	for i, u := range s.units {
@@ -155,8 +138,9 @@ func (s *shape) place() {
 	}
 	physical := map[inventory.Key]int32{}
 	s.physical = make([]int32, len(s.devices))
-	s.own = make([]int32, len(s.devices))
-	s.numa = make([]int32, len(s.devices))
+	s.numa = make([]uint64, len(s.devices))
+	s.place = make([]int32, len(s.devices))
+	nodes, places := map[int]int{}, map[uint64]int32{0: -1}
 	for i, d := range s.devices {
 		root := s.root(d, devices)
 		p, ok := physical[root]
@@ -165,11 +149,24 @@ func (s *shape) place() {
 			physical[root] = p
 			s.roots = append(s.roots, root)
 		}
-		s.physical[i], s.own[i] = p, int32(i) //nolint:gosec // bounded by the units
-		s.numa[i] = s.numaSet(d.NUMANodes)
+		s.physical[i] = p
+		for _, n := range d.NUMANodes {
+			if _, ok := nodes[n]; !ok {
+				nodes[n] = len(nodes)
+			}
+			s.numa[i] |= 1 << min(nodes[n], maxNode)
+		}
+		if _, ok := places[s.numa[i]]; !ok {
+			places[s.numa[i]] = int32(len(places) - 1) //nolint:gosec // bounded by the units
+		}
+		s.place[i] = places[s.numa[i]]
 	}
-	s.physicals = len(physical)
+	s.physicals, s.places = len(physical), len(places)-1
 }
+
+// maxNode is the last NUMA node that is told from others; all after it count as one. No
+// machine has as many.
+const maxNode = 63
 
 // root is the physical device that d is a part of, as far up as is known.
 func (s *shape) root(d *inventory.Device, devices map[inventory.Key]int32) inventory.Key {
@@ -191,47 +188,11 @@ func (s *shape) root(d *inventory.Device, devices map[inventory.Key]int32) inven
 // maxParents bounds the way up, which might be a circle.
 const maxParents = 8
 
-// numaSet is the number of a set of NUMA nodes.
-func (s *shape) numaSet(nodes []int) int32 {
-	if len(nodes) == 0 {
-		return -1
-	}
-	numbers := make([]int, 0, len(nodes))
-	for _, n := range nodes {
-		i := slices.Index(s.nodes, n)
-		if i < 0 {
-			i = len(s.nodes)
-			s.nodes = append(s.nodes, n)
-		}
-		numbers = append(numbers, i)
-	}
-	slices.Sort(numbers)
-	nodes = slices.Compact(numbers)
-	i := slices.IndexFunc(s.numaSets, func(known []int) bool { return slices.Equal(known, nodes) })
-	if i < 0 {
-		i = len(s.numaSets)
-		s.numaSets = append(s.numaSets, nodes)
-	}
-	return int32(i) //nolint:gosec // bounded by the units
-}
-
-// numaCost is how many NUMA nodes a set counts for; an unknown one counts as one of
-// its own for each device.
-func (s *shape) numaCost(set int32) int64 {
-	if set < 0 {
-		return 1
-	}
-	return int64(len(s.numaSets[set]))
-}
-
 // Len is how many units there are.
 func (t *Topology) Len() int { return len(t.units) }
 
 // Helps reports whether the choice of units can matter. It does not with the policy
-// [None], and where all units are alike.
+// [None], with two units, and where all units are alike.
 func (t *Topology) Helps() bool {
-	if t.options.Policy == None || len(t.units) < 2 {
-		return false
-	}
-	return t.tree == nil || len(t.tree.nodes) > 2
+	return t.options.Policy != None && len(t.units) > 2 && len(t.classes) > 1
 }

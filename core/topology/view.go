@@ -10,7 +10,7 @@ import (
 
 // Group is a part of a hierarchy, for people to look at.
 type Group struct {
-	// Names say what it is: "all", "links of 19999", "NUMA 0", "device gpu0".
+	// Names say what it is: "all", "links of 1800", "NUMA 0", "device gpu0".
 	Names []string
 	// Weight is that of the links among different devices in it.
 	Weight int64
@@ -19,72 +19,147 @@ type Group struct {
 	Groups []Group
 }
 
-// Groups are the units as a tree. ok is false where they are no hierarchy.
+// Groups are the units as a tree: what has better links to each other than to the rest
+// is a group, then what is on other NUMA nodes, then parts of one device. ok is false
+// where the links make no such groups, as in a mesh.
 func (t *Topology) Groups() (all Group, ok bool) {
-	if t.tree == nil || len(t.tree.nodes) == 0 {
+	if len(t.devices) == 0 {
 		return Group{}, false
 	}
-	return t.group(0), true
+	devices := make([]int32, len(t.devices))
+	for i := range devices {
+		devices[i] = int32(i) //nolint:gosec // bounded by the units
+	}
+	units := make([][]string, len(t.devices))
+	for u, d := range t.device {
+		units[d] = append(units[d], t.units[u].ID)
+	}
+	all, ok = t.group(devices, nil, units)
+	all.Names = append([]string{"all"}, all.Names...)
+	return all, ok
 }
 
-func (t *Topology) group(i int32) Group {
-	n := &t.tree.nodes[i]
-	g := Group{Weight: n.weight, Names: t.names(i)}
-	for _, c := range n.children {
-		if child := &t.tree.nodes[c]; len(child.units) == 0 {
-			g.Groups = append(g.Groups, t.group(c))
-			continue
-		}
-		for _, u := range t.tree.nodes[c].units {
-			g.Units = append(g.Units, t.units[u].ID)
-		}
+// group has the devices, which are part of those above; units are by device.
+func (t *Topology) group(devices, above []int32, units [][]string) (g Group, ok bool) {
+	parts, least, ok := t.split(devices)
+	if !ok {
+		return g, false
 	}
-	slices.Sort(g.Units)
-	return g
-}
-
-func (t *Topology) names(i int32) (names []string) {
-	n := &t.tree.nodes[i]
-	device := t.devices[t.device[t.tree.firstUnit(i)]]
-	if i == 0 {
-		names = append(names, "all")
+	g.Weight = least
+	if least > 0 {
+		g.Names = append(g.Names, fmt.Sprintf("links of %d", least))
 	}
-	if n.top && !n.device && n.weight > 0 {
-		names = append(names, fmt.Sprintf("links of %d", n.weight))
-	}
-	if n.numa > 0 {
+	first := devices[0]
+	if t.numa[first] != 0 && sameOf(devices, t.numa) && !sameOf(above, t.numa) {
 		var nodes []string
-		for _, node := range device.NUMANodes {
+		for _, node := range t.devices[first].NUMANodes {
 			nodes = append(nodes, fmt.Sprint(node))
 		}
-		names = append(names, "NUMA "+strings.Join(slices.Compact(nodes), ","))
+		g.Names = append(g.Names, "NUMA "+strings.Join(slices.Compact(nodes), ","))
 	}
-	if n.physical || n.device {
-		name := device.ID
-		if n.physical && !n.device {
-			name = t.roots[t.physical[t.device[t.tree.firstUnit(i)]]].ID
+	switch {
+	case len(devices) == 1 && len(units[first]) > 1:
+		g.Names = append(g.Names, "device "+t.devices[first].ID)
+	case len(devices) > 1 && sameOf(devices, t.physical) && !sameOf(above, t.physical):
+		g.Names = append(g.Names, "device "+t.roots[t.physical[first]].ID)
+	}
+	for _, part := range parts {
+		if len(part) == len(devices) || len(part) == 1 && len(units[part[0]]) == 1 {
+			for _, d := range part {
+				g.Units = append(g.Units, units[d]...)
+			}
+			continue
 		}
-		names = append(names, "device "+name)
+		child, ok := t.group(part, devices, units)
+		if !ok {
+			return g, false
+		}
+		g.Groups = append(g.Groups, child)
 	}
-	return names
+	slices.Sort(g.Units)
+	return g, true
 }
 
-// firstUnit is the lowest unit of a node.
-func (t *tree) firstUnit(i int32) int32 {
-	for len(t.nodes[i].units) == 0 {
-		i = t.nodes[i].children[0]
+// split divides devices by the links that are better than the least of them; if all are
+// alike, by NUMA nodes, then by physical device. ok is false if none of that divides
+// them, though the links differ.
+func (t *Topology) split(devices []int32) (parts [][]int32, least int64, ok bool) {
+	in := make(map[int32]bool, len(devices))
+	for _, d := range devices {
+		in[d] = true
 	}
-	return t.nodes[i].units[0]
+	least, best, links := int64(noLink), int64(0), 0
+	for _, d := range devices {
+		for _, n := range t.graph[d] {
+			if in[n.device] {
+				links++
+				least, best = min(least, n.value), max(best, n.value)
+			}
+		}
+	}
+	if links < len(devices)*(len(devices)-1) || links == 0 {
+		least = 0 // a pair without a link, or no pair
+	}
+	if best > least {
+		parts = t.linked(devices, in, least)
+		return parts, least, len(parts) > 1
+	}
+	if parts = by(devices, t.numa); len(parts) == 1 {
+		parts = by(devices, t.physical)
+	}
+	return parts, least, true
+}
+
+// linked divides devices into those that links of more than least join.
+func (t *Topology) linked(devices []int32, in map[int32]bool, least int64) (parts [][]int32) {
+	for _, d := range devices {
+		if !in[d] {
+			continue
+		}
+		delete(in, d)
+		part := []int32{d}
+		for i := 0; i < len(part); i++ {
+			for _, n := range t.graph[part[i]] {
+				if n.value > least && in[n.device] {
+					delete(in, n.device)
+					part = append(part, n.device)
+				}
+			}
+		}
+		slices.Sort(part)
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// by divides devices by what each has.
+func by[T comparable](devices []int32, has []T) (parts [][]int32) {
+	index := map[T]int{}
+	for _, d := range devices {
+		i, ok := index[has[d]]
+		if !ok {
+			i = len(parts)
+			index[has[d]] = i
+			parts = append(parts, nil)
+		}
+		parts[i] = append(parts[i], d)
+	}
+	return parts
+}
+
+// sameOf reports whether there are devices, which all have the same.
+func sameOf[T comparable](devices []int32, has []T) bool {
+	return len(devices) > 0 && !slices.ContainsFunc(devices, func(d int32) bool { return has[d] != has[devices[0]] })
 }
 
 // Devices are those of the units, in the order of the units.
 func (t *Topology) Devices() []*inventory.Device { return slices.Clone(t.devices) }
 
-// Weight is that of the links between two of Devices, by their places; 0 for a device
+// Weight is what the links count for between two of Devices, by their places; 0 for a device
 // and itself, as for those without a link both ways, and for places that are none.
 func (t *Topology) Weight(a, b int) int64 {
 	if n := len(t.devices); a < 0 || b < 0 || a >= n || b >= n {
 		return 0
 	}
-	return t.graph.weight(int32(a), int32(b)) //nolint:gosec // bounded above
+	return t.graph.value(int32(a), int32(b)) //nolint:gosec // bounded above
 }

@@ -22,21 +22,21 @@ func TestGroups(t *testing.T) {
 		want  string
 	}{
 		"PCIe": {pcieOnly(8), `
-all, links of 2000: 
-  links of 4000, NUMA 0: 
-    links of 6000: gpu00 gpu01
-    links of 6000: gpu02 gpu03
-  links of 4000, NUMA 1: 
-    links of 6000: gpu04 gpu05
-    links of 6000: gpu06 gpu07
+all, links of 10: 
+  links of 30, NUMA 0: 
+    links of 50: gpu00 gpu01
+    links of 50: gpu02 gpu03
+  links of 30, NUMA 1: 
+    links of 50: gpu04 gpu05
+    links of 50: gpu06 gpu07
 `},
 		"partitions": {split(switched(2, 1), 2), `
-all, links of 10000: 
-  links of 1000000, NUMA 0, device gpu00: gpu00-p0 gpu00-p1
-  links of 1000000, NUMA 1, device gpu01: gpu01-p0 gpu01-p1
+all, links of 100: 
+  links of 10000, NUMA 0, device gpu00: gpu00-p0 gpu00-p1
+  links of 10000, NUMA 1, device gpu01: gpu01-p0 gpu01-p1
 `},
 		"replicas": {replicas(switched(2, 1), 2), `
-all, links of 10000: 
+all, links of 100: 
   NUMA 0, device gpu00: gpu00::0 gpu00::1
   NUMA 1, device gpu01: gpu01::0 gpu01::1
 `},
@@ -54,7 +54,7 @@ all, links of 10000:
 		t.Error("a mesh is a hierarchy")
 	}
 	mesh := Prepare(dgx1(), Options{})
-	if w := mesh.Weight(0, 3); w != 20_000 || mesh.Weight(3, 3) != 0 || mesh.Weight(0, 8) != 0 || len(mesh.Devices()) != 8 {
+	if w := mesh.Weight(0, 3); w != 200 || mesh.Weight(3, 3) != 0 || mesh.Weight(0, 8) != 0 || len(mesh.Devices()) != 8 {
 		t.Errorf("the weight of two lanes is %d", w)
 	}
 }

@@ -2,58 +2,50 @@ package topology
 
 import "github.com/accelmux/accelmux/core/inventory"
 
-// The scale of weights; the package comment has the whole table. The steps are
-// wider than what a distance takes away, so that no distance makes a kind look like
-// a worse one.
+// The points of links; the package comment has the table.
 const (
-	// MaxWeight is that of two parts of one device: no link has more.
-	MaxWeight = 1_000_000
-	// laneWeight is that of one lane of NVLink or XGMI.
-	laneWeight = 10_000
+	// maxValue is what a pair counts for at most: two parts of one device, with a path
+	// beside that.
+	maxValue = sameDevice + 60
+	// sameDevice is what two parts of one device count for.
+	sameDevice = 10_000
+	// laneValue is what one lane of NVLink or XGMI counts for.
+	laneValue = 100
 	// maxLanes are those that count; no device has more than 36 today.
 	maxLanes = 64
-	// maxDistance is how much a driver's distance takes away at most.
-	maxDistance = 999
-	// otherWeight is where a vendor's own kind starts: below every kind that says
-	// something.
-	otherWeight = 999
+	// farthest is the driver's distance from which on a link counts for 1 point.
+	farthest = 100
 )
 
-// kindWeight is that of a kind that does not count lanes; 0 for others.
-func kindWeight(kind string) int64 {
+// pathValue is what the way over PCIe counts for, by NVML's levels
+// (nvmlGpuTopologyLevel_t); 1 for a kind that is not known.
+func pathValue(kind string) int64 {
 	switch kind {
-	case "same_device":
-		return MaxWeight
 	case "pcie_same_board":
-		return 7_000
+		return 60
 	case "pcie_switch":
-		return 6_000
+		return 50
 	case "pcie_multi_switch":
-		return 5_000
+		return 40
 	case "pcie_host_bridge":
-		return 4_000
+		return 30
 	case "same_numa":
-		return 3_000
+		return 20
 	case "cross_numa":
-		return 2_000
+		return 10
 	}
-	return 0
+	return 1
 }
 
-// Weight is how much one direction of a link is worth: from 1, the farthest, to
-// [MaxWeight]. A pair without a link both ways has 0.
-func Weight(l inventory.Link) int64 {
-	distance := int64(max(0, l.Distance))
-	switch l.Kind {
-	case "nvlink", "nvswitch", "xgmi":
-		lanes := int64(min(max(1, l.Count), maxLanes))
-		return lanes*laneWeight - min(distance, maxDistance)
+// Value is how many points one direction of a link counts for, 1 or more.
+func Value(l inventory.Link) int64 {
+	switch {
+	case l.Distance > 0:
+		return max(1, farthest-int64(l.Distance))
+	case l.Kind == "same_device":
+		return sameDevice
+	case l.Direct():
+		return laneValue * int64(min(max(1, l.Count), maxLanes))
 	}
-	if base := kindWeight(l.Kind); base > 0 {
-		return base - min(distance, maxDistance)
-	}
-	if distance == 0 {
-		return 1
-	}
-	return max(1, otherWeight-distance)
+	return pathValue(l.Kind)
 }

@@ -33,8 +33,8 @@ func TestPreferredPartitions(t *testing.T) {
 			t.Fatalf("eight partitions are of %v; want a whole GPU", eight)
 		}
 	}
-	n.wantMetrics(`accelmux_preferred_allocations_total{exact="true",method="hierarchy",resource="amd.com/cpx_nps4"} 9`,
-		`accelmux_preferred_allocation_duration_seconds_count 9`, `accelmux_preferred_allocation_missed_ratio_count 0`)
+	n.wantMetrics(`accelmux_preferred_allocations_total{method="greedy",resource="amd.com/cpx_nps4"} 9`,
+		`accelmux_preferred_allocation_duration_seconds_count 9`)
 }
 
 // Verifies that the GPUs of a pod are of one hive as long as a hive has enough, that

@@ -20,7 +20,7 @@ type Snapshot struct {
 	CUDAVersion string
 	// GPUs are all GPUs that NVML counts, by index, dead ones included.
 	GPUs []GPU
-	// Links are the best paths between GPUs, one for each unordered pair that
+	// Links are the connections between GPUs, one for each unordered pair that
 	// something is known of. They are read again only when the set of GPUs
 	// changed.
 	Links []Link
@@ -146,12 +146,15 @@ const (
 	RecoverySystemReboot
 )
 
-// Link is the best path between two GPUs. It holds in both directions.
+// Link is how two GPUs are connected. It holds in both directions.
 type Link struct {
 	// A and B are UUIDs, A before B in the order of the snapshot.
 	A, B string
-	// Kind is in the contract's terms.
+	// Kind is in the contract's terms: NVLink, or the path over PCIe if there is none.
 	Kind backendv1.LinkKind
+	// Path is the path over PCIe that GPUs with NVLink have besides; unspecified where
+	// NVML does not know it, and where Kind is the path.
+	Path backendv1.LinkKind
 	// Count is how many NVLinks lie side by side; 1 for PCIe.
 	Count uint32
 }

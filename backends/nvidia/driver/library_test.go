@@ -212,7 +212,7 @@ func TestThroughC(t *testing.T) {
 		c.RepairPending == nil || c.Unrepairable == nil || s.GPUs[3].PCIBusID != "10000:e1:00.0" {
 		t.Errorf("%+v, %+v", s.GPUs[3], c)
 	}
-	if got := kinds(s); len(got) != 3 || got["0-2"] != "NVSWITCH 18" {
+	if got := kinds(s); len(got) != 3 || got["0-2"] != "NVSWITCH 18 SAME_NUMA" {
 		t.Error(got)
 	}
 	stream := listen(t, d)

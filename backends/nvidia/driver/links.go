@@ -109,7 +109,7 @@ func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache
 			cache.gpus[place(a)] = true
 		}
 		for j := i + 1; j < len(gpus); j++ {
-			if l, ok := best(a, gpus[j], answers[i], answers[j]); ok {
+			if l, ok := connection(a, gpus[j], answers[i], answers[j]); ok {
 				cache.links = append(cache.links, l)
 			}
 		}
@@ -117,8 +117,8 @@ func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache
 	return cache
 }
 
-// best is the best path between a and b, of which a comes first.
-func best(a, b GPU, fromA, fromB paths) (Link, bool) {
+// connection is how a and b are connected, of which a comes first.
+func connection(a, b GPU, fromA, fromB paths) (Link, bool) {
 	l := Link{A: a.UUID, B: b.UUID}
 	// The two ends may disagree: a link that is down at one end is down, an end
 	// that says nothing is not asked.
@@ -127,14 +127,14 @@ func best(a, b GPU, fromA, fromB paths) (Link, bool) {
 	if there > 0 && back > 0 {
 		direct = min(there, back)
 	}
-	switched := min(fromA.switched, fromB.switched)
+	switched, path := min(fromA.switched, fromB.switched), fromA.pcie[b.Index]
 	switch {
 	case direct > 0 && b.PCIBusID != "" && a.PCIBusID != "":
-		l.Kind, l.Count = backendv1.LinkKind_LINK_KIND_NVLINK, direct
+		l.Kind, l.Count, l.Path = backendv1.LinkKind_LINK_KIND_NVLINK, direct, path
 	case switched > 0 && together(a.Fabric, b.Fabric):
-		l.Kind, l.Count = backendv1.LinkKind_LINK_KIND_NVSWITCH, switched
-	case fromA.pcie[b.Index] != 0:
-		l.Kind, l.Count = fromA.pcie[b.Index], 1
+		l.Kind, l.Count, l.Path = backendv1.LinkKind_LINK_KIND_NVSWITCH, switched, path
+	case path != 0:
+		l.Kind, l.Count = path, 1
 	default:
 		return Link{}, false
 	}

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -11,7 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
 )
 
-// kinds are the links as text: "0-1 NVLINK 4".
+// kinds are the links as text: "0-1 NVLINK 4 PCIE_SWITCH".
 func kinds(s driver.Snapshot) map[string]string {
 	index := map[string]int{}
 	for _, g := range s.GPUs {
@@ -19,7 +20,11 @@ func kinds(s driver.Snapshot) map[string]string {
 	}
 	all := map[string]string{}
 	for _, l := range s.Links {
-		all[fmt.Sprintf("%d-%d", index[l.A], index[l.B])] = fmt.Sprintf("%s %d", l.Kind.String()[len("LINK_KIND_"):], l.Count)
+		text := fmt.Sprintf("%s %d", l.Kind.String()[len("LINK_KIND_"):], l.Count)
+		if l.Path != 0 {
+			text += " " + l.Path.String()[len("LINK_KIND_"):]
+		}
+		all[fmt.Sprintf("%d-%d", index[l.A], index[l.B])] = text
 	}
 	return all
 }
@@ -43,7 +48,7 @@ func TestNVLinkMesh(t *testing.T) {
 	l.Connect(3, 0, 2)
 	l.GPUs[3].SetField(nvml.FI_DEV_NVLINK_LINK_COUNT, 12)
 	got := kinds(snapshot(t, open(t, l)))
-	want := map[string]string{"0-1": "NVLINK 4", "0-2": "NVLINK 3", "0-3": "NVLINK 2", "1-2": "SAME_NUMA 1", "1-3": "SAME_NUMA 1",
+	want := map[string]string{"0-1": "NVLINK 4 PCIE_SWITCH", "0-2": "NVLINK 3 SAME_NUMA", "0-3": "NVLINK 2 SAME_NUMA", "1-2": "SAME_NUMA 1", "1-3": "SAME_NUMA 1",
 		"2-3": "PCIE_SWITCH 1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -56,7 +61,7 @@ func TestNVSwitch(t *testing.T) {
 	l.Switch(18)
 	d := open(t, l)
 	for pair, kind := range kinds(snapshot(t, d)) {
-		if kind != "NVSWITCH 18" {
+		if !strings.HasPrefix(kind, "NVSWITCH 18 ") {
 			t.Errorf("%s is %s", pair, kind)
 		}
 	}
@@ -64,7 +69,7 @@ func TestNVSwitch(t *testing.T) {
 		g.SetFabric(nvml.GpuFabricInfo{ClusterUuid: [16]uint8{1}, CliqueId: uint32(i / 4), State: nvml.GPU_FABRIC_STATE_COMPLETED})
 	}
 	got := kinds(snapshot(t, d))
-	if got["0-3"] != "NVSWITCH 18" || got["4-7"] != "NVSWITCH 18" || got["3-4"] != "CROSS_NUMA 1" {
+	if got["0-3"] != "NVSWITCH 18 SAME_NUMA" || got["4-7"] != "NVSWITCH 18 SAME_NUMA" || got["3-4"] != "CROSS_NUMA 1" {
 		t.Errorf("with two cliques: %v", got)
 	}
 }
@@ -76,7 +81,7 @@ func TestNVLinkWithoutRemoteTypes(t *testing.T) {
 	l.Connect(0, 1, 4)
 	l.Connect(1, 0, 4)
 	l.Switch(2)
-	if got := kinds(snapshot(t, open(t, l))); got["0-1"] != "NVLINK 4" {
+	if got := kinds(snapshot(t, open(t, l))); got["0-1"] != "NVLINK 4 PCIE_SWITCH" {
 		t.Error(got)
 	}
 }
@@ -131,11 +136,11 @@ func TestLinksOfAFailingGPU(t *testing.T) {
 	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.ERROR_UNKNOWN)
 	d := open(t, l)
 	got := kinds(snapshot(t, d))
-	if got["1-2"] != "NVSWITCH 2" || got["0-1"] != "PCIE_SWITCH 1" {
+	if got["1-2"] != "NVSWITCH 2 SAME_NUMA" || got["0-1"] != "PCIE_SWITCH 1" {
 		t.Error(got)
 	}
 	l.Fail(0, "nvmlDeviceGetNvLinkState", nvml.SUCCESS)
-	if got = kinds(snapshot(t, d)); got["0-1"] != "NVSWITCH 2" {
+	if got = kinds(snapshot(t, d)); got["0-1"] != "NVSWITCH 2 PCIE_SWITCH" {
 		t.Error(got)
 	}
 }

@@ -317,8 +317,8 @@ func (Recovery) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
-// LinkKind is the kind of the best path between two devices. For the PCIe kinds
-// it is the closest common ancestor.
+// LinkKind is the kind of a direct link, or of the best path between two devices.
+// For the PCIe kinds it is the closest common ancestor.
 type LinkKind int32
 
 const (
@@ -1266,8 +1266,9 @@ type Device struct {
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Amounts in base units (bytes, watts, units), such as memory. Same names.
 	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// How close other devices of this inventory are. One that is missing counts as
-	// farther than any that is here. At most 1,024.
+	// How close other devices of this inventory are: at most one direct link (NVLink,
+	// XGMI, same device) and one path (PCIe, NUMA, other) to each. One that is missing
+	// counts as farther than any that is here. At most 1,024.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
 	// ID of the physical device that this one is a partition of, whether or not
 	// that is listed itself; empty for a whole device. A fault of the parent is a

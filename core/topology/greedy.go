@@ -1,0 +1,307 @@
+package topology
+
+import "slices"
+
+// What a choice may cost, in counted additions to a set: about 10 ns each. Within
+// maxWork it is put together from several beginnings; a set that alone takes more than
+// maxGreedy is filled in the order of IDs.
+const (
+	maxWork   = 1 << 14
+	maxGreedy = 1 << 20
+)
+
+// greedy is the memory of one choice. Slices are by class, but for parts and busy.
+type greedy struct {
+	s *shape
+	// low and high bound how many units are chosen; load is what one unit adds to it.
+	low, high, load []int64
+	// now is the set that is put together, best the best so far.
+	now, best partial
+	begun     partial // what every set begins with
+	found     bool
+}
+
+// partial is a set that is not complete yet.
+type partial struct {
+	score score
+	size  int64
+	x     []int64
+	// gain is what one unit more adds to the links, rest the links that it has to what is
+	// left. weakest is its weakest link to linked units of the set.
+	gain, rest, weakest, linked []int64
+	parts                       []int64 // units by physical device
+	nodes                       []int64 // units that are left by place
+}
+
+func (p *partial) copyFrom(q *partial) {
+	p.score, p.size = q.score, q.size
+	for _, to := range [...]struct {
+		to   *[]int64
+		from []int64
+	}{{&p.x, q.x}, {&p.gain, q.gain}, {&p.rest, q.rest}, {&p.weakest, q.weakest}, {&p.linked, q.linked}, {&p.parts, q.parts}, {&p.nodes, q.nodes}} {
+		*to.to = append((*to.to)[:0], to.from...)
+	}
+}
+
+// choose marks a good set: it begins with one class after the other, as far as maxWork
+// goes, and adds what adds most to the unit. The best of those sets counts.
+func (g *greedy) choose(s *shape, c *call, size int64) {
+	g.begin(s, c)
+	if s.levels() {
+		g.level(size)
+	}
+	steps, classes := size-g.begun.size, int64(len(s.classes))
+	cost := steps * classes
+	if cost > maxGreedy {
+		g.fill(size)
+	} else {
+		g.from(-1, size)
+		for i := range s.classes {
+			if int64(i+2)*cost > maxWork {
+				break
+			}
+			g.from(int32(i), size) //nolint:gosec // bounded by the units
+		}
+	}
+	for i, x := range g.best.x {
+		c.markUnits(s.classes[i].units, x)
+	}
+}
+
+// levels reports whether every device gets as many units as any other, but for one more
+// of some.
+func (s *shape) levels() bool {
+	return s.replicas && (s.options.Policy == BestLinks || s.options.Policy == Spread && s.physicals == len(s.devices))
+}
+
+// begin counts what is available, and chooses what must be.
+func (g *greedy) begin(s *shape, c *call) {
+	g.s, g.found = s, false
+	b, n := &g.begun, len(s.classes)
+	for _, p := range []*[]int64{&g.low, &g.high, &g.load, &b.x, &b.gain, &b.rest, &b.weakest, &b.linked} {
+		*p = grow(*p, n)
+		clear(*p)
+	}
+	b.parts, b.nodes = grow(b.parts, s.physicals), grow(b.nodes, s.places)
+	clear(b.parts)
+	clear(b.nodes)
+	b.score, b.size = score{weakest: noLink}, 0
+	s.countBusy(c)
+	remain := grow(c.remain, n)
+	c.remain = remain
+	clear(remain)
+	for u, state := range c.state {
+		i := s.class[u]
+		switch state {
+		case must:
+			g.low[i]++
+			g.high[i]++
+		case free:
+			g.high[i]++
+		}
+		if state != 0 {
+			remain[i]++
+			if at := s.place[s.device[u]]; at >= 0 {
+				b.nodes[at]++
+			}
+		}
+	}
+	for i := range s.classes {
+		k := &s.classes[i]
+		b.weakest[i] = noLink
+		g.load[i] = c.busy[s.busyGroup(k.device)]
+		b.rest[i] = k.inner * (remain[i] - 1)
+		for _, near := range k.near {
+			b.rest[i] += near.value * remain[near.device]
+		}
+	}
+	for i, low := range g.low {
+		b.score = g.with(b, int32(i), low)  //nolint:gosec // bounded by the units
+		b.add(&s.classes[i], int32(i), low) //nolint:gosec // bounded by the units
+	}
+}
+
+// with is the score of a set with n units more of a class.
+func (g *greedy) with(p *partial, i int32, n int64) score {
+	r, k := p.score, &g.s.classes[i]
+	if n == 0 {
+		return r
+	}
+	r.onNode(k.numa, n)
+	r.load += n * g.load[i]
+	r.links += n*p.gain[i] + k.inner*pairs(n)
+	r.left -= n*p.rest[i] - k.inner*pairs(n)
+	if k.place >= 0 {
+		r.left -= onePlace * (pairs(p.nodes[k.place]) - pairs(p.nodes[k.place]-n))
+	}
+	if k.physical < 0 {
+		r.physical += n
+	} else {
+		in := p.parts[k.physical]
+		if in == 0 {
+			r.physical++
+		}
+		r.together += n*in + pairs(n)
+	}
+	if k.replicas {
+		r.repeats += n*p.x[i] + pairs(n)
+	} else if n > 1 {
+		r.weakest = min(r.weakest, k.inner)
+	}
+	if p.linked[i] < p.size {
+		r.weakest = 0
+	}
+	r.weakest = min(r.weakest, p.weakest[i])
+	return r
+}
+
+// add chooses n units more of a class; the score is with's.
+func (p *partial) add(k *class, i int32, n int64) {
+	if n == 0 {
+		return
+	}
+	p.x[i] += n
+	p.size += n
+	if k.physical >= 0 {
+		p.parts[k.physical] += n
+	}
+	if k.place >= 0 {
+		p.nodes[k.place] -= n
+	}
+	p.near(i, k.inner, n)
+	if k.replicas {
+		p.linked[i] += n
+		p.weakest[i] = noLink
+	}
+	for _, near := range k.near {
+		p.near(near.device, near.value, n)
+	}
+}
+
+// near takes account of n units more that each count for a value with those of a class.
+func (p *partial) near(i int32, value, n int64) {
+	if value == 0 {
+		return
+	}
+	p.gain[i] += n * value
+	p.rest[i] -= n * value
+	p.weakest[i] = min(p.weakest[i], value)
+	p.linked[i] += n
+}
+
+// level chooses the same number of units of every device, as many as that goes, and
+// allows one more.
+func (g *greedy) level(size int64) {
+	total := func(level int64) (n int64) {
+		for i := range g.low {
+			n += max(g.low[i], min(g.high[i], level))
+		}
+		return n
+	}
+	level := int64(0)
+	for high := size; level < high; { // the greatest level that is not too much
+		if middle := (level + high + 1) / 2; total(middle) <= size {
+			level = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	for i := range g.low {
+		high := max(g.low[i], min(g.high[i], level+1))
+		if n := min(high, level) - g.low[i]; n > 0 {
+			g.begun.score = g.with(&g.begun, int32(i), n) //nolint:gosec // bounded by the units
+			g.begun.add(&g.s.classes[i], int32(i), n)     //nolint:gosec // bounded by the units
+		}
+		g.high[i] = high
+	}
+}
+
+// step is how many units of a class are added at once: all, where no others have better
+// links to them or the policy wants few devices; else one.
+func (g *greedy) step(i int32, wanted int64) int64 {
+	k, can := &g.s.classes[i], min(wanted, g.high[i]-g.now.x[i])
+	if g.s.options.Policy == Pack {
+		return can
+	}
+	if g.s.options.Policy == Spread || k.replicas || slices.ContainsFunc(k.near, func(n neighbor) bool { return n.value > k.inner }) {
+		return min(can, 1)
+	}
+	return can
+}
+
+// from puts a set together that begins with a class; with any if that is -1.
+func (g *greedy) from(first int32, size int64) {
+	g.now.copyFrom(&g.begun)
+	if first >= 0 && !g.grow(first, size) {
+		return
+	}
+	for g.now.size < size {
+		found, foundStep := int32(-1), int64(0)
+		var best score
+		for i := range g.now.x {
+			i := int32(i) //nolint:gosec // bounded by the units
+			n := g.step(i, size-g.now.size)
+			if n == 0 {
+				continue
+			}
+			if r := g.with(&g.now, i, n); found < 0 || g.betterStep(&r, n, &best, foundStep) {
+				found, foundStep, best = i, n, r
+			}
+		}
+		if found < 0 || !g.grow(found, size) {
+			return
+		}
+	}
+	if !g.found || g.s.compare(&g.now.score, &g.best.score) > 0 {
+		g.now, g.best, g.found = g.best, g.now, true
+	}
+}
+
+func (g *greedy) grow(i int32, size int64) bool {
+	n := g.step(i, size-g.now.size)
+	if n == 0 {
+		return false
+	}
+	g.now.score = g.with(&g.now, i, n)
+	g.now.add(&g.s.classes[i], i, n)
+	return true
+}
+
+// betterStep reports whether a step of n units is better than one of m, by what each
+// adds to the unit.
+func (g *greedy) betterStep(a *score, n int64, b *score, m int64) bool {
+	for _, c := range g.s.criteria {
+		x, y, before := a.value(c.aspect), b.value(c.aspect), g.now.score.value(c.aspect)
+		if c.aspect != WeakestLink && n != m {
+			x, y = (x-before)*m, (y-before)*n
+		}
+		if x != y {
+			return x > y != c.less
+		}
+	}
+	return false
+}
+
+// compare is above 0 where a is the better score.
+func (s *shape) compare(a, b *score) int {
+	for _, c := range s.criteria {
+		if x, y := a.value(c.aspect), b.value(c.aspect); x != y {
+			if x > y != c.less {
+				return 1
+			}
+			return -1
+		}
+	}
+	return 0
+}
+
+// fill chooses what comes first.
+func (g *greedy) fill(size int64) {
+	g.best.copyFrom(&g.begun)
+	left := size - g.begun.size
+	for i := range g.best.x {
+		n := min(left, g.high[i]-g.best.x[i])
+		g.best.x[i] += n
+		left -= n
+	}
+}
