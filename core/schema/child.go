@@ -42,7 +42,7 @@ type answer struct {
 // schema accepts them. An error means that they are not checked: the schema cannot be used,
 // the check took more time or memory than it may, or the child could not be started. Texts
 // of the schema are in both as they are, which may not be printable.
-func Check(ctx context.Context, schema string, settings json.RawMessage) ([]FieldError, error) {
+func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settings json.RawMessage) ([]FieldError, error) {
 	if !json.Valid(settings) {
 		return []FieldError{{Message: "they are not JSON"}}, nil
 	}
@@ -57,7 +57,7 @@ func Check(ctx context.Context, schema string, settings json.RawMessage) ([]Fiel
 	child.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", maxMemory/2), "GOTRACEBACK=none"}
 	child.Stdin, child.Stdout = bytes.NewReader(input), &output
 	child.WaitDelay = time.Second
-	if err := child.Run(); err != nil {
+	if err := run(child); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
 			return nil, fmt.Errorf("checking the settings took more than %d MiB of memory or %d s of processor time, or failed: %w",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestCheckOfAHostileSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
-			fields, err := Check(ctx, c.schema, json.RawMessage(`{}`))
+			fields, err := Check(ctx, (*exec.Cmd).Run, c.schema, json.RawMessage(`{}`))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Check = %v, %v; want an error with %q", fields, err, c.want)
 			}
@@ -49,12 +50,12 @@ func TestCheckReportsFewErrors(t *testing.T) {
 	}
 	schema, _ := json.Marshal(map[string]any{"properties": properties})
 	value, _ := json.Marshal(settings)
-	fields, err := Check(t.Context(), string(schema), value)
+	fields, err := Check(t.Context(), (*exec.Cmd).Run, string(schema), value)
 	if err != nil || len(fields) != maxFields {
 		t.Errorf("Check = %d errors, %v; want %d", len(fields), err, maxFields)
 	}
 	long := `{"const": "` + strings.Repeat("x", 2*maxOutput) + `"}`
-	fields, err = Check(t.Context(), long, json.RawMessage(`{}`))
+	fields, err = Check(t.Context(), (*exec.Cmd).Run, long, json.RawMessage(`{}`))
 	if err != nil || len(fields) != 1 || len(fields[0].Message) != maxText {
 		t.Errorf("Check = %d errors, %v; want one with a text of %d bytes", len(fields), err, maxText)
 	}

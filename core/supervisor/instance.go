@@ -178,7 +178,7 @@ func (i *instance) configureFirst() error {
 // configure checks settings and hands them over. It returns a *SettingsError if
 // they were refused, a *failure if the process is of no more use.
 func (i *instance) configure(settings json.RawMessage) error {
-	err := checkSettings(i.ctx, i.desc.SettingsSchema, settings, i.timing.Schema)
+	err := checkSettings(i.ctx, i.unit.sup.reaper, i.desc.SettingsSchema, settings, i.timing.Schema)
 	i.schemaBad = nil
 	if errors.Is(err, errBrokenSchema) {
 		i.schemaBad = err

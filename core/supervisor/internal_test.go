@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -283,7 +284,7 @@ func TestCheckSettings(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			err := checkSettings(t.Context(), test.schema, json.RawMessage(test.settings), patience.Long)
+			err := checkSettings(t.Context(), nil, test.schema, json.RawMessage(test.settings), patience.Long)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
@@ -294,6 +295,33 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
+// Verifies that the process of a check is none of the orphans that the Reaper waits for.
+func TestReaperRun(t *testing.T) {
+	reaper := &Reaper{wake: make(chan struct{}, 1), own: map[int]bool{}}
+	child := exec.CommandContext(t.Context(), "cat")
+	input, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- reaper.run(child) }()
+	own := func(n int) func() bool {
+		return func() bool {
+			reaper.mu.Lock()
+			defer reaper.mu.Unlock()
+			return len(reaper.own) == n
+		}
+	}
+	patience.Until(t, "the process is known", own(1))
+	if err := input.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	patience.Until(t, "the process is forgotten", own(0))
+}
+
 // Verifies that a schema whose check would never end leaves nothing behind when it is given up.
 func TestCheckSettingsIsBounded(t *testing.T) {
 	const depth = 64
@@ -302,7 +330,7 @@ func TestCheckSettingsIsBounded(t *testing.T) {
 		schema += fmt.Sprintf(`"%d": {"anyOf": [{"$ref": "#/$defs/%d"}, {"$ref": "#/$defs/%d"}]}, `, i, i+1, i+1)
 	}
 	schema += fmt.Sprintf(`"%d": {"type": "string"}}}`, depth)
-	err := checkSettings(t.Context(), schema, json.RawMessage(`{}`), 100*time.Millisecond)
+	err := checkSettings(t.Context(), nil, schema, json.RawMessage(`{}`), 100*time.Millisecond)
 	if !errors.Is(err, errBrokenSchema) {
 		t.Errorf("error = %v, want that the schema cannot be used", err)
 	}

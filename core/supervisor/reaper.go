@@ -97,6 +97,15 @@ func (r *Reaper) start(cmd *exec.Cmd) error {
 	return err
 }
 
+// run starts a process and waits for it.
+func (r *Reaper) run(cmd *exec.Cmd) error {
+	if err := r.start(cmd); err != nil {
+		return err
+	}
+	defer r.waited(cmd.Process.Pid)
+	return cmd.Wait()
+}
+
 // waited says that the caller of start has waited for the process.
 func (r *Reaper) waited(pid int) {
 	if r == nil {

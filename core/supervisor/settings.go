@@ -61,13 +61,13 @@ var errBrokenSchema = errors.New("the backend describes its settings with a JSON
 
 // checkSettings checks settings against a backend's JSON schema. It returns nil, a
 // *SettingsError, or an error that is errBrokenSchema, as after the limit.
-func checkSettings(ctx context.Context, text string, settings json.RawMessage, limit time.Duration) error {
+func checkSettings(ctx context.Context, reaper *Reaper, text string, settings json.RawMessage, limit time.Duration) error {
 	if text == "" {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	fields, err := schema.Check(limited, text, settings)
+	fields, err := schema.Check(limited, reaper.run, text, settings)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
