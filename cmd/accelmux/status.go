@@ -20,17 +20,25 @@ about everything that is wrong. Exits with 0 also when there are problems.
 
 With --ready it says only whether the node can use what the profile promises:
 every backend has reported, and kubelet has taken every resource. It exits with 1
-and says what is missing if not.`,
+and says what is missing if not.
+
+With --alive it prints nothing, and exits with 1 unless the agent answers, which costs the agent next to
+nothing and works while it can open no file; for liveness probes.`,
 	}, (*status.Client).Report, statusTable)
 	ready := command.Flags().Bool("ready", false, "exit with 1 unless every backend has reported and kubelet has every resource")
+	alive := command.Flags().Bool("alive", false, "exit with 1 unless the agent answers")
+	command.MarkFlagsMutuallyExclusive("ready", "alive")
 	show := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*ready {
+		if !*ready && !*alive {
 			return show(cmd, args)
 		}
 		runDir, err := cmd.Flags().GetString("run-dir")
 		if err != nil {
 			return err
+		}
+		if *alive {
+			return status.NewClient(runDir).Alive(cmd.Context())
 		}
 		report, err := status.NewClient(runDir).Report(cmd.Context())
 		if err != nil {

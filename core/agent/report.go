@@ -199,6 +199,16 @@ func (a *Agent) reportDevices(report *status.Report, v *view) {
 // MetricsAddress is where metrics are served, host:port; "" while they are not.
 func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
 
+// Alive implements status.Source: those parts answer that a node cannot do without.
+func (a *Agent) Alive() {
+	a.plans.inForce()
+	a.supervisor.Status()
+	if a.active.Load() {
+		a.plugin.Status()
+		a.book.Notes()
+	}
+}
+
 // Devices implements status.Source.
 func (a *Agent) Devices() []status.Device {
 	v := a.view.Load()

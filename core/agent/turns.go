@@ -248,6 +248,9 @@ func (t *turns) Report() status.Report {
 	}
 }
 
+// Alive implements status.Source.
+func (t *turns) Alive() {}
+
 // Devices implements status.Source.
 func (t *turns) Devices() []status.Device { return []status.Device{} }
 

@@ -22,6 +22,8 @@ const maxAnswer = 64 << 20
 type Client struct {
 	path string
 	http *http.Client
+	// patience is how long an answer may take.
+	patience time.Duration
 }
 
 // NewClient makes a client for the agent whose run directory is runDir.
@@ -30,8 +32,9 @@ func NewClient(runDir string) *Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}
-	return &Client{path: path, http: &http.Client{
-		Timeout:   10 * time.Second,
+	const patience = 10 * time.Second
+	return &Client{path: path, patience: patience, http: &http.Client{
+		Timeout:   patience,
 		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
 	}}
 }

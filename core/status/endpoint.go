@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// scrapes bounds how many are answered at once, each with all metrics in memory.
-	scrapes = 4
+	// scrapes bounds how many are made at once, each with all metrics in memory, and
+	// scrapeWait how long another one waits for its turn.
+	scrapes    = 2
+	scrapeWait = 5 * time.Second
 	// bindPause is the pause before a port that is taken is tried again; it doubles
 	// up to bindDoublings times.
 	bindPause     = time.Second
@@ -27,7 +29,8 @@ const (
 
 // Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
 // formats of Prometheus, /healthz as long as the agent lives, and /readyz with 503
-// and what is missing while the agent is not ready.
+// and what is missing while the agent is not ready. It has few connections at a time,
+// see [connections], and makes few answers at a time, see [scraping].
 type Endpoint struct {
 	address string
 	handler http.Handler
@@ -48,13 +51,9 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
 	}
 	mux := http.NewServeMux()
-	// Without a timeout of its own, which would keep the whole answer until its end: that
-	// of serve ends it.
-	scrape := promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: scrapes, EnableOpenMetrics: true,
-	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { scrape.ServeHTTP(&departure{ResponseWriter: w}, r) })
+	mux.Handle("GET /metrics", &scraping{places: make(chan struct{}, scrapes), metrics: promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
+	})})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
@@ -69,21 +68,6 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
 }
 
-// departure keeps from who answers that the client has gone: there would be a line in the
-// log for each family that nobody gets.
-type departure struct {
-	http.ResponseWriter
-	gone bool
-}
-
-func (d *departure) Write(b []byte) (int, error) {
-	if !d.gone {
-		_, err := d.ResponseWriter.Write(b)
-		d.gone = err != nil
-	}
-	return len(b), nil
-}
-
 // Run answers until ctx ends. A port that is taken is no reason for a node to lose
 // its devices: it is said in the log and in Notes, and tried again.
 func (e *Endpoint) Run(ctx context.Context) error {
@@ -92,7 +76,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 		if err == nil {
 			failures = 0
 			e.note(listener.Addr(), nil)
-			err = serve(ctx, listener, e.handler, e.log)
+			err = serve(ctx, boundedListener{listener, newConnections(affordable())}, e.handler, e.log)
 		}
 		if ctx.Err() != nil {
 			return err

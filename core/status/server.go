@@ -25,14 +25,16 @@ type Source interface {
 	// Telemetry may wait for a first sample: for a second, not for hardware.
 	Telemetry(ctx context.Context) Telemetry
 	Topologies
+	// Alive returns when the parts of the agent have answered; it costs next to nothing.
+	// It blocks if a part hangs.
+	Alive()
 }
 
 // SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
-// Server answers GET /v1/status, /v1/devices, /v1/telemetry and /v1/topology, and POST
-// /v1/topology/explain, on a unix socket that only the agent's own user can open (mode
-// 0600).
+// Server says on one unix socket that the agent is alive, and on another it answers GET /v1/status, /v1/devices, /v1/telemetry and /v1/topology, and POST
+// /v1/topology/explain. Only the agent's own user can open them (mode 0600).
 type Server struct {
 	path   string
 	source Source
@@ -53,6 +55,11 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the admin socket %s: %w", s.path, err)
 	}
+	stop, err := s.startAlive(ctx)
+	if err != nil {
+		return errors.Join(fmt.Errorf("open the liveness socket: %w", err), listener.Close())
+	}
+	defer stop()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Report()) })
 	mux.HandleFunc("GET /v1/devices", func(w http.ResponseWriter, _ *http.Request) { s.answer(w, s.source.Devices()) })
@@ -74,6 +81,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		// What clients do wrong is theirs to know.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	if bounded, ok := listener.(boundedListener); ok {
+		server.ConnState = bounded.set.state
+	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	select {
@@ -90,8 +100,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 // privatePrefix begins the names of the directories in which the socket is made.
 const privatePrefix = ".admin-"
 
-// listen opens the socket so that it never exists with a wider mode than 0600:
-// it is bound in a private directory and moved into place.
+// listen opens the admin socket, in the place of one that an earlier run left.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	// sun_path of unix(7) holds 107 bytes and a NUL; and the socket is
 	// bound below a private directory first.
@@ -101,25 +110,68 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	if err := s.sweep(); err != nil {
 		return nil, err
 	}
-	private, err := os.MkdirTemp(filepath.Dir(s.path), privatePrefix+"*")
+	var listener net.Listener
+	err := s.bind(s.path, func(path string) (err error) {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", path)
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err := os.RemoveAll(private); err != nil {
-			s.log.Warn("remove the admin socket's temporary directory", "path", private, "error", err)
+		if listener != nil {
+			err = errors.Join(err, listener.Close())
 		}
-	}()
-	temporary := filepath.Join(private, "s")
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", temporary)
-	if err != nil {
 		return nil, err
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(temporary, 0o600), os.Rename(temporary, s.path)); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
 	return &unlinkingListener{Listener: listener, path: s.path}, nil
+}
+
+// startAlive answers on the liveness socket until ctx ends or stop is called, which
+// returns when the socket is gone.
+func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
+	path := filepath.Join(filepath.Dir(s.path), aliveName)
+	var conn net.PacketConn
+	err = s.bind(path, func(path string) (err error) {
+		conn, err = (&net.ListenConfig{}).ListenPacket(ctx, "unixgram", path)
+		return err
+	})
+	if err != nil {
+		if conn != nil {
+			err = errors.Join(err, conn.Close())
+		}
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		serveAlive(ctx, conn.(*net.UnixConn), s.source, s.log)
+	}()
+	return func() {
+		cancel()
+		<-done
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.log.Warn("remove the liveness socket", "path", path, "error", err)
+		}
+	}, nil
+}
+
+// bind has a socket opened so that it never exists with a wider mode than 0600: it is
+// bound in a private directory and moved into place.
+func (s *Server) bind(path string, open func(path string) error) error {
+	private, err := os.MkdirTemp(filepath.Dir(path), privatePrefix+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := os.RemoveAll(private); err != nil {
+			s.log.Warn("remove the temporary directory of a socket", "path", private, "error", err)
+		}
+	}()
+	temporary := filepath.Join(private, "s")
+	if err := open(temporary); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(temporary, 0o600), os.Rename(temporary, path))
 }
 
 // sweep removes the private directories of processes that were killed.

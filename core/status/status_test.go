@@ -21,6 +21,7 @@ type fixed struct{ topologies }
 func (fixed) Report() Report             { return Report{Node: "node-1"} }
 func (fixed) Devices() []Device          { return []Device{{ID: "d"}} }
 func (fixed) Healths(func(DeviceHealth)) {}
+func (fixed) Alive()                     {}
 
 func (fixed) Telemetry(context.Context) Telemetry {
 	return Telemetry{Devices: []Measured{{ID: "d", Values: []Value{{Name: "power_watts", Value: 61.5}}}}}
@@ -29,13 +30,18 @@ func (fixed) Telemetry(context.Context) Telemetry {
 // serveStatus runs a server in a directory of its own until the test ends.
 func serveStatus(t *testing.T) (dir string) {
 	t.Helper()
+	return serveStatusOf(t, fixed{})
+}
+
+func serveStatusOf(t *testing.T, source Source) (dir string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- NewServer(dir, fixed{}, slog.New(slog.DiscardHandler)).Run(ctx) }()
+	go func() { done <- NewServer(dir, source, slog.New(slog.DiscardHandler)).Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

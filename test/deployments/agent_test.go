@@ -70,13 +70,13 @@ func (n node) command(ctx context.Context, args []string) *exec.Cmd {
 }
 
 // status is what the agent says of itself.
-func (n node) status(ctx context.Context, probe []string) (report struct {
+func (n node) status(ctx context.Context) (report struct {
 	Node      string
 	Config    struct{ Profile string }
 	Backends  []struct{ Name, State string }
 	Resources []struct{ Name string }
 }, err error) {
-	out, err := n.command(ctx, append(probe, "--output=json")).Output()
+	out, err := n.command(ctx, []string{"/usr/bin/accelmux", "status", "--run-dir=/run/accelmux", "--output=json"}).Output()
 	if err == nil {
 		err = json.Unmarshal(out, &report)
 	}
@@ -142,8 +142,7 @@ func TestAgentRunsAsInThePod(t *testing.T) {
 		}
 	}
 
-	probe := container.LivenessProbe.Exec.Command
-	for _, alive := range [][]string{container.StartupProbe.Exec.Command, probe} {
+	for _, alive := range [][]string{container.StartupProbe.Exec.Command, container.LivenessProbe.Exec.Command} {
 		until("probe", func() bool { return n.command(ctx, alive).Run() == nil })
 	}
 	// There is no kubelet here, so the agent is alive and never ready.
@@ -152,14 +151,14 @@ func TestAgentRunsAsInThePod(t *testing.T) {
 		return err != nil && strings.Contains(string(said), "kubelet has not taken resource example.com/gpu yet")
 	})
 	until("the backend runs on node-1 with profile default", func() bool {
-		report, err := n.status(ctx, probe)
+		report, err := n.status(ctx)
 		return err == nil && report.Node == "node-1" && report.Config.Profile == "default" &&
 			len(report.Backends) == 1 && report.Backends[0].State == "running"
 	})
 	config["node.yaml"] = strings.ReplaceAll(config["node.yaml"], "example.com/gpu", "example.com/other")
 	n.configure("/etc/accelmux", config)
 	until("the new configuration", func() bool {
-		report, err := n.status(ctx, probe)
+		report, err := n.status(ctx)
 		return err == nil && slices.ContainsFunc(report.Resources, func(r struct{ Name string }) bool { return r.Name == "example.com/other" })
 	})
 
