@@ -186,7 +186,6 @@ type Agent struct {
 	// waits says what a successor waits for, for status.
 	waits      atomic.Pointer[string]
 	releaseRun func() error
-	cdiLock    cdiLock
 	// onDuty are the goroutines that only the active agent has, serving those that
 	// go on until its successor has taken over.
 	onDuty, serving sync.WaitGroup
@@ -278,7 +277,6 @@ func newAgent(opts Options) *Agent {
 		nodes:     nodes{devfs: opts.HostPaths.Devfs},
 
 		descriptions: descriptions{of: map[string]described{}},
-		cdiLock:      cdiLock{dir: opts.CDIDir, stateDir: opts.StateDir, log: opts.Log},
 		endKubelet:   func() {},
 	}
 }
@@ -384,15 +382,14 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
-	if err := a.cdiLock.take(); err != nil {
-		return err
-	}
-	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
+	if a.cdi, err = patiently(a.log, func() (*cdi.Store, error) {
+		return cdi.Open(cdi.Options{
+			Dir: a.opts.CDIDir, Backends: a.plans.inForce().defined(), Adopted: a.book.Suspect,
+			Log: a.log, Timing: a.opts.Timing.CDI,
+		})
+	}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
-	// What an earlier run defined may be in a container that it had no time to
-	// note.
-	a.book.Suspect(a.cdi.Devices()...)
 	a.rivals = rival.New(rival.Options{
 		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,
 		Listening: a.plugin.Listening, Found: a.contested, Renew: a.plugin.Renew, Log: a.log, Timing: a.opts.Timing.Rival,
@@ -413,5 +410,5 @@ func (a *Agent) giveUp() error {
 	if a.releaseRun != nil {
 		err = errors.Join(err, a.releaseRun())
 	}
-	return errors.Join(err, a.cdiLock.release())
+	return err
 }

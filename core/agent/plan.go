@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -44,6 +46,19 @@ func (p *plan) backend(name string) *config.Backend {
 		}
 	}
 	return nil
+}
+
+// defined are the backends whose devices may need CDI definitions.
+func (p *plan) defined() []string {
+	var names []string
+	for _, b := range p.profile.Backends {
+		if slices.ContainsFunc(p.profile.Resources, func(r config.Resource) bool {
+			return r.Injection != config.InjectPlain && cmp.Or(r.Backend, b.Name) == b.Name
+		}) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // specs is what the supervisor must run for the plan.

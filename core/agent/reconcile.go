@@ -94,7 +94,6 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.resets.faults(judged)}, heldNames(current, snapshot, held))
 	table = withHolds(table, held, lost, before)
 	a.chooseInjection(table)
-	next = earliest(next, a.cdiLock.keep()) // before anything is written
 	devices := injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
 	unusable := a.unusable(snapshot, devices, names, before)

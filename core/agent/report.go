@@ -97,7 +97,7 @@ func (a *Agent) reportNode(report *status.Report, waits, refused string, choice 
 			Message: "the configuration file is refused, the last good one stays in force: " + refused,
 		})
 	}
-	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.cdiLock.notes(), a.keeper.Notes(), a.endpoint.Notes())
+	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.keeper.Notes(), a.endpoint.Notes())
 	for _, note := range []string{waits, report.KubeletMissing} {
 		if note != "" {
 			notes = append(notes, note)

@@ -153,11 +153,7 @@ func (a *Agent) close(successor *handover.Successor) error {
 // closeState closes what openState opened. CDI definitions of devices that are
 // not held are removed; nil keeps all.
 func (a *Agent) closeState(held func(inventory.Key) bool) error {
-	if a.cdiLock.contested.Load() != nil {
-		held = nil // what is there may be another agent's
-	}
-	err := errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
-	return errors.Join(err, a.cdiLock.release())
+	return errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
 }
 
 // follow takes on each new configuration, or notes why not, and follows the

@@ -38,13 +38,13 @@ func (s *Store) Definitions() []Definition {
 	return out
 }
 
-// Devices are the devices that have a definition, sorted, each once. Right after
-// Open, they are those that containers of an earlier run may hold.
-func (s *Store) Devices() []inventory.Key {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// devices are the devices of a backend that have a definition, sorted, each once.
+func (s *Store) devices(backend string) []inventory.Key {
 	all := map[inventory.Key]struct{}{}
-	for _, f := range s.files {
+	for k, f := range s.files {
+		if k.backend != backend {
+			continue
+		}
 		for _, d := range f.defs {
 			all[d.key] = struct{}{}
 		}
@@ -56,5 +56,5 @@ func (s *Store) Devices() []inventory.Key {
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.notes)
+	return append(s.contestedNotes(), s.notes...)
 }

@@ -4,34 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // errForeign says that a file is a sound spec, but not one of ours.
 var errForeign = errors.New("not a file of accelmux")
-
-// load takes over the files of an earlier run.
-func (s *Store) load() error {
-	entries, err := os.ReadDir(s.opts.Dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), filePrefix) && strings.HasSuffix(entry.Name(), specSuffix) && !entry.IsDir() {
-			s.loadSpec(filepath.Join(s.opts.Dir, entry.Name()))
-		}
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), filePrefix) && strings.HasSuffix(entry.Name(), sideSuffix) && !entry.IsDir() {
-			s.loadOrphan(filepath.Join(s.opts.Dir, entry.Name()))
-		}
-	}
-	return nil
-}
 
 func (s *Store) loadSpec(path string) {
 	f, err := loadSpec(path)
@@ -50,9 +28,8 @@ func (s *Store) loadSpec(path string) {
 
 // loadOrphan takes over what the side file of a spec that is lost still says, so
 // that names which only it explains can be restored.
-func (s *Store) loadOrphan(path string) {
-	k, ok := kindOfFile(filepath.Base(path))
-	if !ok || s.files[k] != nil {
+func (s *Store) loadOrphan(path string, k kind) {
+	if s.files[k] != nil {
 		return
 	}
 	side, payload, err := loadSide(path, k)
@@ -66,18 +43,6 @@ func (s *Store) loadOrphan(path string) {
 	f.adopt(side)
 	s.files[k] = f
 	s.log.Warn("CDI spec lost, taking what its side file describes", "file", path, "definitions", len(f.defs))
-}
-
-// kindOfFile is the inverse of [kind.stem].
-func kindOfFile(name string) (kind, bool) {
-	stem := strings.TrimSuffix(strings.TrimPrefix(name, filePrefix), sideSuffix)
-	separator := "-"
-	if strings.Contains(stem, "_") {
-		separator = "_"
-	}
-	backend, class, ok := strings.Cut(stem, separator)
-	k := kind{backend: backend, class: class}
-	return k, ok && k.check() == nil && k.stem()+sideSuffix == name
 }
 
 // quarantine moves a damaged file aside and notes what that means.

@@ -3,6 +3,7 @@ package cdi_test
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,11 +37,26 @@ func open(t testing.TB, dir string) *cdi.Store {
 
 func openWith(t testing.TB, opts cdi.Options) *cdi.Store {
 	t.Helper()
+	opts.Backends = append(opts.Backends, backend)
+	killed(t, opts.Dir)
 	s, err := cdi.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// killed frees what stores in the directory have locked, as the end of their process does.
+func killed(t interface{ Fatal(...any) }, dir string) {
+	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lock := range locks {
+		if err := os.Remove(lock); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 // holding is the held function for the devices with these IDs.
@@ -94,6 +110,7 @@ func gone(t testing.TB, dir, name string) {
 	}
 }
 
+// files are all but the locks.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -102,7 +119,9 @@ func files(t testing.TB, dir string) []string {
 	}
 	names := []string{}
 	for _, e := range entries {
-		names = append(names, e.Name())
+		if filepath.Ext(e.Name()) != ".lock" {
+			names = append(names, e.Name())
+		}
 	}
 	return names
 }

@@ -34,7 +34,8 @@ type machine struct {
 var ids = []string{"a", "a-", "b", "0000:65:00.0"}
 
 func (m *machine) open(t *rapid.T) {
-	s, err := cdi.Open(cdi.Options{Dir: m.dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
+	killed(t, m.dir)
+	s, err := cdi.Open(cdi.Options{Dir: m.dir, Backends: []string{backend}, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
 		if op == m.broken && strings.HasSuffix(path, m.file) {
 			return errDisk
 		}

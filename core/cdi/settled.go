@@ -49,7 +49,7 @@ func (p *settled) renew(devices []*inventory.Device) {
 // holds reports whether publishing these devices would change nothing: they are the
 // same, in the same order, with the same edits, and nobody has touched the directory.
 func (p *settled) holds(s *Store, devices []*inventory.Device) bool {
-	if p == nil || len(devices) != len(p.devices) {
+	if p == nil || len(devices) != len(p.devices) || !s.ownsAll() {
 		return false
 	}
 	for i, d := range devices {

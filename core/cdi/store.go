@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/statefile"
 )
@@ -22,6 +23,13 @@ type Options struct {
 	// Dir is the directory of dynamic specs that the container runtime reads,
 	// usually /var/run/cdi. It is created, mode 0755, whenever it is missing.
 	Dir string
+	// Backends are those whose specs the store is to have. Open fails with a
+	// [handover.ErrHeld] if another agent has one of them. Specs of others become the
+	// store's when a device of theirs is published.
+	Backends []string
+	// Adopted, if set, is called with the devices that an earlier run defined, which
+	// containers may hold, before they are changed. It must not call the store.
+	Adopted func(...inventory.Key)
 	// Log is where what cannot be returned goes; nil for nowhere.
 	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
@@ -50,7 +58,7 @@ func (t Timing) withDefaults() Timing {
 }
 
 // Store keeps the spec files of one directory. Its methods are safe for
-// concurrent use. Two stores must not share a directory.
+// concurrent use. Stores may share a directory if their backends differ.
 type Store struct {
 	opts    Options
 	log     *slog.Logger
@@ -58,6 +66,10 @@ type Store struct {
 
 	mu    sync.Mutex
 	files map[kind]*specFile
+	// owned are the backends whose specs are this store's, with their locks; nil for
+	// one that could not be locked. contested is why another agent has a backend's.
+	owned     map[string]*handover.FileLock
+	contested map[string]string
 	// names are those of the latest Publish.
 	names *Names
 	// foreign are other owners' spec files in the directory, by file name.
@@ -73,10 +85,11 @@ type Store struct {
 	closed   bool
 }
 
-// Open takes over what an earlier run left in the directory: its definitions
-// stay known, its temporary files are removed. A file of ours that is damaged is
-// moved aside, as runtimes can't read it either. The error is for a directory
-// that can be neither created nor read.
+// Open takes over what an earlier run left of the backends in the directory: its
+// definitions stay known, its temporary files are removed. A file of ours that is
+// damaged is moved aside, as runtimes can't read it either. The error is for a
+// directory that can be neither created nor read, and for a backend that another
+// agent has.
 func Open(opts Options) (*Store, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("open the CDI directory: no directory given")
@@ -91,15 +104,20 @@ func Open(opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, log: opts.Log, changed: make(chan struct{}, 1),
 		files: map[kind]*specFile{}, foreign: map[string]foreignFile{},
+		owned: map[string]*handover.FileLock{}, contested: map[string]string{},
 	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the CDI directory: %w", err)
 	}
-	if _, err := statefile.Sweep(opts.Dir, filePrefix); err != nil {
-		s.log.Warn("remove temporary files of an earlier run", "error", err)
-	}
-	if err := s.load(); err != nil {
+	if _, err := os.ReadDir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("read the CDI directory: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, backend := range opts.Backends {
+		if err := s.own(backend); err != nil {
+			return nil, errors.Join(err, s.release())
+		}
 	}
 	return s, nil
 }
@@ -131,6 +149,7 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		s.log.Error("create the CDI directory", "error", err)
 	}
+	s.ownAll(devices)
 	s.scanForeign()
 	wanted := s.wanted(devices, names)
 	failed := false
@@ -141,6 +160,9 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 		}
 	}
 	names.retryAt = s.backOff(failed)
+	if names.retryAt.IsZero() && len(s.contested) > 0 {
+		names.retryAt = s.opts.Now().Add(ownRetry)
+	}
 	s.names = names
 	if !failed {
 		s.settle(devices, names)
@@ -209,6 +231,9 @@ func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]*gi
 		g := s.unchanged(k, d)
 		if g == nil {
 			g = check(k, d)
+		}
+		if why := s.contested[d.Backend]; why != "" {
+			g.err = errors.New(why)
 		}
 		if names.names[d.Key] = g; g.err == nil {
 			wanted[k] = append(wanted[k], g)
@@ -290,11 +315,13 @@ func (s *Store) backOff(failed bool) time.Time {
 func (s *Store) Close(held func(inventory.Key) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || held == nil {
-		s.closed = true
+	if s.closed {
 		return nil
 	}
 	s.closed = true
+	if held == nil {
+		return s.release()
+	}
 	var errs []error
 	for _, k := range s.kinds(nil) {
 		f := s.files[k]
@@ -306,6 +333,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 		}
 		errs = append(errs, s.commit(f, p.next))
 	}
+	errs = append(errs, s.release())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("remove CDI definitions that nobody holds: %w", err)
 	}

@@ -64,17 +64,17 @@ func openLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// DirLock is a directory that this process has, by the directory itself.
-type DirLock struct {
+// FileLock is a lock file that this process has.
+type FileLock struct {
 	path string
 	file *os.File
 }
 
-// LockDir takes a directory that has no room for a lock file, such as one that others
-// read or that is read-only, like [Lock]. The error is an [ErrHeld] if another process
-// has it, with its ID if procfs tells.
-func LockDir(path string) (*DirLock, error) {
-	file, err := os.Open(path)
+// LockFile creates a lock file and locks it. Unlike that of [Lock] it may be in a
+// directory that others clean up: see [FileLock.Holds]. The error is an [ErrHeld] if
+// another process has it, with its ID if procfs has that.
+func LockFile(path string) (*FileLock, error) {
+	file, err := openLock(path)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,11 @@ func LockDir(path string) (*DirLock, error) {
 		}
 		return nil, errors.Join(err, file.Close())
 	}
-	return &DirLock{path: path, file: file}, nil
+	lock := &FileLock{path: path, file: file}
+	if !lock.Holds() { // its holder removed it in between
+		return nil, errors.Join(fmt.Errorf("%w has just released %s", ErrHeld, path), file.Close())
+	}
+	return lock, nil
 }
 
 // holder is who has locked a file, to come after a noun: " (pid 12)"; "" if procfs does not
@@ -111,19 +115,25 @@ func holder(file *os.File) string {
 	return ""
 }
 
-// Holds reports whether the directory is still the one at its path. One that was removed
-// and made again is another one, which anybody may take.
-func (l *DirLock) Holds() bool {
+// Holds reports whether the file is still the one at its path. If it was removed, another
+// process may have one of that name.
+func (l *FileLock) Holds() bool {
 	taken, err := l.file.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(l.path)
+	there, err := os.Lstat(l.path)
 	return err == nil && os.SameFile(taken, there)
 }
 
-// Release gives the directory back.
-func (l *DirLock) Release() error { return l.file.Close() }
+// Release removes the file, if it is still this one, and frees it.
+func (l *FileLock) Release() error {
+	var err error
+	if l.Holds() {
+		err = os.Remove(l.path)
+	}
+	return errors.Join(err, l.file.Close())
+}
 
 // self is this process in words. In a container the host name is the pod's.
 func self() string {

@@ -259,8 +259,8 @@ func TestBothServe(t *testing.T) {
 	if old := of(h.older); len(before) != 2 || !maps.Equal(old, before) || len(mine) != 2 || len(h.sockets()) != 4 {
 		t.Errorf("the older one had the sockets %v and has %v; the newer one has %v, of %v; want two each", before, old, mine, h.sockets())
 	}
-	if _, err := handover.LockDir(h.path("cdi")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d)", h.newer.pid())) {
-		t.Errorf("to lock the directory of the specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
+	if _, err := handover.LockFile(h.path("cdi", "accelmux-mock.lock")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d)", h.newer.pid())) {
+		t.Errorf("to lock the mock's specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
 	}
 	if err := h.older.command.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

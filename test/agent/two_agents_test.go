@@ -137,7 +137,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 		case <-time.After(patience.Long):
 			t.Fatal("the second agent runs")
 		}
-		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d) has locked %s, and with another state directory", first.pid(), n.path("cdi"))) {
+		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d) has locked %s: ", first.pid(), n.path("cdi", "accelmux-mock.lock"))) {
 			t.Errorf("the second agent ended with %v", second.command.ProcessState)
 		}
 	}
