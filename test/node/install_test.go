@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// TestInstallationsAreAccepted verifies that the API server accepts what the chart
+// renders for each set of values that the project ships, and the manifests: it checks
+// more than the types, such as that no two volumes are mounted in one place.
+func TestInstallationsAreAccepted(t *testing.T) {
+	n := begin(t)
+	n.prepareNamespace()
+	deployments := filepath.Join(chart, "../..")
+	sets, err := filepath.Glob(filepath.Join(chart, "examples/*.yaml"))
+	if err != nil || len(sets) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	installations := map[string]string{"manifests": filepath.Join(deployments, "manifests/accelmux.yaml")}
+	for _, set := range append(sets, filepath.Join(deployments, "kind/values.yaml")) {
+		rendered := n.must(helm, "template", release, chart, "--namespace="+namespace, "--values="+set, "--set=image.repository=localhost/accelmux")
+		path := filepath.Join(t.TempDir(), "rendered.yaml")
+		if err := os.WriteFile(path, []byte(rendered), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		installations[set] = path
+	}
+	for name, path := range installations {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			if out, err := run(t.Context(), "kubectl", "apply", "--dry-run=server", "--namespace="+namespace, "--filename="+path); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, out)
+			}
+		})
+	}
+}
+
+// TestMockExample verifies that the example for nodes without hardware shows what its
+// comment promises: devices with links, and one that the ConfigMap breaks.
+func TestMockExample(t *testing.T) {
+	n := begin(t)
+	n.prepareNamespace()
+	scenario := &v1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "accelmux-scenario"},
+		Data:       map[string]string{"scenario.yaml": "devices: {mock-0: {fault: {code: xid-79, recovery: self}}}"},
+	}
+	if _, err := client.CoreV1().ConfigMaps(namespace).Create(n.soon(), scenario, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.CoreV1().ConfigMaps(namespace).Delete(n.soon(), scenario.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	n.helm("install", "--wait", "--values="+filepath.Join(chart, "examples/mock.yaml"), "--set=image.repository=localhost/accelmux,image.tag=dev")
+	n.wantCounts(gpu, 8, 7)
+	agent := n.agentPod()
+	if links := n.must("kubectl", "exec", "--namespace="+namespace, agent.Name, "--", "accelmux", "topology"); !strings.Contains(links, "NV") {
+		t.Errorf("the devices have no links:\n%s", links)
+	}
+}
+
+// TestNodeWithoutProfile verifies that an agent that no profile is for is ready: an
+// installation is complete though some nodes have no accelerators.
+func TestNodeWithoutProfile(t *testing.T) {
+	n := begin(t)
+	n.install(twoProfiles) // helm waits until the pod is ready
+	n.label("red")
+	n.wantCounts(red, 2, 2)
+}
+
+// TestRolloutWithHostPID verifies that a new agent that sees all of the node's processes
+// ends no backend of the agent that serves.
+func TestRolloutWithHostPID(t *testing.T) {
+	n := begin(t)
+	n.must("ctr", "--namespace=k8s.io", "images", "tag", "--force", "localhost/accelmux:dev", "localhost/accelmux:next")
+	hostPID := values{"hostPID": true}
+	n.install(eightGPUs, hostPID)
+	n.wantCounts(gpu, 8, 8)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan []string)
+	go func() { // the agents' failed backends, until both have been seen to the end
+		var failed []string
+		for ctx.Err() == nil {
+			for _, report := range reports(ctx) {
+				for _, b := range report.Backends {
+					if text := string(report.Role) + ": " + b.LastError; b.LastError != "" && !slices.Contains(failed, text) {
+						failed = append(failed, text)
+					}
+				}
+			}
+		}
+		ended <- failed
+	}()
+	for _, tag := range []string{"next", "dev", "next"} {
+		n.upgrade(eightGPUs, hostPID, image(tag))
+		n.wantOneAgent(tag)
+	}
+	stop()
+	if failed := <-ended; len(failed) > 0 {
+		t.Errorf("backends failed during the rollouts: %q", failed)
+	}
+	n.wantReport("nothing is wrong", func(r status.Report) bool { return len(r.Problems) == 0 })
+}
