@@ -12,6 +12,8 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 # gRPC without its trace pages, and so without the templates that keep the linker
 # from leaving out what nobody calls: a quarter of a backend.
 TAGS     := grpcnotrace
+# The same sources give the same programs, whatever GOFLAGS and the like the builder has.
+GO_BUILD := env -u GOEXPERIMENT GOFLAGS=-buildvcs=false GOWORK=off GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -tags $(TAGS)
 LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
 # Programs that need cgo; `make build CGO_PROGRAMS=` goes without a C compiler.
 CGO_PROGRAMS ?= ./cmd/accelmux-backend-nvidia
@@ -37,12 +39,12 @@ help: ## What each target does
 .PHONY: build
 build: ## The binaries, into bin/
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	CGO_ENABLED=0 $(GO_BUILD) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 ifneq ($(strip $(CGO_PROGRAMS)),)
 	@cc=($$($(GO) env CC)); command -v "$${cc[0]}" >/dev/null || { \
 	    echo "$(CGO_PROGRAMS) needs a C compiler, and there is no $${cc[0]}: install gcc and libc6-dev (glibc-devel)," \
 	        "or set CC; without it, \`make build CGO_PROGRAMS=\` builds the other programs" >&2; exit 1; }
-	CGO_ENABLED=1 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS) $(LAZY)' -o $(BIN)/ $(CGO_PROGRAMS)
+	CGO_ENABLED=1 $(GO_BUILD) -ldflags '$(LDFLAGS) $(LAZY)' -o $(BIN)/ $(CGO_PROGRAMS)
 endif
 	@chmod go-w $(BIN) $(BIN)/* # whatever the umask: the agent runs no program that others may write
 

@@ -26,9 +26,9 @@ func TestImageFitsTheChart(t *testing.T) {
 	text := string(read(t, "deployments/docker/Dockerfile"))
 	container := agentContainer(t, render(t, mockValues...))
 	for _, want := range []string{
-		"-o /out" + path.Dir(container.Command[0]) + "/ ./cmd/accelmux ",
+		"mv /build/accelmux /out" + path.Dir(container.Command[0]) + "/ ",
 		`ENTRYPOINT ["` + container.Command[0] + `"]`,
-		"ENV CGO_ENABLED=0",
+		"make build BIN=/build ",
 		"ARG CGO_PROGRAMS=" + cgoPrograms(t) + "\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -36,7 +36,7 @@ func TestImageFitsTheChart(t *testing.T) {
 		}
 	}
 	for _, arg := range container.Args {
-		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "-o /out"+dir+"/ ./cmd/accelmux-backend-...") {
+		if dir, ok := strings.CutPrefix(arg, "--backend-dir="); ok && !strings.Contains(text, "mv /build/accelmux-backend-* /out"+dir+"/\n") {
 			t.Errorf("the backends are not in %s", dir)
 		}
 	}
@@ -45,7 +45,7 @@ func TestImageFitsTheChart(t *testing.T) {
 		t.Errorf("the Dockerfile does not build with Go %v of go.mod", language)
 	}
 	ignored := strings.Fields(string(read(t, "deployments/docker/Dockerfile.dockerignore")))
-	for _, needed := range []string{"cmd", "core", "backends", "proto", "go.mod"} {
+	for _, needed := range []string{"cmd", "core", "backends", "proto", "go.mod", "Makefile"} {
 		if slices.Contains(ignored, needed) {
 			t.Errorf("the build needs %s, which is ignored", needed)
 		}

@@ -19,6 +19,10 @@ func TestUnit(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
+	// Without it systemd ends the agent when the kernel kills a backend for its memory.
+	if !strings.Contains(text, "\nOOMPolicy=continue\n") {
+		t.Error("the unit has no OOMPolicy=continue")
+	}
 }
 
 // TestDropIns verifies that systemd understands every line of the drop-ins that the
