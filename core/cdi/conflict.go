@@ -3,15 +3,22 @@ package cdi
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
-// maxForeignFiles bounds how many files of other owners are looked at.
-const maxForeignFiles = 1024
+const (
+	// maxForeignFiles bounds how many files of other owners are looked at.
+	maxForeignFiles = 1024
+	// maxForeignSize bounds what is read of one, in bytes: a round waits for it.
+	maxForeignSize = 2 << 20
+)
 
 // foreignFile is a spec file that is not ours.
 type foreignFile struct {
@@ -70,7 +77,7 @@ func (s *Store) foreignStamps() (_ map[string]stamp, ok bool) {
 // definedIn are the devices of our kinds that a file defines. A file that
 // runtimes can't read defines none.
 func definedIn(path string, st stamp) map[string]bool {
-	if !st.mode.IsRegular() || st.size > maxSpecSize {
+	if !st.mode.IsRegular() || st.size > maxForeignSize {
 		return nil
 	}
 	// Most files belong to others altogether and need no parsing.
@@ -91,6 +98,19 @@ func definedIn(path string, st stamp) map[string]bool {
 		devices[k.qualified(spec.Devices[i].Name)] = true
 	}
 	return devices
+}
+
+// uncheckedNotes are the problems with files that are too large to be read.
+func (s *Store) uncheckedNotes() []string {
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(s.foreign)) {
+		if f := s.foreign[name]; f.stamp.mode.IsRegular() && f.stamp.size > maxForeignSize {
+			notes = append(notes, fmt.Sprintf("CDI: %s has %d bytes and is not checked for devices of accelmux, as it has more than %d; "+
+				"container runtimes read it whenever a spec changes, and ignore a device that two files define: make it smaller, or remove it",
+				filepath.Join(s.opts.Dir, name), f.stamp.size, maxForeignSize))
+		}
+	}
+	return notes
 }
 
 // conflict is the file of another owner that defines the device too, or "".

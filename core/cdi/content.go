@@ -12,7 +12,9 @@ import (
 // would be most of the memory: only a hash is kept of the text, and who has the edits.
 type content struct {
 	sum sum
-	of  source
+	// size is the length of the text.
+	size int
+	of   source
 }
 
 // sum is a hash of the canonical text of edits: equal sum, equal edits.
@@ -34,7 +36,9 @@ type text string
 func (t text) edits() (*specs.ContainerEdits, error) { return decode(string(t)) }
 
 // read is what a file has as the canonical text.
-func read(canonical string) content { return content{sumOf(canonical), text(canonical)} }
+func read(canonical string) content {
+	return content{sumOf(canonical), len(canonical), text(canonical)}
+}
 
 // text is the canonical text.
 func (c content) text() (string, error) {
@@ -51,6 +55,7 @@ type given struct {
 	// read by whoever has the Names, and never changes.
 	device *inventory.Device
 	sum    sum
+	size   int
 	// qualified is the name, also with an error; "" if it has none.
 	qualified string
 	err       error

@@ -56,5 +56,5 @@ func (s *Store) devices(backend string) []inventory.Key {
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append(s.contestedNotes(), s.notes...)
+	return slices.Concat(s.contestedNotes(), s.uncheckedNotes(), s.notes)
 }

@@ -178,7 +178,7 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 		s.files[k] = f
 	}
 	last := func(key inventory.Key) string { return s.names.device(k, key) }
-	p := plan(f.defs, last, wanted, held)
+	p := plan(f.defs, last, wanted, held, s.room(k))
 	writeErr := s.commit(f, p.next)
 	for _, w := range wanted {
 		key := w.device.Key
@@ -203,6 +203,17 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 		delete(s.files, k)
 	}
 	return writeErr
+}
+
+// room is how many bytes the edits of a kind may have, beside those of the backend's others.
+func (s *Store) room(k kind) int {
+	room := maxSpecs
+	for other, f := range s.files {
+		if other.backend == k.backend && other != k {
+			room -= f.defs.size()
+		}
+	}
+	return room
 }
 
 // maxRemovals is how often a file that somebody removes is written again at once.
@@ -255,7 +266,7 @@ func (s *Store) unchanged(k kind, d *inventory.Device) *given {
 		before.device != d && !inventory.SameEdits(before.device.Edits, d.Edits) {
 		return nil
 	}
-	return &given{device: d, sum: before.sum}
+	return &given{device: d, sum: before.sum, size: before.size}
 }
 
 // check hashes a device's edits, or says why a runtime would not take them.
@@ -278,7 +289,10 @@ func check(k kind, d *inventory.Device) *given {
 	if err != nil {
 		return fail(err)
 	}
-	g.sum = sumOf(text)
+	if len(text) > maxEdits {
+		return fail(fmt.Errorf("its container edits have %d bytes as JSON; at most %d are allowed", len(text), maxEdits))
+	}
+	g.sum, g.size = sumOf(text), len(text)
 	return g
 }
 
@@ -325,7 +339,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 	var errs []error
 	for _, k := range s.kinds(nil) {
 		f := s.files[k]
-		p := plan(f.defs, func(inventory.Key) string { return "" }, nil, held)
+		p := plan(f.defs, func(inventory.Key) string { return "" }, nil, held, maxSpecs)
 		if len(p.next) > 0 {
 			if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 				errs = append(errs, err)
