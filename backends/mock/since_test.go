@@ -199,7 +199,7 @@ func BenchmarkFlap(b *testing.B) {
 	b.Cleanup(func() { slog.SetDefault(log) })
 	file := filepath.Join(b.TempDir(), "scenario.yaml")
 	m := New(nil)
-	if err := m.Configure(b.Context(), []byte(fmt.Sprintf(`{"count": 50000, "scenarioFile": %q}`, file)), sdk.HostPaths{}); err != nil {
+	if err := m.Configure(b.Context(), []byte(fmt.Sprintf(`{"count": 4000, "scenarioFile": %q}`, file)), sdk.HostPaths{}); err != nil {
 		b.Fatal(err)
 	}
 	out := reporter(b)
@@ -211,7 +211,7 @@ func BenchmarkFlap(b *testing.B) {
 		n++
 		text := ""
 		if n%2 == 1 {
-			text = fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", n*7%50_000)
+			text = fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", n*7%4_000)
 		}
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			b.Fatal(err)

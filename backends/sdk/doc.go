@@ -29,7 +29,7 @@
 //
 // # What Serve takes care of
 //
-//   - The handshake, gRPC only, messages of up to 16 MiB in both directions.
+//   - The handshake, gRPC only, messages of up to 8 MiB in both directions.
 //   - Changes. A loop publishes whole inventories; where few devices differ, the
 //     core is sent those. A loop that knows which of very many they are saves the
 //     look at the others, too: [Reporter.Change].

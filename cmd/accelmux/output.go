@@ -77,7 +77,7 @@ func printAs(w io.Writer, format string, value any, table func(*tabwriter.Writer
 	return writer.Flush()
 }
 
-// printYAML prints a list element by element: as a whole, 65,536 devices took 1.1 GB.
+// printYAML prints a list element by element: as a whole, many devices take some 17 kB each.
 func printYAML(w io.Writer, value any) error {
 	parts := []any{value}
 	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && list.Len() > 0 {

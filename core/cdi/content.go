@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// content are the edits of a definition. There may be 65,536 definitions, and their texts
+// content are the edits of a definition. There may be thousands of definitions, and their texts
 // would be most of the memory: only a hash is kept of the text, and who has the edits.
 type content struct {
 	sum sum

@@ -275,13 +275,13 @@ func BenchmarkChange(b *testing.B) {
 		}
 		return data
 	}
-	devices := wireDevices(50_000)
-	healthy, sick := devices[30_000], wireDevice(devices[30_000].GetId())
+	devices := wireDevices(4_000)
+	healthy, sick := devices[3_000], wireDevice(devices[3_000].GetId())
 	sick.Health = &backendv1.Health{State: 2, Code: "x", Recovery: 1}
 	first := encoded(inv(0, devices...))
-	devices[30_000] = sick
+	devices[3_000] = sick
 	second := encoded(inv(0, devices...))
-	devices[20_000] = &backendv1.Device{Id: devices[20_000].GetId()}
+	devices[2_000] = &backendv1.Device{Id: devices[2_000].GetId()}
 	defect := encoded(inv(0, devices...))
 	changed := func(w *Wire, g uint64) (*Wire, error) {
 		d := []*backendv1.Device{healthy, sick}[g%2]

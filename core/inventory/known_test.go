@@ -86,7 +86,7 @@ func TestUnchangedDevicesOfAnotherDescription(t *testing.T) {
 
 // What a report allocates of which one device of many is new.
 func BenchmarkOneMore(b *testing.B) {
-	const count = 50_000
+	const count = 4_000
 	devices := wireDevices(count)
 	s, _ := newTestStore(b)
 	mustReport(b, s, inv(1, devices...))

@@ -6,7 +6,7 @@ import "slices"
 // those that repeat are among the first.
 const maxTexts = 4096
 
-// sharing has what devices of a report have in common kept once: there may be 65,536 of
+// sharing has what devices of a report have in common kept once: there may be 4,096 of
 // them, and most differ from the one before in little more than their ID and the path of
 // their node.
 type sharing struct {

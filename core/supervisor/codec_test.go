@@ -29,7 +29,7 @@ func TestBoundedCodec(t *testing.T) {
 		sample.Metrics = append(sample.Metrics, &backendv1.Metric{DeviceId: fmt.Sprint(i), Name: "power_watts", Labels: labels})
 	}
 	inventory := &backendv1.Inventory{}
-	for i := range 8192 {
+	for i := range 4096 {
 		d := &backendv1.Device{Id: fmt.Sprint(i)}
 		for range 40 {
 			d.Links = append(d.Links, &backendv1.Link{PeerId: "GPU-00000000-0000-0000-0000-000000000000"})
@@ -49,8 +49,8 @@ func TestBoundedCodec(t *testing.T) {
 		n := len(content)
 		return append([]byte{number<<3 | 2, byte(n&0x7f) | 0x80, byte(n>>7&0x7f) | 0x80, byte(n>>14&0x7f) | 0x80, byte(n >> 21)}, content...)
 	}
-	empties := bytes.Repeat([]byte{2<<3 | 2, 0}, 8_000_000)
-	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 8_000_000)
+	empties := bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000_000)
+	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)
 	for name, c := range map[string]struct {
 		wire []byte
 		into any

@@ -144,7 +144,7 @@ func TestMessageRate(t *testing.T) {
 	}{
 		"small":    {0, messageBurst + 10*messageRate},
 		"an MiB":   {1 << 20, (messageBurst + 10*messageRate) * 2 / 3},
-		"greatest": {16 << 20, (messageBurst + 10*messageRate) / 9},
+		"greatest": {8 << 20, (messageBurst + 10*messageRate) / 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

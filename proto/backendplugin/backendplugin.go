@@ -10,9 +10,9 @@ const (
 	// proto/accelmux/backend/v1, negotiated in the handshake.
 	ProtocolVersion = 1
 	// MaxMessageSize bounds every message in both directions, in bytes.
-	MaxMessageSize = 16 << 20
+	MaxMessageSize = 8 << 20
 	// MaxDevices is how many devices an inventory may list.
-	MaxDevices = 1 << 16
+	MaxDevices = 4096
 	// FirstInventory is how long a backend may take for its first inventory.
 	FirstInventory = 10 * time.Second
 	// MessageRate is how many messages of a Watch stream the core takes in a second in the
@@ -22,8 +22,8 @@ const (
 	// MessageBurst is how many it takes at once.
 	MessageBurst = 50
 	// MessageBytes of a message count as one message more: what a report costs grows with
-	// it, and so does the memory that it takes on its way. A report of 50,000 devices is
-	// taken about five times a second.
+	// it, and so does the memory that it takes on its way. A report of 8 MiB is taken four
+	// times a second.
 	MessageBytes = 2 << 20
 	// DefaultHeartbeat holds where WatchRequest names no interval.
 	DefaultHeartbeat = 10 * time.Second

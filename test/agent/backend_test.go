@@ -45,7 +45,7 @@ func TestBadBackendIsQuarantined(t *testing.T) {
 	n.eventually("the backend is in quarantine", func() bool {
 		return n.backend("mock").State == string(supervisor.Quarantined)
 	})
-	n.wantProblem("mock", "65536")
+	n.wantProblem("mock", "4096")
 	n.wantNoDip("example.com/fpga", 2)
 }
 

@@ -4,21 +4,23 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// Verifies that 50,000 devices of one backend (fewer where the race detector takes ten
-// times the time) are registered, that one of them can be
-// allocated, and that a fault of one shows and goes, as with few.
-func TestFiftyThousandDevices(t *testing.T) {
+// Verifies that as many devices as a backend may list are registered, that one of them can
+// be allocated, and that a fault of one shows and goes, as with few.
+func TestManyDevices(t *testing.T) {
+	const manyDevices = backendplugin.MaxDevices
 	config := strings.Replace(oneBackend, "count: 4", fmt.Sprintf("count: %d", manyDevices), 1)
 	n := startNode(t, manyDevices, strings.Replace(config, "heartbeat: 300ms", "heartbeat: 10s", 1))
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 2); err != nil {
 		t.Errorf("allocate: %v", err)
 	}
-	n.scenario("devices: {mock-4999: {fault: {code: x}}}")
+	n.scenario("devices: {mock-3999: {fault: {code: x}}}")
 	n.wantCounts(gpu, manyDevices, manyDevices-1)
 	for _, d := range n.kubelet.Devices(gpu) {
-		if want := d.ID != "mock-4999"; d.Healthy != want {
+		if want := d.ID != "mock-3999"; d.Healthy != want {
 			t.Errorf("%s: healthy is %v", d.ID, d.Healthy)
 		}
 	}

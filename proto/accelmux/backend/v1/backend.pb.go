@@ -53,7 +53,7 @@
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.
 //
-// Messages are at most 16 MiB in both directions. One from a backend has at most
+// Messages are at most 8 MiB in both directions. One from a backend has at most
 // 1,048,576 messages in it, such as devices, links, metrics and labels.
 //
 // # Compatibility
@@ -1082,7 +1082,7 @@ type Inventory struct {
 	// Counts the inventories of this process, and its Changes, from 1, strictly
 	// increasing.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// All devices, in a stable order. At most 65,536. A device that is known but
+	// All devices, in a stable order. At most 4,096. A device that is known but
 	// cannot be reached now (off the bus, in reset) stays listed, as unhealthy.
 	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// What an operator must know about hardware that could not be listed, a
@@ -1156,7 +1156,7 @@ func (x *Inventory) GetSettingsRevision() uint64 {
 
 // Changes are what differs from what the stream sent last, and lead to what a
 // whole inventory would: every rule of Inventory and Device holds for what they
-// make of it, its size as one message of 16 MiB included. Which devices there are,
+// make of it, its size as one message of 8 MiB included. Which devices there are,
 // and in which order, never changes by them; that takes an inventory. Changes that
 // break a rule of their own are refused as an inventory is, with the process.
 type Changes struct {

@@ -53,7 +53,7 @@
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.
 //
-// Messages are at most 16 MiB in both directions. One from a backend has at most
+// Messages are at most 8 MiB in both directions. One from a backend has at most
 // 1,048,576 messages in it, such as devices, links, metrics and labels.
 //
 // # Compatibility
