@@ -52,6 +52,7 @@ the newer one ends; without --take-over itself, it ends. Both need the same
 				return err
 			}
 			run.Log = log
+			limitMemory("/", log)
 			// Kubelet is told of sockets in it, and has a working directory of its own.
 			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
 				return err
