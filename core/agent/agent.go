@@ -22,6 +22,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/statefile"
@@ -138,6 +139,8 @@ type Agent struct {
 	unchosen atomic.Pointer[string]
 	// events writes Events; nil without an API server.
 	events *events.Recorder
+	// bus is asked which accelerators the machine has.
+	bus *pcibus.Bus
 	// tally counts what is done, for metrics; endpoint serves them, nil if nobody
 	// wants them.
 	tally    *status.Tally
@@ -275,6 +278,7 @@ func newAgent(opts Options) *Agent {
 		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),
 		nodes:     nodes{devfs: opts.HostPaths.Devfs},
+		bus:       pcibus.New(opts.HostPaths.Sysfs),
 
 		descriptions: descriptions{of: map[string]described{}},
 		endKubelet:   func() {},

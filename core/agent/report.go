@@ -38,6 +38,7 @@ func (a *Agent) Report() status.Report {
 	a.reportResources(&report, v)
 	reportParameters(&report, v)
 	reportEmpty(&report, v)
+	a.reportHardware(&report, v)
 	a.reportDevices(&report, v)
 	report.Problems = append(report.Problems, a.unreleased.problems()...)
 	a.reportFeatures(&report)

@@ -30,12 +30,21 @@ var (
 	// attributeSyntax is that of the backend contract, a C identifier.
 	attributeSyntax = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	envSyntax       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	pciSyntax       = regexp.MustCompile(`^[0-9a-f]{4}(:[0-9a-f]{4})?$`)
 )
 
 // checkProfileName wants a DNS label (RFC 1123).
 func checkProfileName(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("must be a DNS label, lower-case letters, digits and dashes, at most 63, is %s", show(name))
+	}
+	return nil
+}
+
+// checkPCI wants the IDs of a PCI vendor, or of a vendor and a device.
+func checkPCI(id string) error {
+	if !pciSyntax.MatchString(id) {
+		return fmt.Errorf("must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is %s", show(id))
 	}
 	return nil
 }

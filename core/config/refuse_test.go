@@ -70,6 +70,8 @@ func TestRefused(t *testing.T) {
 			"node.yaml:5: profiles[0].backends[0].name: is required, such as mock",
 			"node.yaml:7: profiles[0].resources[0].name: is required, such as example.com/gpu",
 		}},
+		"ignored hardware": {header + "profiles:\n- name: a\n  backends: [{name: b}]\n  ignorePCI: [10de, \"0x10de\"]\n", []string{
+			`node.yaml:6: profiles[0].ignorePCI[1]: must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is "0x10de"`}},
 		"no backend": {header + "profiles:\n- name: a\n", []string{"node.yaml:4: profiles[0].backends: at least one backend is required"}},
 		"unknown field": {with("", "replica: 2"), []string{
 			`node.yaml:9: ` + resource + `.replica: unknown field "replica"; did you mean "replicas"?; the fields here are name, backend, class, selector, replicas, maxReplicasPerContainer, injection, registration, allocation, parameters`,
@@ -78,7 +80,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:1: colour: unknown field "colour"; the fields here are apiVersion, kind, profiles`,
 		}},
 		"misspelt name is one mistake": {strings.Replace(with("", ""), "name: default", "nmae: default", 1), []string{
-			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, backends, resources`,
+			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, ignorePCI, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
 			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
@@ -100,7 +102,7 @@ func TestRefused(t *testing.T) {
 		"fraction":           {with("", "replicas: 1.5"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number, is the number "1.5"`}},
 		"hexadecimal":        {with("", "replicas: 0x10"), []string{`node.yaml:9: ` + resource + `.replicas: must be a whole number in decimal, is "0x10"`}},
 		"mapping for list":   {header + "profiles:\n  name: a\n", []string{"node.yaml:3: profiles: must be a list, is a mapping"}},
-		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, nodeSelector, priority, backends, resources, is empty"}},
+		"empty item":         {header + "profiles:\n  -\n", []string{"node.yaml:4: profiles[0]: must be a mapping with the fields name, nodeSelector, priority, ignorePCI, backends, resources, is empty"}},
 		"list for string":    {with("", "class: [gpu]"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is a list`}},
 		"custom tag":         {with("", "class: !gpu x"), []string{`node.yaml:9: ` + resource + `.class: must be a string, is of the type "!gpu"; put it in quotes`}},
 		"duration no unit":   {with("holdover: 10", ""), []string{`node.yaml:7: ` + backend + `.holdover: must be a duration with a unit, such as 10s or 1m30s, is "10"`}},

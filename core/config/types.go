@@ -32,6 +32,10 @@ type Profile struct {
 	// Priority decides between profiles that match the same node: the highest
 	// applies. Default 0; -1000000 to 1000000. It belongs to a nodeSelector.
 	Priority int `yaml:"priority"`
+	// IgnorePCI are accelerators that the profile leaves out on purpose, so that they are
+	// no problem: a PCI vendor ("10de") or a vendor and a device ("10de:1eb8"), in four
+	// lower-case hexadecimal digits each, as lspci -n prints them. At most 64.
+	IgnorePCI []string `yaml:"ignorePCI"`
 	// Backends run side by side, each in a process of its own. At least one.
 	Backends []Backend `yaml:"backends"`
 	// Resources are tried in order; a device belongs to the first that selects

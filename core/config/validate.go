@@ -20,6 +20,7 @@ const (
 	maxReplicas      = 1000
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
+	maxIgnored       = 64
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -107,6 +108,12 @@ func (v *validator) header(path, got, want string) {
 func (v *validator) profile(p *Profile, at string) {
 	if len(p.Backends) == 0 {
 		v.report(at+".backends", "at least one backend is required")
+	}
+	if n := len(p.IgnorePCI); n > maxIgnored {
+		v.report(at+".ignorePCI", "must have at most %d entries, has %d", maxIgnored, n)
+	}
+	for i, id := range p.IgnorePCI {
+		v.check(itemPath(at+".ignorePCI", i), checkPCI(id))
 	}
 	names := map[string]string{}
 	for i := range p.Backends {

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// reportHardware adds what the PCI bus has and backends do not, and the other way round.
+func (a *Agent) reportHardware(report *status.Report, v *view) {
+	if v == nil || v.plan.idle() {
+		return
+	}
+	accelerators, err := a.bus.Accelerators()
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a machine without a PCI bus
+	case err != nil:
+		report.Problems = append(report.Problems, status.Problem{
+			Message: "cannot tell whether there is hardware that no backend lists: " + err.Error(),
+		})
+	default:
+		report.Problems = append(report.Problems, hardwareProblems(v.plan.profile, v.snapshot.Backends, accelerators)...)
+	}
+}
+
+// hardwareProblems are, one for each cause: accelerators that no configured backend covers
+// and no device stands for; backends that list nothing though their hardware is there;
+// and backends whose hardware is not there though the profile expects it. Backends that
+// have not reported yet are left out. See the README's "Hardware that no backend lists".
+func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []status.Problem) {
+	reported, listed := map[string]*inventory.Backend{}, map[string]bool{}
+	for _, b := range backends {
+		reported[b.Name] = b
+		for _, d := range b.Devices {
+			slot, _, _ := strings.Cut(d.PCIBusID, ".")
+			listed[slot] = true
+		}
+	}
+	found = slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return ignored(profile, a) })
+	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
+	for _, a := range found {
+		slot, _, _ := strings.Cut(a.Address, ".")
+		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return pcibus.Covers(b.Command, a) })
+		anyThere = anyThere || covered
+		if !covered && !listed[slot] {
+			uncovered[a.Vendor] = append(uncovered[a.Vendor], a)
+		}
+	}
+	for _, vendor := range slices.Sorted(maps.Keys(uncovered)) {
+		problems = append(problems, status.Problem{Message: uncoveredMessage(profile, uncovered[vendor])})
+	}
+	for _, b := range profile.Backends {
+		is := reported[b.Name]
+		if is == nil || len(is.Devices) > 0 || !pcibus.Known(b.Command) {
+			continue
+		}
+		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !pcibus.Covers(b.Command, a) })
+		switch {
+		case len(its) > 0:
+			problems = append(problems, status.Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
+				describe(its) + ": " + unlistedAdvice(its)})
+		case profile.NodeSelector != nil || !anyThere:
+			problems = append(problems, status.Problem{Backend: b.Name, Message: fmt.Sprintf(
+				"it lists no devices, and the PCI bus has no hardware for it: give the profile %s a nodeSelector that leaves this node out, or take the backend out of it", profile.Name)})
+		}
+	}
+	return problems
+}
+
+// ignored reports whether a profile leaves an accelerator out on purpose.
+func ignored(profile *config.Profile, a pcibus.Accelerator) bool {
+	return slices.Contains(profile.IgnorePCI, a.Vendor) || slices.Contains(profile.IgnorePCI, a.Vendor+":"+a.Device)
+}
+
+// uncoveredMessage is about accelerators of one vendor.
+func uncoveredMessage(profile *config.Profile, its []pcibus.Accelerator) string {
+	program := strings.TrimPrefix(pcibus.Program(its[0]), config.CommandPrefix)
+	advice := "accelmux has no backend for this hardware"
+	if program != "" {
+		advice = "add the backend " + program
+	}
+	return fmt.Sprintf("the PCI bus has %s, which no backend of the profile %s covers: %s, or add %s to the profile's ignorePCI",
+		describe(its), profile.Name, advice, its[0].Vendor)
+}
+
+// unlistedAdvice says what to do about accelerators that their backend does not list.
+func unlistedAdvice(its []pcibus.Accelerator) string {
+	if slices.ContainsFunc(its, func(a pcibus.Accelerator) bool { return a.Driver == "" }) {
+		return "no kernel driver is bound; load the vendor's driver"
+	}
+	return "the kernel driver is " + its[0].Driver + "; the backend's log and other problems say what it lacks"
+}
+
+// describe counts accelerators, and names the first.
+func describe(its []pcibus.Accelerator) string {
+	first := fmt.Sprintf("%s (%s:%s, class %s)", its[0].Address, its[0].Vendor, its[0].Device, its[0].Class)
+	if len(its) == 1 {
+		return "the accelerator " + first
+	}
+	return fmt.Sprintf("%d accelerators, %s and %d more", len(its), first, len(its)-1)
+}

@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// TestHardwareProblems verifies what is reported of hardware without a backend and of
+// backends without hardware, one line for each cause, and when nothing is.
+func TestHardwareProblems(t *testing.T) {
+	gpu := func(address, driver string) pcibus.Accelerator {
+		return pcibus.Accelerator{Address: address, Vendor: "10de", Device: "15f8", Class: "0302", Driver: driver}
+	}
+	card := pcibus.Accelerator{Address: "0000:07:00.0", Vendor: "10ee", Device: "5000", Class: "1200", Driver: "xclmgmt"}
+	unknown := pcibus.Accelerator{Address: "0000:0c:00.0", Vendor: "1b36", Device: "0005", Class: "1200"}
+	two := []pcibus.Accelerator{gpu("0000:05:00.0", ""), gpu("0000:06:00.0", "nvidia")}
+	chosen := &config.NodeSelector{}
+	const covered = ", which no backend of the profile p covers: "
+	const none = "it lists no devices, and the PCI bus has no hardware for it: give the profile p a nodeSelector that leaves this node out, or take the backend out of it"
+	for name, tc := range map[string]struct {
+		found    []pcibus.Accelerator
+		backends []string // those of the profile, with a "+" if they list a device at 0000:05:00, "?" if they have not reported
+		selector *config.NodeSelector
+		ignore   []string
+		want     []string
+	}{
+		"no accelerators": {nil, []string{"mock"}, nil, nil, nil},
+		"mock alone":      {two[:1], []string{"mock+"}, nil, nil, nil}, // its device stands for the GPU
+		"uncovered, of several kinds": {append(two, card, unknown), []string{"mock"}, nil, nil, []string{
+			"the PCI bus has 2 accelerators, 0000:05:00.0 (10de:15f8, class 0302) and 1 more" + covered + "add the backend nvidia, or add 10de to the profile's ignorePCI",
+			"the PCI bus has the accelerator 0000:07:00.0 (10ee:5000, class 1200)" + covered + "add the backend fpga, or add 10ee to the profile's ignorePCI",
+			"the PCI bus has the accelerator 0000:0c:00.0 (1b36:0005, class 1200)" + covered + "accelmux has no backend for this hardware, or add 1b36 to the profile's ignorePCI",
+		}},
+		"ignored":        {append(two, card, unknown), []string{"mock"}, nil, []string{"10de", "10ee:5000", "1b36"}, nil},
+		"another device": {[]pcibus.Accelerator{card}, []string{"mock"}, nil, []string{"10ee:5001"}, []string{"the PCI bus has the accelerator 0000:07:00.0"}},
+		"listed":         {two, []string{"nvidia+"}, nil, nil, nil},
+		"not listed, no driver": {two, []string{"nvidia"}, nil, nil, []string{
+			"nvidia: it lists no devices, but the PCI bus has 2 accelerators, 0000:05:00.0 (10de:15f8, class 0302) and 1 more: no kernel driver is bound; load the vendor's driver"}},
+		"not listed":                {two[1:], []string{"nvidia"}, nil, nil, []string{"nvidia: it lists no devices, but the PCI bus has the accelerator 0000:06:00.0 (10de:15f8, class 0302): the kernel driver is nvidia"}},
+		"not reported":              {two, []string{"nvidia?"}, nil, nil, nil},
+		"no hardware":               {nil, []string{"nvidia"}, nil, nil, []string{"nvidia: " + none}},
+		"one of several":            {two, []string{"nvidia+", "fpga"}, nil, nil, nil},
+		"one of several, by labels": {two, []string{"nvidia+", "fpga"}, chosen, nil, []string{"fpga: " + none}},
+		"none of several":           {nil, []string{"nvidia", "fpga"}, nil, nil, []string{"nvidia: " + none, "fpga: " + none}},
+		"devices without hardware":  {nil, []string{"nvidia+"}, nil, nil, nil}, // in a virtual machine without a PCI bus, say
+	} {
+		t.Run(name, func(t *testing.T) {
+			profile := &config.Profile{Name: "p", NodeSelector: tc.selector, IgnorePCI: tc.ignore}
+			var reported []*inventory.Backend
+			for _, text := range tc.backends {
+				name := strings.TrimRight(text, "+?")
+				profile.Backends = append(profile.Backends, config.Backend{Name: name, Command: config.CommandPrefix + name})
+				b := &inventory.Backend{Name: name}
+				if strings.HasSuffix(text, "+") {
+					b.Devices = []*inventory.Device{{PCIBusID: "0000:05:00.0"}}
+				}
+				if !strings.HasSuffix(text, "?") {
+					reported = append(reported, b)
+				}
+			}
+			got := hardwareProblems(profile, reported, tc.found)
+			for i, p := range got {
+				text := p.Message
+				if p.Backend != "" {
+					text = p.Backend + ": " + text
+				}
+				if i >= len(tc.want) || !strings.HasPrefix(text, tc.want[i]) {
+					t.Errorf("problem %q, want %q", text, tc.want)
+				}
+			}
+			if len(got) != len(tc.want) {
+				t.Errorf("problems %+v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestReportHardware verifies that the agent reads the bus below its root of sysfs, and that
+// a machine without one is no problem.
+func TestReportHardware(t *testing.T) {
+	sysfs := t.TempDir()
+	v := &view{
+		plan:     &plan{profile: &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock", Command: "accelmux-backend-mock"}}}},
+		snapshot: &inventory.Snapshot{},
+	}
+	report := func() []status.Problem {
+		var r status.Report
+		newAgent(Options{HostPaths: HostPaths{Sysfs: sysfs}}).reportHardware(&r, v)
+		return r.Problems
+	}
+	if got := report(); len(got) > 0 {
+		t.Errorf("without a PCI bus: %+v", got)
+	}
+	dir := filepath.Join(sysfs, "bus/pci/devices/0000:05:00.0")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"class": "0x030200\n", "vendor": "0x10de\n", "device": "0x15f8\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []status.Problem{{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
+		"add the backend nvidia, or add 10de to the profile's ignorePCI"}}
+	if diff := cmp.Diff(want, report()); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,209 @@
+// Package pcibus reads which accelerators are on the PCI bus, whether a backend lists them
+// or not, so that the agent can report hardware that nobody covers.
+//
+// It knows no driver and opens no device: vendor, device, class and driver link of each
+// function are what sysfs has of them (Documentation/ABI/testing/sysfs-bus-pci).
+package pcibus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Accelerator is a card or chip: the functions of one slot.
+type Accelerator struct {
+	// Address is that of the first function that is an accelerator: "0000:65:00.0".
+	Address string
+	// Vendor and Device are its IDs, four lower-case hexadecimal digits: "10de".
+	Vendor, Device string
+	// Class is its class code without the programming interface: "0302".
+	Class string
+	// Driver is the kernel driver that is bound to it; "" for none.
+	Driver string
+}
+
+// function is what is read of a PCI function.
+type function struct {
+	Accelerator
+	slot string
+	// onRoot: no bridge is above it.
+	onRoot bool
+}
+
+// Vendors whose hardware is told apart.
+const (
+	vendorNVIDIA = "10de"
+	vendorATI    = "1002" // AMD's GPUs
+	vendorAMD    = "1022" // AMD's CPUs, and what is in them
+	vendorIntel  = "8086"
+)
+
+// The base classes of accelerators (pci_ids.h: PCI_BASE_CLASS_DISPLAY,
+// PCI_CLASS_ACCELERATOR_PROCESSING).
+const (
+	classDisplay    = "03"
+	classProcessing = "12"
+)
+
+// maxID is above the length of an ID or a class in sysfs: "0x030200\n".
+const maxID = 16
+
+// Read returns the accelerators below a root of sysfs, by address. The error is
+// fs.ErrNotExist where there is no PCI bus. A function that cannot be read is left out:
+// it may just have been unplugged.
+//
+// NVIDIA's and AMD's display controllers count, and processing accelerators of every
+// vendor. These do not:
+//   - display controllers of other vendors (ASPEED, Matrox, Intel, virtio);
+//   - GPUs that are part of an AMD CPU: other functions of their slot are the CPU's;
+//   - Intel processing accelerators without a bridge above, which are part of the CPU (NPU);
+//   - virtual functions beside the physical one;
+//   - functions that are handed to virtual machines (bound to vfio).
+func Read(sysfs string) ([]Accelerator, error) {
+	dir := filepath.Join(sysfs, "bus/pci/devices")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list PCI devices: %w", err)
+	}
+	var functions []function
+	ofCPU := map[string]bool{}
+	for _, entry := range entries {
+		f, ok := readFunction(dir, entry.Name())
+		if !ok {
+			continue
+		}
+		functions = append(functions, f)
+		ofCPU[f.slot] = ofCPU[f.slot] || f.Vendor == vendorAMD
+	}
+	var found []Accelerator
+	seen := map[string]bool{}
+	for _, f := range functions { // ReadDir sorts: function 0 comes first
+		if f.counts(ofCPU[f.slot]) && !seen[f.slot] {
+			seen[f.slot] = true
+			found = append(found, f.Accelerator)
+		}
+	}
+	return found, nil
+}
+
+func (f *function) counts(ofCPU bool) bool {
+	if strings.Contains(f.Driver, "vfio") {
+		return false
+	}
+	switch f.Class[:2] {
+	case classDisplay:
+		return f.Vendor == vendorNVIDIA || f.Vendor == vendorATI && !ofCPU
+	case classProcessing:
+		return f.Vendor != vendorIntel || !f.onRoot
+	}
+	return false
+}
+
+// readFunction is false for one that cannot be read, and for a virtual function whose
+// physical one is there.
+func readFunction(dir, address string) (f function, ok bool) {
+	path := filepath.Join(dir, address)
+	class, vendor, device := readID(path, "class"), readID(path, "vendor"), readID(path, "device")
+	if len(class) != 6 || len(vendor) != 4 || len(device) != 4 {
+		return f, false
+	}
+	if _, err := os.Lstat(filepath.Join(path, "physfn")); !errors.Is(err, fs.ErrNotExist) {
+		return f, false
+	}
+	f.Accelerator = Accelerator{Address: address, Vendor: vendor, Device: device, Class: class[:4]}
+	f.slot, _, _ = strings.Cut(address, ".")
+	if driver, err := os.Readlink(filepath.Join(path, "driver")); err == nil {
+		f.Driver = filepath.Base(driver)
+	}
+	if at, err := os.Readlink(path); err == nil { // ../../../devices/pci0000:00/0000:00:01.0/0000:01:00.0
+		f.onRoot = strings.HasPrefix(filepath.Base(filepath.Dir(at)), "pci")
+	}
+	return f, true
+}
+
+// readID is the digits of an ID: "10de" of "0x10de\n"; "" if it cannot be read.
+func readID(dir, name string) string {
+	file, err := os.Open(filepath.Join(dir, name)) //nolint:gosec // below the root of sysfs
+	if err != nil {
+		return ""
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	text := make([]byte, maxID)
+	n, _ := file.Read(text)
+	digits, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(string(text[:n]))), "0x")
+	if !ok || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
+	}
+	return digits
+}
+
+// Covers reports whether a backend's program is made for an accelerator.
+func Covers(program string, a Accelerator) bool {
+	vendors, ok := coverage[program]
+	if !ok || program == fpga && a.Class[:2] != classProcessing {
+		return false
+	}
+	return slices.Contains(vendors, a.Vendor)
+}
+
+// Known reports whether a backend's program is one that covers hardware of the PCI bus
+// alone, so that it has no devices without.
+func Known(program string) bool { return coverage[program] != nil }
+
+// Program is the program that is made for an accelerator; "" if there is none.
+func Program(a Accelerator) string {
+	for _, program := range []string{nvidia, amd, fpga} {
+		if Covers(program, a) {
+			return program
+		}
+	}
+	return ""
+}
+
+const (
+	nvidia = "accelmux-backend-nvidia"
+	amd    = "accelmux-backend-amd"
+	fpga   = "accelmux-backend-fpga"
+)
+
+// coverage is the PCI vendors of each program's hardware. Alveo cards have Xilinx's,
+// Advantech's, Amazon's or AMD's own (xocl's xocl_devices.h).
+var coverage = map[string][]string{
+	nvidia: {vendorNVIDIA},
+	amd:    {vendorATI},
+	fpga:   {vendorIntel, "10ee", "13fe", "1d0f", "3475"},
+}
+
+// interval is how old an answer of a Bus may be.
+const interval = 10 * time.Second
+
+// Bus reads the PCI bus when it is asked, at most every 10 s. It is safe for concurrent use.
+type Bus struct {
+	sysfs string
+
+	mu     sync.Mutex
+	readAt time.Time
+	found  []Accelerator
+	err    error
+}
+
+// New is the bus below a root of sysfs.
+func New(sysfs string) *Bus { return &Bus{sysfs: sysfs} }
+
+// Accelerators is [Read].
+func (b *Bus) Accelerators() ([]Accelerator, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.readAt.IsZero() || time.Since(b.readAt) > interval {
+		b.found, b.err = Read(b.sysfs)
+		b.readAt = time.Now()
+	}
+	return b.found, b.err
+}
