@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
@@ -82,7 +83,8 @@ func (l *loop) next() time.Time {
 // container needs may come some time after the device, so as long as something is
 // missing the looks are more frequent at first.
 func (l *loop) patience(found look) time.Duration {
-	if found.err != nil || found.made.set == nil || found.made.set.Err() == nil {
+	nodeMissing := func(m mismatch) bool { return m.node != "" }
+	if found.err != nil || found.made.set == nil || found.made.set.Err() == nil && !slices.ContainsFunc(found.mismatched, nodeMissing) {
 		l.incomplete = 0
 		return l.cfg.rescan
 	}
@@ -91,11 +93,19 @@ func (l *loop) patience(found look) time.Duration {
 	return min(pause, l.cfg.rescan)
 }
 
-// astray are GPUs of which the kernel and NVML disagree: those that NVIDIA's kernel
+// mismatch is a GPU of which the kernel and NVML disagree.
+type mismatch struct {
+	busID string
+	// node is what is wrong with its device node, "" for nothing: NVML lists no GPU whose
+	// node it cannot open.
+	node string
+}
+
+// mismatches are GPUs of which the kernel and NVML disagree: those that NVIDIA's kernel
 // module has and NVML does not list, or the other way round. NVML counts GPUs when
 // it is opened. Where there is no such bus, nothing is known.
-func astray(sysfs string, s driver.Snapshot) []string {
-	present, _ := pci.List(sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+func mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []mismatch {
+	present, _ := pci.List(host.Sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
 	if len(present) == 0 {
 		return nil
 	}
@@ -105,17 +115,23 @@ func astray(sysfs string, s driver.Snapshot) []string {
 			listed[g.PCIBusID] = true
 		}
 	}
-	var left []string
+	var left []mismatch
 	for _, device := range present {
 		at := device.Address.String()
-		if listed[at] != (device.Driver == driverNVIDIA) {
-			left = append(left, at)
+		bound := device.Driver == driverNVIDIA
+		if listed[at] != bound {
+			left = append(left, mismatch{busID: at})
+		}
+		if minor, err := strconv.Atoi(information(host.Procfs, at, "Device Minor")); err == nil && bound && !listed[at] {
+			if err := missingNode(minor); err != nil {
+				left[len(left)-1].node = err.Error()
+			}
 		}
 		delete(listed, at)
 	}
 	for at := range listed {
-		left = append(left, at)
+		left = append(left, mismatch{busID: at})
 	}
-	slices.Sort(left)
+	slices.SortFunc(left, func(a, b mismatch) int { return strings.Compare(a.busID, b.busID) })
 	return left
 }

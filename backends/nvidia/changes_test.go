@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -374,13 +375,17 @@ func TestOverlookedGPU(t *testing.T) {
 
 // The kernel and NVML disagree on a GPU that only one of them has, and on nothing
 // where there is no such bus.
-func TestAstray(t *testing.T) {
+func TestMismatches(t *testing.T) {
 	r := newRig(t, drivertest.New("H100 80GB", 3), 3)
 	snapshot := driver.Snapshot{GPUs: []driver.GPU{{PCIBusID: bus(0)}, {PCIBusID: bus(1)}, {}}}
 	check := func(want ...string) {
 		t.Helper()
-		if got := astray(r.path("sys"), snapshot); !slices.Equal(got, want) {
-			t.Errorf("astray are %q, want %q", got, want)
+		var got []string
+		for _, m := range mismatches(sdk.HostPaths{Sysfs: r.path("sys"), Procfs: r.path("proc")}, snapshot, nil) {
+			got = append(got, m.busID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("mismatched are %q, want %q", got, want)
 		}
 	}
 	check()

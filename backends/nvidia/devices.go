@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
@@ -65,11 +66,27 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 		for _, instance := range known.gpu.Instances {
 			devices = append(devices, l.instance(known, instance))
 		}
+		if len(known.gpu.Instances) == 0 && known.gpu.Err == nil {
+			l.problems = append(l.problems, known.gpu.UUID+": the GPU is in MIG mode and has no MIG devices, so nothing of it is listed: "+
+				"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
+		}
 	}
+	dropLinks(devices)
 	if l.strategy == migSingle {
 		devices = l.alike(gpus, devices)
 	}
 	return devices, l.problems
+}
+
+// dropLinks drops links to GPUs that are not listed, as those in MIG mode.
+func dropLinks(devices []*sdk.Device) {
+	listed := map[string]bool{}
+	for _, d := range devices {
+		listed[d.GetId()] = true
+	}
+	for _, d := range devices {
+		d.Links = slices.DeleteFunc(slices.Clone(d.GetLinks()), func(link *sdk.Link) bool { return !listed[link.GetPeerId()] })
+	}
 }
 
 // unclear tells of a GPU whose health nobody knows. That is no fault, so without
@@ -119,7 +136,7 @@ func (l *listing) gpu(known *record) *sdk.Device {
 	if g.Minor >= 0 {
 		d.Attributes["minor"] = sdk.Int(int64(g.Minor))
 	}
-	if f := g.Fabric; f != nil && f.ClusterUUID != "" {
+	if f := g.Fabric; f.Joined() && f.ClusterUUID != "" {
 		d.Attributes["fabricCluster"] = sdk.String(f.ClusterUUID)
 		d.Attributes["fabricClique"] = sdk.Int(int64(f.Clique))
 	}

@@ -61,7 +61,9 @@ func TestStrategies(t *testing.T) {
 		"single of GPUs":           {migSingle, []driver.GPU{plain}, "gpu " + uuidA, false},
 		"single of two profiles":   {migSingle, []driver.GPU{mixed}, "", true},
 		"single with a whole one":  {migSingle, []driver.GPU{plain, cut}, "", true},
-		"mixed without partitions": {migMixed, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "", false},
+		"mixed without instances":  {migMixed, []driver.GPU{plain, {UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "gpu " + uuidA, true},
+		"single without instances": {migSingle, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "", true},
+		"none without instances":   {migNone, []driver.GPU{{UUID: uuidB, PCIBusID: busB, MIGEnabled: true}}, "gpu " + uuidB, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			devices, problems := listOf(t, c.strategy, c.gpus...)
@@ -76,5 +78,38 @@ func TestStrategies(t *testing.T) {
 				t.Errorf("listed are %q with problems %q, want %q", text, problems, c.want)
 			}
 		})
+	}
+}
+
+// Verifies that links lead to listed devices only: a GPU in MIG mode is none.
+func TestLinksOfListedDevices(t *testing.T) {
+	r := newRoster()
+	r.take(driver.Snapshot{GPUs: []driver.GPU{
+		{UUID: uuidA, PCIBusID: busA},
+		{UUID: uuidB, PCIBusID: busB, MIGEnabled: true, Instances: []driver.Instance{{UUID: "MIG-1"}}},
+		{UUID: "GPU-c"},
+	}}, time.Now(), t.TempDir(), nobody)
+	const pcie = backendv1.LinkKind_LINK_KIND_PCIE_SWITCH
+	links := linksOf([]driver.Link{{A: uuidA, B: uuidB, Kind: pcie, Count: 1}, {A: uuidA, B: "GPU-c", Kind: pcie, Count: 1}})
+	for strategy, want := range map[strategy]int{migMixed: 1, migNone: 2} {
+		devices, _ := (&listing{strategy: strategy, table: tableOf(t, xid.Settings{}), links: links}).devices(r)
+		for _, device := range devices {
+			if got := device.GetLinks(); device.GetId() == uuidA && len(got) != want {
+				t.Errorf("with the strategy %s the links are %v, want %d", strategy, got, want)
+			}
+		}
+	}
+}
+
+// Verifies that a GPU has the names of its fabric once it has joined, not before.
+func TestFabricAttributes(t *testing.T) {
+	for state, want := range map[string]bool{"in-progress": false, "not-started": false, "completed": true} {
+		devices, _ := listOf(t, migNone, driver.GPU{UUID: uuidA, PCIBusID: busA, Fabric: &driver.Fabric{ClusterUUID: "c", Clique: 3, State: state}})
+		if _, got := devices[0].GetAttributes()["fabricCluster"]; got != want {
+			t.Errorf("%s: the GPU has a cluster: %v, want %v", state, got, want)
+		}
+		if _, got := devices[0].GetAttributes()["fabricClique"]; got != want {
+			t.Errorf("%s: the GPU has a clique: %v, want %v", state, got, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
@@ -87,8 +88,9 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 			all = append(all, sdk.Fault(code, recovery, message))
 		}
 	}
-	add(!k.missing.IsZero(), "gpu-gone", sdk.RecoveryReboot,
+	add(!k.missing.IsZero() && k.node == "", "gpu-gone", sdk.RecoveryReboot,
 		"the driver does not list the GPU any more, though it is on the PCI bus: see the kernel's log, and reboot the node")
+	add(!k.missing.IsZero() && k.node != "", "gpu-gone", sdk.RecoverySelf, "the driver does not list the GPU any more: "+k.node)
 	if err := k.gpu.Err; err != nil {
 		add(errors.Is(err, driver.ErrLost), "gpu-lost", sdk.RecoveryReboot, err.Error())
 		add(errors.Is(err, driver.ErrReset), "reset-required", sdk.RecoveryReset, err.Error())
@@ -134,7 +136,7 @@ func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 		health, note = k.told(e, action, table)
 	}
 	if health != nil {
-		k.fresh = false
+		k.fresh, k.answering = false, time.Time{}
 	}
 	if before := k.faults[concerned]; health != nil && sdk.Graver(before.health, health) == health {
 		k.faults[concerned] = fault{health: health, despite: action != nil && *action == driver.RecoveryNone}
@@ -170,6 +172,30 @@ func (k *record) told(e driver.Event, action *driver.RecoveryAction, table *xid.
 func (k *record) renew() {
 	if k.gpu.Err == nil && k.content() {
 		maps.DeleteFunc(k.faults, func(_ scope, told fault) bool { return !told.despite })
+	}
+}
+
+// selfTest is how long a GPU that was lost must answer, without an error, until it is taken
+// for sound though the driver has no recovery action; selfTestPause is the time between
+// the looks at it.
+const selfTest, selfTestPause = time.Minute, 10 * time.Second
+
+// test is the self-test of a GPU that was lost, at a look that asked it. The driver does
+// not take a GPU back that it has given up, unless it has set it up from the start. So one
+// that answers everything again, for selfTest, without an error event and with none of the
+// conditions, has been, as after a reload of the driver.
+func (k *record) test(now time.Time, table *xid.Table) {
+	switch err := k.gpu.Err; {
+	case errors.Is(err, driver.ErrLost) || errors.Is(err, driver.ErrReset) || !k.missing.IsZero():
+		k.wasLost, k.answering = true, time.Time{}
+	case !k.wasLost:
+	case err != nil || len(k.conditions(table)) > 0:
+		k.answering = time.Time{}
+	case k.answering.IsZero():
+		k.answering = now
+	case now.Sub(k.answering) >= selfTest:
+		k.wasLost = false
+		k.reload()
 	}
 }
 

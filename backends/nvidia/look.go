@@ -14,7 +14,8 @@ type look struct {
 	snapshot driver.Snapshot
 	stream   *driver.Stream // a new one, or nil
 	made     made
-	astray   []string // GPUs of which the driver and the kernel disagree
+	// mismatched are GPUs of which the driver and the kernel disagree.
+	mismatched []mismatch
 	// quick says that only health was looked at, since only events asked for it.
 	quick bool
 	// only are the GPUs that were asked; all if there are none.

@@ -39,8 +39,14 @@ type record struct {
 	given map[string]given
 	// fresh says that the driver was loaded anew, and nothing was heard since.
 	fresh bool
-	// missing is since when NVML does not count the GPU any more; zero if it does.
+	// wasLost says that the GPU was lost and has passed no self-test since; answering is
+	// since when it answers again without an error, zero if it does not.
+	wasLost   bool
+	answering time.Time
+	// missing is since when NVML does not count the GPU any more; zero if it does. node is
+	// what is wrong with its device node then, "" for nothing.
 	missing time.Time
+	node    string
 }
 
 // given is what a container gets, or why nothing.
@@ -99,7 +105,7 @@ func (r *roster) take(s driver.Snapshot, now time.Time, sysfs string, identify f
 // update takes in what NVML says now. A GPU that could not be read keeps what it
 // was.
 func (k *record) update(g driver.GPU, sysfs string) {
-	k.missing = time.Time{}
+	k.missing, k.node = time.Time{}, ""
 	before := k.gpu
 	if g.Err != nil && before.UUID != "" {
 		before.Err, before.Index = g.Err, g.Index
@@ -165,17 +171,23 @@ func placed(gpus []driver.GPU, sysfs string) []driver.GPU {
 	return gpus
 }
 
-// overlooked tells of GPUs at bus IDs of which the kernel and NVML disagree and which
-// nobody else tells of: without a word a GPU would be missing.
-func (r *roster) overlooked(astray []string) {
-	for _, busID := range astray {
-		known := r.at(busID) != "" || slices.ContainsFunc(r.strangers, func(text string) bool {
-			return strings.HasPrefix(text, busID+":")
-		})
-		if !known {
-			r.strangers = append(r.strangers, busID+": the NVIDIA driver has the GPU, but NVML does not list it: "+
-				"see the kernel's log (dmesg | grep NVRM); if the GPU is dead, reboot the node")
+// overlooked notes GPUs of which the kernel and NVML disagree. Once the driver was opened
+// anew for them (settled), those that no other problem is about are reported: else a GPU
+// would be missing without a word.
+func (r *roster) overlooked(mismatched []mismatch, settled bool) {
+	for _, m := range mismatched {
+		if known := r.gpus[r.at(m.busID)]; known != nil {
+			known.node = m.node
+			continue
 		}
+		if !settled || slices.ContainsFunc(r.strangers, func(text string) bool { return strings.HasPrefix(text, m.busID+":") }) {
+			continue
+		}
+		why := "see the kernel's log (dmesg | grep NVRM); if the GPU is dead, reboot the node"
+		if m.node != "" {
+			why = m.node
+		}
+		r.strangers = append(r.strangers, m.busID+": the NVIDIA driver has the GPU, but NVML does not list it: "+why)
 	}
 }
 
@@ -229,25 +241,31 @@ func stranger(g driver.GPU) string {
 	return where + ": the GPU was dead before it said who it is, so it is not listed: " + g.Err.Error()
 }
 
-// identifier reads UUIDs from the driver's procfs, where they stay when a GPU is
-// lost: <procfs>/driver/nvidia/gpus/<bus ID>/information.
+// identifier reads UUIDs from the driver's procfs, where they stay when a GPU is lost.
 func identifier(procfs string) func(busID string) string {
 	return func(busID string) string {
-		if busID == "" {
-			return ""
-		}
-		text, err := os.ReadFile(filepath.Join(procfs, "driver/nvidia/gpus", busID, "information"))
-		if err != nil {
-			return ""
-		}
-		for line := range strings.Lines(string(text)) {
-			name, value, _ := strings.Cut(line, ":")
-			value = strings.TrimSpace(value)
-			// A GPU that never was initialised has question marks there.
-			if name == "GPU UUID" && strings.HasPrefix(value, "GPU-") && !strings.Contains(value, "?") {
-				return value
-			}
+		// A GPU that never was initialised has question marks there.
+		if uuid := information(procfs, busID, "GPU UUID"); strings.HasPrefix(uuid, "GPU-") && !strings.Contains(uuid, "?") {
+			return uuid
 		}
 		return ""
 	}
+}
+
+// information is a line of what the kernel module says of a GPU, in
+// <procfs>/driver/nvidia/gpus/<bus ID>/information; "" if it has none.
+func information(procfs, busID, name string) string {
+	if busID == "" {
+		return ""
+	}
+	text, err := os.ReadFile(filepath.Join(procfs, "driver/nvidia/gpus", busID, "information"))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); key == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }

@@ -109,7 +109,7 @@ func TestPlaceOfTheDead(t *testing.T) {
 	if len(r.gpus) != 1 || len(r.strangers) != 1 || !strings.HasPrefix(r.strangers[0], busB+": ") {
 		t.Errorf("the GPUs are %v, strangers %q, want one at %s", r.gpus, r.strangers, busB)
 	}
-	r.overlooked([]string{busA, busB, third})
+	r.overlooked([]mismatch{{busID: busA}, {busID: busB}, {busID: third}}, true)
 	if len(r.strangers) != 2 || !strings.HasPrefix(r.strangers[1], third+": ") {
 		t.Errorf("strangers are %q, want one more, at %s", r.strangers, third)
 	}

@@ -69,9 +69,9 @@ type loop struct {
 	// kernel tells of changes.
 	kernel *uevent.Ear
 	// renew says that the driver must be opened anew to see which GPUs there are;
-	// astray are those of which it and the kernel disagreed when that was done last.
-	renew  bool
-	astray []string
+	// mismatched are those of which it and the kernel disagreed when that was done last.
+	renew      bool
+	mismatched []mismatch
 	// away is why the driver cannot be asked; nil if it can.
 	away error
 	// unloaded says that the driver was not there since the last look.
@@ -184,7 +184,7 @@ func (l *loop) look(ctx context.Context) {
 		l.renew, l.stream = false, nil // closed with the driver
 	}
 	cfg, d, listens, heard := l.cfg, l.driver, l.stream != nil, l.heard
-	found := look{cfg: cfg, began: time.Now(), made: l.made, astray: l.astray}
+	found := look{cfg: cfg, began: time.Now(), made: l.made, mismatched: l.mismatched}
 	if found.quick = found.began.Before(l.whole()); found.quick {
 		found.only = l.suspects()
 	} else {
@@ -216,7 +216,7 @@ func (l *loop) look(ctx context.Context) {
 			}
 			found.quick = false
 			found.made = made{cfg, begun.Make(&found.snapshot), identities(found.snapshot)}
-			found.astray = astray(cfg.host.Sysfs, found.snapshot)
+			found.mismatched = mismatches(cfg.host, found.snapshot, cfg.maker.MissingNode)
 		case errors.Is(found.err, driver.ErrDriverGone):
 			release(d)
 		}
@@ -261,20 +261,24 @@ func (l *loop) take(found look) {
 	}
 	reloaded := l.unloaded
 	l.away, l.unloaded, l.failures = nil, false, 0
-	settled := slices.Equal(found.astray, l.astray)
+	settled := slices.Equal(found.mismatched, l.mismatched)
 	if !settled {
-		l.astray, l.renew, l.due = found.astray, len(found.astray) > 0, now
+		l.mismatched, l.renew, l.due = found.mismatched, len(found.mismatched) > 0, now
 	}
 	l.links, l.say = found.snapshot.Links, versions{found.snapshot.DriverVersion, found.snapshot.CUDAVersion}
 	l.made = found.made
 	l.roster.take(found.snapshot, now, l.cfg.host.Sysfs, identifier(l.cfg.host.Procfs))
-	if settled { // the driver was opened anew for them
-		l.roster.overlooked(l.astray)
-	}
+	l.roster.overlooked(l.mismatched, settled)
 	l.expect()
 	l.roster.forget(l.cfg.host.Sysfs)
-	for _, known := range l.roster.gpus {
+	for uuid, known := range l.roster.gpus {
 		known.renew()
+		if found.asked(uuid) {
+			known.test(now, l.cfg.table)
+		}
+		if known.wasLost && known.gpu.Err == nil {
+			l.due = earlier(l.due, now.Add(selfTestPause))
+		}
 		if reloaded && known.gpu.Err == nil {
 			known.reload()
 		}
@@ -312,7 +316,7 @@ func (l *loop) judge(found look) {
 	var later []driver.Event
 	for _, event := range l.pending {
 		uuid := l.concerned(event)
-		if !event.Time.Before(found.began) || !found.asked(uuid) {
+		if event.Time.After(found.began) || !found.asked(uuid) {
 			later = append(later, event)
 			continue
 		}

@@ -275,8 +275,13 @@ func (n *found) put(value string, parts ...string) bool {
 	return true
 }
 
-// value is an attribute or a capacity of a device as text.
+// value is an attribute or a capacity of a device as text. A version is as its vendor
+// writes it where the backend has that, too, as <name>Text: a semantic version has no
+// leading zeros.
 func value(d *inventory.Device, name string) (string, bool) {
+	if attribute, ok := d.Attributes.Get(name + "Text"); ok && attribute.String() != "" {
+		return attribute.String(), true
+	}
 	if attribute, ok := d.Attributes.Get(name); ok {
 		text := attribute.String()
 		return text, text != ""

@@ -108,6 +108,11 @@ func TestFind(t *testing.T) {
 			want:     map[string]string{"gpu.count": "1", "gpu.level": "3", "gpu.fast": "true", "gpu.driverVersion": "535.104.5.build", "gpu.memory": "17179869184"},
 			problems: []string{`low "-1" of class gpu is left out: a label cannot be negative`},
 		},
+		"a version as its vendor writes it": {
+			devices:  []*inventory.Device{device("gpu", "driverVersion", "550.163.1", "driverVersionText", "550.163.01")},
+			features: []string{"driverVersion"},
+			want:     map[string]string{"gpu.count": "1", "gpu.driverVersion": "550.163.01"},
+		},
 		"partitions whose device is not listed, in two modes": {
 			devices: []*inventory.Device{
 				part("g-0", device("gpu", "profile", "1g.10gb")), part("g-0", device("gpu", "profile", "1g.10gb+me")), part("g-1", device("gpu", "profile", "1g.10gb")),

@@ -99,6 +99,10 @@ type Fabric struct {
 	Err error
 }
 
+// Joined reports whether the GPU has joined the fabric: until then it has no cluster and
+// no clique, whatever the driver says. It may be called on nil.
+func (f *Fabric) Joined() bool { return f != nil && f.State == "completed" && f.Err == nil }
+
 // Condition is what a GPU says of its own health. Nil means that it does not
 // say: not supported by the GPU or by the driver.
 type Condition struct {

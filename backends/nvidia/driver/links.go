@@ -145,7 +145,7 @@ func connection(a, b GPU, fromA, fromB paths) (Link, bool) {
 // anything (switches of the A100's generation), they connect all.
 func together(a, b *Fabric) bool {
 	return a == nil && b == nil ||
-		a != nil && b != nil && a.ClusterUUID == b.ClusterUUID && a.Clique == b.Clique
+		a.Joined() && b.Joined() && a.ClusterUUID == b.ClusterUUID && a.Clique == b.Clique
 }
 
 // levels are the PCIe kinds by NVML's closest common ancestor.

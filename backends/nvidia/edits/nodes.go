@@ -78,7 +78,10 @@ func remedy(path string) string {
 	case strings.HasPrefix(path, "/dev/nvidia-caps-imex"):
 		return "make it: nvidia-modprobe -i"
 	}
-	return "load the driver and make its nodes: nvidia-modprobe -c 0, or nvidia-smi"
+	if minor, ok := strings.CutPrefix(path, "/dev/nvidia"); ok && minor != "" && strings.Trim(minor, "0123456789") == "" {
+		return "make it: nvidia-modprobe -c " + minor + ", or run nvidia-smi"
+	}
+	return "load the driver and make its nodes: nvidia-modprobe -c 0, or run nvidia-smi"
 }
 
 // checkMajor finds nodes of an earlier load of the driver: the numbers of some of
@@ -120,6 +123,13 @@ func (n *nodes) control() ([]*sdk.DeviceNode, error) {
 		}
 	}
 	return out, nil
+}
+
+// MissingNode is nil if the device node of the GPU with the minor number is there, else
+// it names the node and says what to do.
+func (m *Maker) MissingNode(minor int) error {
+	_, err := m.look("", &Set{}).nodes.gpu(&driver.GPU{Minor: minor})
+	return err
 }
 
 // gpu is the node of a GPU.

@@ -1,0 +1,89 @@
+package nvidia
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/uevent"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Verifies that on a driver without a recovery action a GPU that was lost and answers
+// again is sound after a self-test: it has answered for a minute, and no error came.
+func TestLostGPUThatAnswersAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		r := start(t, lib, 2, rarely)
+		r.inventory("two healthy GPUs", healthy(2))
+		r.rest(time.Minute)
+		recovered := func(inv *backendv1.Inventory) bool { return healthAt(1, inv).GetRecovered() }
+		lib.Lose(1)
+		r.tells(uevent.Change, 1)
+		r.inventory("it is lost", onlyBad(2, 1, "gpu-lost"))
+		lib.Fail(1, "", nvml.SUCCESS)
+		r.tells(uevent.Change, 1)
+		r.inventory("it answers, which is no evidence yet", healthy(2))
+		began := time.Now()
+		r.rest(selfTest / 2)
+		lib.GPUs[1].XID(79)
+		r.inventory("an error in its test", onlyBad(2, 1, "xid-79"))
+		r.rest(selfTest / 2)
+		inv := r.inventory("it is sound", recovered)
+		if took := time.Since(began); took < selfTest*3/2 || took > 2*selfTest {
+			t.Errorf("it was sound after %v, want one test of %v after the last error", took, selfTest)
+		}
+		if healthAt(0, inv).GetRecovered() {
+			t.Error("the other GPU had no fault and no test")
+		}
+	})
+}
+
+// Verifies that a GPU that NVML leaves out because its device node is missing is a
+// problem that names the node, and that it is listed when the node is made, without a
+// restart and although nothing tells of it.
+func TestNodeThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 2)
+		lib.Plug(1)
+		r := newRig(t, lib, 1)
+		r.plug(0)
+		r.plug(1)
+		for i := range 2 {
+			r.file(fmt.Sprintf("Model: \t\t NVIDIA H100\nDevice Minor: \t %d\n", i), "proc", "driver", "nvidia", "gpus", bus(i), "information")
+		}
+		r.configure(rarely)
+		r.watch()
+		inv := r.inventory("a GPU that is not listed", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) > 0 })
+		if got := inv.GetProblems(); len(got) != 1 || !strings.Contains(got[0], "/dev/nvidia1 is missing") || !strings.Contains(got[0], "nvidia-modprobe -c 1") || strings.Contains(got[0], "reboot") {
+			t.Errorf("problems are %q, want one that names the node", got)
+		}
+		r.rest(10 * time.Second)
+		lib.Plug(2)
+		r.file("", "dev", "nvidia1")
+		within(t, time.Minute, "finding the GPU", func() { inv = r.inventory("two healthy GPUs", healthy(2)) })
+		if got := inv.GetProblems(); len(got) > 0 {
+			t.Errorf("problems are %q", got)
+		}
+		// It goes again: the GPU is known by now.
+		r.rest(time.Minute)
+		lib.Plug(1)
+		if err := os.Remove(r.path("dev", "nvidia1")); err != nil {
+			t.Fatal(err)
+		}
+		lib.Unbind(1)
+		inv = r.inventory("the node is missing", onlyBad(2, 1, "gpu-gone"))
+		if got := healthAt(1, inv).GetMessage(); !strings.Contains(got, "/dev/nvidia1 is missing") {
+			t.Errorf("the message is %q, want the node", got)
+		}
+		lib.Plug(2)
+		r.file("", "dev", "nvidia1")
+		within(t, time.Minute, "finding the GPU again", func() { r.inventory("two healthy GPUs again", healthy(2)) })
+	})
+}
