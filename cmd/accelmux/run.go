@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,14 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster"
 	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+const (
+	// maxProcs is how many processors the agent uses at once: it has little to compute.
+	maxProcs = 4
+	// reservedThreads is more than the agent ever needs at once: one for each of maxProcs,
+	// for each backend process, and for each file that is being read or written.
+	reservedThreads = 32
 )
 
 // intervals are the agent's, those of a node; a build for test/chaos has shorter ones.
@@ -57,6 +66,10 @@ the newer one ends; without --take-over itself, it ends. Both need the same
 			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
 				return err
 			}
+			if runtime.GOMAXPROCS(0) > maxProcs && os.Getenv("GOMAXPROCS") == "" {
+				runtime.GOMAXPROCS(maxProcs)
+			}
+			supervisor.ReserveThreads(reservedThreads)
 			defer run.reap(cmd.Context())()
 			return runInCluster(cmd.Context(), run.Options, run.kubeconfig)
 		},

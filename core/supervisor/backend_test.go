@@ -114,6 +114,25 @@ func startSleeper(escape bool) int {
 	return cmd.Process.Pid
 }
 
+// startSleepers starts n processes with sessions of their own, or as many as there can be.
+func startSleepers(n int) {
+	for range n {
+		cmd := exec.Command("/bin/sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if cmd.Start() != nil {
+			return
+		}
+	}
+}
+
+// startForkBomb starts a process that starts two of its kind, as do those, each with a
+// session of its own.
+func startForkBomb() {
+	cmd := exec.Command("/bin/sh", "-c", `setsid sh -c "$BOMB"`)
+	cmd.Env = append(os.Environ(), `BOMB=for i in 1 2; do setsid sh -c "$BOMB" & done; wait; exec sleep 1000`)
+	_ = cmd.Start() // the test finds out
+}
+
 // backend is a server of the contract with a behaviour.
 type backend struct {
 	backendv1.UnimplementedBackendServiceServer
@@ -277,6 +296,12 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 		}
 	case "print":
 		fmt.Println(strings.Repeat("printed through os.Stdout\n", 10000))
+	case "bomb":
+		startSleepers(10000)
+	case "sleepers":
+		startSleepers(600)
+	case "fork-bomb":
+		startForkBomb()
 	case "fail":
 		return nil, status.Error(codes.FailedPrecondition, "the bitstream\x1b does not fit")
 	case "wait", "slow":

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +26,9 @@ const (
 	mountEnv = "TEST_MOUNT"
 	// reaperEnv set says that the host has a Reaper.
 	reaperEnv = "TEST_REAPER"
+	// nprocEnv is how many processes and threads the host's user may have (RLIMIT_NPROC),
+	// once its backend runs.
+	nprocEnv = "TEST_NPROC"
 	// backendEnv is the role of the host's backend.
 	backendEnv = "TEST_BACKEND_ROLE"
 )
@@ -44,6 +50,7 @@ func serveHost() error {
 			return err
 		}
 	}
+	supervisor.ReserveThreads(32)
 	var reaper *supervisor.Reaper
 	if os.Getenv(reaperEnv) != "" {
 		var err error
@@ -66,11 +73,50 @@ func serveHost() error {
 		}
 	}
 	fmt.Println(r.problem("b", "pid"), cmp.Or(r.problem("b", "child"), "0"))
+	pid, err := strconv.Atoi(r.problem("b", "pid"))
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseUint(os.Getenv(nprocEnv), 10, 32); err == nil {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			return err
+		}
+		// The limit is each process's own, and its backend started before.
+		if err := unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: n, Max: n}, nil); err != nil {
+			return err
+		}
+	}
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if lines.Text() == blockCommand {
+			blockThreads(20)
+			fmt.Println("answer: <nil>")
+			continue
+		}
 		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{DeviceIds: []string{lines.Text()}, Resource: "example.com/gpu"})
 		fmt.Println("answer:", err)
 	}
 	return nil
+}
+
+// blockCommand has the host itself block threads.
+const blockCommand = "block"
+
+// blockThreads returns when n goroutines were in a system call at the same time.
+func blockThreads(n int) {
+	var pipe [2]int
+	if err := unix.Pipe(pipe[:]); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var blocked sync.WaitGroup
+	for range n {
+		blocked.Go(func() { _, _ = unix.Read(pipe[0], make([]byte, 1)) })
+	}
+	<-time.After(100 * time.Millisecond) // those that are in it by then will do
+	_, _ = unix.Write(pipe[1], make([]byte, n))
+	blocked.Wait()
+	_ = unix.Close(pipe[0])
+	_ = unix.Close(pipe[1])
 }
 
 // hostProcess is a started host.

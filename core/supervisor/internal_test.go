@@ -297,7 +297,7 @@ func TestCheckSettings(t *testing.T) {
 
 // Verifies that the process of a check is none of the orphans that the Reaper waits for.
 func TestReaperRun(t *testing.T) {
-	reaper := &Reaper{wake: make(chan struct{}, 1), own: map[int]bool{}}
+	reaper := &Reaper{wake: make(chan struct{}, 1), own: map[int]string{}}
 	child := exec.CommandContext(t.Context(), "cat")
 	input, err := child.StdinPipe()
 	if err != nil {

@@ -110,7 +110,7 @@ func (p *process) live() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer close(p.exited)
-	err := p.reaper.start(p.cmd)
+	err := p.reaper.start(p.cmd, p.dir)
 	for _, end := range []any{p.cmd.Stdout, p.cmd.Stderr} {
 		if file, ok := end.(*os.File); ok {
 			_ = file.Close() // the child has its own
@@ -123,6 +123,7 @@ func (p *process) live() {
 	} else {
 		p.pid = p.cmd.Process.Pid
 		p.living.Add(1)
+		preferVictim(p.pid)
 		if p.doomed {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
@@ -134,11 +135,12 @@ func (p *process) live() {
 		return
 	}
 	awaitExit(pid)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	// While the leader is a zombie its number cannot be taken by anybody else, so
 	// this reaches what is left of its group and nothing more.
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	p.reaper.endLeft(p.dir)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	_ = p.cmd.Wait()
 	p.reaper.waited(pid)
 	p.reaped = true

@@ -6,16 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // Reaper takes care of what backends leave behind: processes whose parent has ended
-// become children of this process, which then must wait for their end.
+// become children of this process, which then must wait for their end. It also ends what
+// a backend that has ended leaves running, in whatever session and process group.
 //
 // Every child that no supervisor with this Reaper has started is such an orphan. A
 // process that uses one must start children by nothing else, and must not have two. A
@@ -26,8 +24,8 @@ type Reaper struct {
 	mu sync.Mutex
 	// starting counts the starts in progress: their children are not in own yet.
 	starting int
-	// own are the processes that supervisors wait for.
-	own map[int]bool
+	// own are the processes that supervisors wait for, with their socket directories.
+	own map[int]string
 }
 
 // NewReaper makes this process the one that orphans of its descendants become children
@@ -40,7 +38,7 @@ func NewReaper() (*Reaper, error) {
 	// The first use of package os for a process starts a child to learn what the kernel
 	// can do, and waits for it.
 	withProcess(os.Getpid(), func(*os.Process) {})
-	return &Reaper{wake: make(chan struct{}, 1), own: map[int]bool{}}, nil
+	return &Reaper{wake: make(chan struct{}, 1), own: map[int]string{}}, nil
 }
 
 // Run waits for orphans that have ended, until ctx ends.
@@ -68,7 +66,7 @@ func (r *Reaper) reap() (any bool) {
 		return false // the end of the start wakes Run
 	}
 	for _, pid := range children(os.Getpid()) {
-		if r.own[pid] {
+		if _, own := r.own[pid]; own {
 			continue // a wait for it would take its exit status from its supervisor
 		}
 		if got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); err == nil && got == pid {
@@ -78,8 +76,9 @@ func (r *Reaper) reap() (any bool) {
 	return any
 }
 
-// start starts a process that the caller waits for, and then calls waited.
-func (r *Reaper) start(cmd *exec.Cmd) error {
+// start starts a process that the caller waits for, and then calls waited. The socket
+// directory is in the process's environment.
+func (r *Reaper) start(cmd *exec.Cmd, socketDir string) error {
 	if r == nil {
 		return cmd.Start()
 	}
@@ -92,16 +91,17 @@ func (r *Reaper) start(cmd *exec.Cmd) error {
 	defer r.mu.Unlock()
 	r.starting--
 	if err == nil {
-		r.own[cmd.Process.Pid] = true
+		r.own[cmd.Process.Pid] = socketDir
 	}
 	return err
 }
 
 // run starts a process and waits for it.
 func (r *Reaper) run(cmd *exec.Cmd) error {
-	if err := r.start(cmd); err != nil {
+	if err := r.start(cmd, ""); err != nil {
 		return err
 	}
+	preferVictim(cmd.Process.Pid)
 	defer r.waited(cmd.Process.Pid)
 	return cmd.Wait()
 }
@@ -121,27 +121,4 @@ func (r *Reaper) poke() {
 	case r.wake <- struct{}{}:
 	default: // one is pending
 	}
-}
-
-// children are the IDs of a process's children, those that have ended and are not waited
-// for included (proc_pid_task(5); a kernel with CONFIG_PROC_CHILDREN). While children come
-// and go, some may be missing.
-func children(pid int) []int {
-	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
-	if err != nil {
-		return nil
-	}
-	var all []int
-	for _, thread := range threads {
-		text, err := os.ReadFile(thread)
-		if err != nil {
-			continue // it has ended
-		}
-		for field := range strings.FieldsSeq(string(text)) {
-			if child, err := strconv.Atoi(field); err == nil {
-				all = append(all, child)
-			}
-		}
-	}
-	return all
 }

@@ -33,6 +33,10 @@ type watcher struct {
 	due     time.Time
 	limit   time.Duration
 	running bool
+	// counted is when the machine's processes and threads were counted last, and fewest
+	// their number since the backend's own were.
+	counted time.Time
+	fewest  int
 	// answers is where the Configure that is going on leaves its result; nil if
 	// none is.
 	answers  chan error
@@ -175,6 +179,25 @@ func (w *watcher) take(m message) error {
 	}
 	if w.running {
 		w.extend(w.limit)
+	}
+	return w.countTasks()
+}
+
+// countTasks refuses a backend that has too many processes and threads. Once a heartbeat is
+// often enough: this process survives where there can be no more of them. To count them
+// takes milliseconds, so it is done only if the whole machine has many more than before.
+func (w *watcher) countTasks() error {
+	if time.Since(w.counted) < w.spec.Heartbeat/2 {
+		return nil
+	}
+	w.counted = time.Now()
+	all := allTasks()
+	if w.fewest = min(w.fewest, all); all-w.fewest < maxTasks/2 && w.fewest > 0 {
+		return nil
+	}
+	w.fewest = all
+	if n := w.process.reaper.tasks(w.pid(), w.process.dir); n > maxTasks {
+		return fail(violated, "it has more than %d processes and threads, the most that a backend may have", maxTasks)
 	}
 	return nil
 }

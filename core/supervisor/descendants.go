@@ -1,0 +1,169 @@
+package supervisor
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxTasks bounds the processes and threads of a backend, those included that left its
+// process group. It is far above what a backend needs, and below the usual limits of a pod
+// (podPidsLimit), which the agent and all backends have together.
+const maxTasks = 512
+
+// endLeft kills what a backend process that has ended left running: the orphans that have
+// its socket directory in their environment, and those that have that of no living process
+// of ours, with all that they started.
+func (r *Reaper) endLeft(socketDir string) {
+	if r == nil {
+		return
+	}
+	extinguish(func(visit func(*os.Process)) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.eachOrphan(func(orphan int, dir string, living bool) {
+			if dir != "" && dir == socketDir || !living {
+				eachDescendant(orphan, visit)
+			}
+		})
+	})
+}
+
+// tasks counts the processes and threads of a running backend process, as far as needed to
+// know that they are more than maxTasks. Orphans that belong to no living process are
+// nobody's; if they are more, they are killed.
+func (r *Reaper) tasks(pid int, socketDir string) (count int) {
+	if r == nil {
+		return 0
+	}
+	nobodys := 0
+	r.mu.Lock()
+	count = countTasks(pid, maxTasks)
+	r.eachOrphan(func(orphan int, dir string, living bool) {
+		switch {
+		case dir == socketDir && count <= maxTasks:
+			count += countTasks(orphan, maxTasks)
+		case !living && nobodys <= maxTasks:
+			nobodys += countTasks(orphan, maxTasks)
+		}
+	})
+	r.mu.Unlock()
+	if nobodys > maxTasks {
+		r.endLeft("")
+	}
+	return count
+}
+
+// eachOrphan calls visit with every orphan, the socket directory in its environment, and
+// whether that is one of a living process of ours. While a start is in progress its child
+// cannot be told from an orphan, and all that are not a living process's seem to be. The
+// caller holds r.mu.
+func (r *Reaper) eachOrphan(visit func(orphan int, socketDir string, living bool)) {
+	dirs := map[string]bool{}
+	for _, dir := range r.own {
+		dirs[dir] = dir != "" // a process that is no backend has none
+	}
+	for _, pid := range children(os.Getpid()) {
+		if _, own := r.own[pid]; !own {
+			dir := socketDirIn(pid)
+			visit(pid, dir, dirs[dir] || r.starting > 0)
+		}
+	}
+}
+
+// eachDescendant calls visit with a child of ours, and with all below it: children before
+// their parents, since those of a parent that was killed would be found no more.
+func eachDescendant(orphan int, visit func(*os.Process)) {
+	type link struct{ pid, parent int }
+	all := []link{{orphan, os.Getpid()}}
+	for i := 0; i < len(all); i++ {
+		for _, child := range children(all[i].pid) {
+			all = append(all, link{child, all[i].pid})
+		}
+	}
+	for _, l := range slices.Backward(all) {
+		withProcess(l.pid, func(process *os.Process) {
+			// The number may have been used again since it was read, but not since then.
+			if parentOf(l.pid) == l.parent {
+				visit(process)
+			}
+		})
+	}
+}
+
+// countTasks is the number of threads of a process and of all below it; once it is above
+// the limit, the rest is not counted.
+func countTasks(pid, limit int) int {
+	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+	if err != nil {
+		return 0 // it has ended
+	}
+	count := len(threads)
+	for _, child := range children(pid) {
+		if count > limit {
+			break
+		}
+		count += countTasks(child, limit-count)
+	}
+	return count
+}
+
+// children are the IDs of a process's children, those that have ended and are not waited
+// for included (proc_pid_task(5); a kernel with CONFIG_PROC_CHILDREN). While children come
+// and go, some may be missing.
+func children(pid int) []int {
+	dir := filepath.Join("/proc", strconv.Itoa(pid), "task")
+	threads, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for _, thread := range threads {
+		text, err := os.ReadFile(filepath.Join(dir, thread.Name(), "children"))
+		if err != nil {
+			continue // it has ended
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// allTasks is the number of processes and threads of the whole machine (proc_loadavg(5)); 0
+// if it cannot be read.
+func allTasks() int {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	var load [3]float64
+	var running, all int
+	_, _ = fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all)
+	return all
+}
+
+// parentOf is the ID of a process's parent (ppid in proc_pid_stat(5)); 0 if the process has
+// ended, or its parent is not in our PID namespace.
+func parentOf(pid int) int {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	// The name, in parentheses, may have anything in it.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return 0
+	}
+	return parent
+}
