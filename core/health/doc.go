@@ -45,6 +45,8 @@
 //     from, but not CodeNoEdits: a parent need not be usable itself. A parent
 //     that is not listed cannot speak for itself; its partitions do, together:
 //     what all of them say counts for it, except UNHEALTHY.
+//   - Of a backend whose faults take more than 4 MiB only the gravest of each device is
+//     remembered, until all are gone; Notes say so.
 //   - Devices of a backend that has been lost for longer than its holdover have
 //     the fault [CodeBackendLost], which does not stick.
 //

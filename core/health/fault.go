@@ -64,6 +64,8 @@ type record struct {
 	// sound is when the last fault went.
 	falls int
 	sound time.Time
+	// tight: its backend has used up what is remembered of it; see Judge.keepBudget.
+	tight bool
 	// published is faults for verdicts; nil when it must be made again.
 	published []Fault
 }
@@ -80,6 +82,7 @@ func (r *record) find(code string, derived bool) *fault {
 // say takes a statement of the backend. It may be the same one again.
 func (r *record) say(h inventory.Health, now time.Time) bool {
 	changed := false
+	h = r.fitting(h)
 	if h.State == inventory.StateUnhealthy {
 		changed = r.add(fault{code: h.Code, message: h.Message, recovery: h.Recovery, since: now}, now)
 	}
@@ -135,7 +138,7 @@ func (r *record) add(n fault, now time.Time) bool {
 	r.sort()
 	// If there are too many, one that is over goes first, then the lightest and
 	// newest, which may be the new one itself: then nothing has changed.
-	if len(r.faults) > maxFaults {
+	if len(r.faults) > r.most() {
 		drop := len(r.faults) - 1
 		for i, f := range slices.Backward(r.faults) {
 			if !f.over.IsZero() {
@@ -146,6 +149,14 @@ func (r *record) add(n fault, now time.Time) bool {
 		r.faults = slices.Delete(r.faults, drop, drop+1)
 	}
 	return r.find(n.code, n.derived) != nil
+}
+
+// most is how many faults are remembered of the device.
+func (r *record) most() int {
+	if r.tight {
+		return 1
+	}
+	return maxFaults
 }
 
 // renew takes another statement of a standing fault.

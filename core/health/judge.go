@@ -74,6 +74,8 @@ type Judge struct {
 	changed map[inventory.Key]bool
 	logged  int
 	absent  int // maxAbsent, but for tests
+	// tight are the backends that have used up what is remembered of them.
+	tight map[string]bool
 
 	file *stateFile
 }
@@ -95,7 +97,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, rosters: map[string]*roster{}, view: &View{}, changed: map[inventory.Key]bool{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, rosters: map[string]*roster{}, view: &View{}, changed: map[inventory.Key]bool{}, tight: map[string]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
 	var stale bool
@@ -106,11 +108,13 @@ func Open(o Options) (*Judge, error) {
 		j.save(true) // before there is a frame that it does not cover
 	}
 	j.prune()
+	j.keepBudget()
 	return j, nil
 }
 
-// Notes are what an operator must know about the state file, a sentence each.
-func (j *Judge) Notes() []string { return j.file.currentNotes() }
+// Notes are what an operator must know about the state file, and about backends that
+// report more faults than are remembered.
+func (j *Judge) Notes() []string { return append(j.file.currentNotes(), j.budgetNotes()...) }
 
 // SetPolicies replaces all policies. They count from the next Judge on.
 func (j *Judge) SetPolicies(policies map[string]BackendPolicy) {
@@ -232,6 +236,7 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, w
 	}
 	maps.DeleteFunc(j.rosters, func(_ string, r *roster) bool { return r.pass != j.pass })
 	j.prune()
+	j.keepBudget()
 	return next, went
 }
 
@@ -260,7 +265,7 @@ func (j *Judge) change(k inventory.Key) {
 }
 
 func (j *Judge) record(k inventory.Key) *record {
-	r := &record{seen: j.now(), place: unplaced}
+	r := &record{seen: j.now(), place: unplaced, tight: j.tight[k.Backend]}
 	j.records[k] = r
 	return r
 }

@@ -1,0 +1,89 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+const (
+	// maxRemembered is how many bytes of faults are remembered of a backend, as faultCost
+	// and the texts count. Beyond it only the gravest fault of each device is, with a
+	// message of at most tightMessage bytes, until all its faults are gone.
+	maxRemembered = 4 << 20
+	faultCost     = 128
+	tightMessage  = 64
+)
+
+func (f *fault) cost() int { return faultCost + len(f.code) + len(f.message) + len(f.note) }
+
+// remembered is how many bytes are by backend. The caller holds j.mu, or is alone.
+func (j *Judge) remembered() map[string]int {
+	used := map[string]int{}
+	for k, r := range j.records {
+		for _, f := range r.faults {
+			used[k.Backend] += f.cost()
+		}
+	}
+	return used
+}
+
+// keepBudget has each backend's faults fit into its budget.
+func (j *Judge) keepBudget() {
+	used := j.remembered()
+	for backend := range j.tight {
+		if used[backend] == 0 {
+			delete(j.tight, backend)
+			j.log.Info("all faults of the backend are remembered again", "backend", backend)
+		}
+	}
+	for backend, n := range used {
+		if n > maxRemembered && !j.tight[backend] {
+			j.tight[backend] = true
+			j.log.Warn("more faults than are remembered: of each device only the gravest is", "backend", backend, "bytes", n)
+		}
+	}
+	for k, r := range j.records {
+		if tight := j.tight[k.Backend]; r.tight != tight {
+			if r.tight = tight; tight && r.tighten() {
+				j.change(k)
+			}
+		}
+	}
+}
+
+// tighten leaves the gravest fault that stands, or is over if none does, and the beginning
+// of its texts. It reports whether anything changed.
+func (r *record) tighten() bool {
+	if len(r.faults) == 0 {
+		return false
+	}
+	keep := max(0, slices.IndexFunc(r.faults, func(f *fault) bool { return f.over.IsZero() }))
+	f := r.faults[keep]
+	f.message, f.note = shorten(f.message, tightMessage), shorten(f.note, tightMessage)
+	r.faults, r.published = []*fault{f}, nil
+	return true
+}
+
+// budgetNotes are about backends over their budget.
+func (j *Judge) budgetNotes() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var notes []string
+	for _, backend := range slices.Sorted(maps.Keys(j.tight)) {
+		notes = append(notes, fmt.Sprintf(
+			"backend %s reports more faults than are remembered of a backend (%d MiB): of each device only the gravest counts; fewer codes and shorter messages help",
+			backend, maxRemembered>>20))
+	}
+	return notes
+}
+
+// fitting is a statement with a message that fits into the budget.
+func (r *record) fitting(h inventory.Health) inventory.Health {
+	if r.tight {
+		h.Message = shorten(h.Message, tightMessage)
+	}
+	return h
+}
