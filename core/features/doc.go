@@ -12,6 +12,7 @@
 //	<backend>.accelmux.io/<class>.<attribute>              the value that all devices of the class have
 //	<backend>.accelmux.io/<class>.<attribute>.<value>      where values differ: how many devices have this one
 //
+// The capacity memory is in GiB, rounded, such as 48G; other capacities are plain numbers.
 // Which attributes and capacities become features is the backend's setting
 // "features". Features say what is in the node, not what works: health does not
 // count, and neither does a backend that restarts, within its holdover. Names and

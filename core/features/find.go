@@ -278,6 +278,7 @@ func (n *found) put(value string, parts ...string) bool {
 // value is an attribute or a capacity of a device as text. A version is as its vendor
 // writes it where the backend has that, too, as <name>Text: a semantic version has no
 // leading zeros.
+// The capacity memory is written by [size].
 func value(d *inventory.Device, name string) (string, bool) {
 	if attribute, ok := d.Attributes.Get(name + "Text"); ok && attribute.String() != "" {
 		return attribute.String(), true
@@ -287,5 +288,23 @@ func value(d *inventory.Device, name string) (string, bool) {
 		return text, text != ""
 	}
 	capacity, ok := d.Capacities.Get(name)
+	if name == "memory" {
+		return size(capacity), ok
+	}
 	return strconv.FormatInt(capacity, 10), ok
+}
+
+// size is a number of bytes as vendors name the memory of their devices: in GiB, such as
+// 48G, below that in MiB, rounded. Equal partitions may differ by some MiB, and drivers
+// withhold some.
+func size(bytes int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 30, "G"}, {1 << 20, "M"}} {
+		if bytes >= unit.bytes {
+			return strconv.FormatInt(bytes/unit.bytes+bytes%unit.bytes*2/unit.bytes, 10) + unit.name
+		}
+	}
+	return strconv.FormatInt(bytes, 10)
 }

@@ -52,6 +52,12 @@ func device(class string, pairs ...string) *inventory.Device {
 	return &inventory.Device{Class: class, Attributes: inventory.Named(attributes)}
 }
 
+func sized(memory int64) *inventory.Device {
+	d := device("gpu")
+	d.Capacities = inventory.Named(map[string]int64{"memory": memory})
+	return d
+}
+
 func part(parent string, d *inventory.Device) *inventory.Device {
 	d.Parent = parent
 	return d
@@ -105,7 +111,7 @@ func TestFind(t *testing.T) {
 		"types": {
 			devices:  []*inventory.Device{typed},
 			features: []string{"level", "fast", "driverVersion", "memory", "low", "missing"},
-			want:     map[string]string{"gpu.count": "1", "gpu.level": "3", "gpu.fast": "true", "gpu.driverVersion": "535.104.5.build", "gpu.memory": "17179869184"},
+			want:     map[string]string{"gpu.count": "1", "gpu.level": "3", "gpu.fast": "true", "gpu.driverVersion": "535.104.5.build", "gpu.memory": "16G"},
 			problems: []string{`low "-1" of class gpu is left out: a label cannot be negative`},
 		},
 		"a version as its vendor writes it": {
@@ -122,6 +128,14 @@ func TestFind(t *testing.T) {
 		"partitions of another class than their listed device": {
 			devices: []*inventory.Device{named("g-0", device("gpu")), part("g-0", device("slice")), part("g-0", device("slice"))},
 			want:    map[string]string{"gpu.count": "1", "slice.partitions": "2"},
+		},
+		"equal partitions whose memory differs by some MB": {
+			devices: []*inventory.Device{sized(51522830336), sized(51539607552), sized(51539607552)}, features: []string{"memory"},
+			want: map[string]string{"gpu.count": "3", "gpu.memory": "48G"},
+		},
+		"memory of several sizes": {
+			devices: []*inventory.Device{sized(10468982784), sized(512 << 20), sized(1000)}, features: []string{"memory"},
+			want: map[string]string{"gpu.count": "3", "gpu.memory.10G": "1", "gpu.memory.512M": "1", "gpu.memory.1000": "1"},
 		},
 		"counts only": {
 			devices: []*inventory.Device{device("gpu", "model", "M1")}, features: []string{},

@@ -36,7 +36,7 @@ profiles:
 // allOf are the features of described.
 func allOf() map[string]string {
 	return map[string]string{
-		"mock.accelmux.io/gpu.count": "4", "mock.accelmux.io/gpu.model": "Mock-M1", "mock.accelmux.io/gpu.memory": "17179869184",
+		"mock.accelmux.io/gpu.count": "4", "mock.accelmux.io/gpu.model": "Mock-M1", "mock.accelmux.io/gpu.memory": "16G",
 		"mock.accelmux.io/gpu.driverVersion": "1.2.3", "other.accelmux.io/fpga.count": "2",
 	}
 }
