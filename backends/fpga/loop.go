@@ -204,9 +204,6 @@ func (l *loop) close() {
 	l.kernel.Close()
 }
 
-// processingAccelerator is the base class of FPGAs on the PCI bus.
-const processingAccelerator = 0x12
-
 // concerns reports whether an event of the kernel may be about an FPGA or a driver of
 // one. The classes of Linux's FPGA subsystem are fpga_region, fpga_manager and
 // fpga_bridge; the devices of DFL are on a bus of their own.

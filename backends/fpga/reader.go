@@ -83,9 +83,13 @@ func (l *loop) look(r *reader, now time.Time) {
 	r.looking, r.wanted, r.due = now, time.Time{}, now.Add(l.cfg.interval)
 	r.begun++
 	cfg, d, known, number := l.cfg, r.driver, l.roster.of(r), r.begun
+	bus := l.roster.addresses()
+	first := len(l.readers) > 0 && l.readers[0] == r
 	go func() {
 		found := gather(cfg, d, known)
-		found.number = number
+		if found.number = number; first { // the bus is that of all drivers
+			found.Problems = append(found.Problems, unbound(cfg, bus)...)
+		}
 		l.post(func() { l.take(r, found) })
 	}()
 }

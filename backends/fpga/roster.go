@@ -103,6 +103,17 @@ func (r *roster) of(by *reader) []driver.Card {
 	return all
 }
 
+// addresses are where cards on the PCI bus are known of.
+func (r *roster) addresses() map[pci.Address]bool {
+	all := map[pci.Address]bool{}
+	for _, known := range r.cards {
+		if known.card.PCI != nil {
+			all[known.card.PCI.Address] = true
+		}
+	}
+	return all
+}
+
 // forget drops the cards of a reader.
 func (r *roster) forget(by *reader) {
 	maps.DeleteFunc(r.cards, func(_ string, known *record) bool { return known.by == by })

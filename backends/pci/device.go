@@ -66,6 +66,21 @@ func ReadDevice(root string, at Address) (Device, error) {
 // that could be read come also with an error, which joins one for each device
 // that could not; one that went away meanwhile is no error.
 func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
+	devices, err := list(root, "vendor", 16, func(v uint64) bool { return v == uint64(vendor) })
+	return slices.DeleteFunc(devices, func(d Device) bool {
+		return d.Vendor != vendor || len(classes) > 0 && !slices.Contains(classes, uint16(d.Class>>8))
+	}), err
+}
+
+// OfClass reads all devices of a base class, such as 0x12, by address. Errors are those of
+// [List].
+func OfClass(root string, base uint8) ([]Device, error) {
+	return list(root, "class", 24, func(class uint64) bool { return class>>16 == uint64(base) })
+}
+
+// list reads the devices of which a file has a number that is wanted, and no more than that
+// file of the others. A device whose file cannot be read is read, for its error.
+func list(root, file string, bits int, want func(uint64) bool) ([]Device, error) {
 	entries, err := os.ReadDir(directory(root))
 	if err != nil {
 		return nil, fmt.Errorf("list PCI devices: %w", err)
@@ -77,9 +92,7 @@ func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 		if err != nil {
 			continue
 		}
-		// Most devices are another vendor's: no more than one file is read of them.
-		v, err := number(filepath.Join(directory(root), entry.Name()), "vendor", 16)
-		if err == nil && uint16(v) != vendor {
+		if n, err := number(filepath.Join(directory(root), entry.Name()), file, bits); err == nil && !want(n) {
 			continue
 		}
 		d, err := ReadDevice(root, at)
@@ -87,7 +100,7 @@ func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 		case errors.Is(err, os.ErrNotExist):
 		case err != nil:
 			failed = append(failed, err)
-		case d.Vendor == vendor && (len(classes) == 0 || slices.Contains(classes, uint16(d.Class>>8))):
+		default:
 			devices = append(devices, d)
 		}
 	}

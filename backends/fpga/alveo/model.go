@@ -1,6 +1,8 @@
 package alveo
 
 import (
+	"fmt"
+
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/pci"
 )
@@ -156,4 +158,15 @@ type Bank struct {
 	Name string
 	// Corrected and Uncorrected are since the driver was loaded or the card reset.
 	Corrected, Uncorrected uint64
+}
+
+// ModelOf is what to call a PCI function of a card that the drivers may know, of which
+// nothing but its IDs is known; empty for another maker's. Amazon's are not among them: it
+// makes other accelerators, too.
+func ModelOf(d pci.Device) string {
+	maker := map[uint16]string{0x10ee: "AMD", 0x13fe: "Advantech", 0x3475: "Arista"}[d.Vendor]
+	if maker == "" {
+		return ""
+	}
+	return fmt.Sprintf("an %s FPGA %04x:%04x", maker, d.Vendor, d.ID)
 }

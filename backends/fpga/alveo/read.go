@@ -20,6 +20,9 @@ const tries = 4
 // vendors have cards under XRT: Xilinx, Advantech, Amazon and Arista.
 var vendors = []string{"0x10ee", "0x13fe", "0x1d0f", "0x3475"}
 
+// drivers are those of the functions.
+var drivers = []string{"xocl", "xclmgmt"}
+
 // Read finds the cards. root is that of sysfs, usually /sys. A machine that changes
 // meanwhile is read anew, a few times at most. It can be called concurrently. It reads
 // nothing that asks the board's controller but the serial number, which the drivers
@@ -51,7 +54,7 @@ func read(root string, file func(string, int) ([]byte, error), between func()) I
 
 // loaded reports whether one of the drivers is.
 func (r *reader) loaded() bool {
-	for _, name := range []string{"xocl", "xclmgmt"} {
+	for _, name := range drivers {
 		if _, err := os.Stat(filepath.Join(r.root, "bus/pci/drivers", name)); err == nil {
 			return true
 		}
@@ -115,7 +118,11 @@ func (r *reader) look() []function {
 			f.names = append(f.names, e.Name())
 		}
 		if f.err == nil && !f.has("user_pf") && !f.has("mgmt_pf") {
-			continue
+			to, err := os.Readlink(filepath.Join(dir, "driver"))
+			if err != nil || !slices.Contains(drivers, filepath.Base(to)) {
+				continue
+			}
+			f.err = fmt.Errorf("the driver %s has it, but there is neither user_pf nor mgmt_pf: see the kernel's log, or bind the driver again", filepath.Base(to))
 		}
 		for i, name := range []string{"shutdown", "dev_offline", "ready"} {
 			f.states[i], _ = r.text(dir, name)

@@ -17,16 +17,18 @@ import (
 
 // layout is where a driver has its things.
 type layout struct {
-	family       Family
+	family Family
+	// driver is that of the PCI functions.
+	driver       string
 	engine, port string
 	fme          []string // error registers of the engine
 }
 
 var layouts = map[string]layout{
-	"fpga_region": {DFL, "dfl-fme.", "dfl-port.", []string{
+	"fpga_region": {DFL, "dfl-pci", "dfl-fme.", "dfl-port.", []string{
 		"catfatal_errors", "nonfatal_errors", "fme_errors", "pcie0_errors", "pcie1_errors", "first_error", "next_error",
 	}},
-	"fpga": {OPAE, "intel-fpga-fme.", "intel-fpga-port.", []string{
+	"fpga": {OPAE, "intel-fpga-pci", "intel-fpga-fme.", "intel-fpga-port.", []string{
 		"catfatal_errors", "nonfatal_errors", "fme-errors/errors", "pcie0_errors", "pcie1_errors", "fme-errors/first_error",
 		"fme-errors/next_error",
 	}},
@@ -92,10 +94,26 @@ func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, e
 		c.Ports = append(c.Ports, p)
 	}
 	c.Ports = r.distinct(at, c.Ports)
+	r.countPorts(c, len(ports))
 	if c.Engine != nil {
 		c.Engine.Firmware = r.versions(at.String(), region.dir, chips, c.Engine.Node.Name)
 	}
 	return c, nil
+}
+
+// countPorts notes ports that the engine has and that nothing shows: neither the function
+// nor one of its virtual functions, which have a port each.
+func (r *reader) countPorts(c Card, shown int) {
+	if c.Engine == nil || c.Engine.Ports <= shown {
+		return
+	}
+	at := c.PCI.Address.String()
+	virtual := int(r.number(at, math.MaxUint16, r.root, "bus", "pci", "devices", at, "sriov_numvfs"))
+	if missing := c.Engine.Ports - shown - virtual; missing > 0 {
+		r.doubt(fmt.Sprintf("%s (ports: %d)", at, missing), true, fmt.Errorf(
+			"ports_num is %d, but there are %d ports and %d virtual functions: see the kernel's log, or assign a port that was released to the function again",
+			c.Engine.Ports, shown, virtual))
+	}
 }
 
 // subsystem is the ID of a function's subsystem, where nothing else tells cards apart.

@@ -85,7 +85,7 @@ func TestDamage(t *testing.T) {
 		"class link in a circle":       {"sys/class/fpga_region/region2", sysroot.Loop, []string{vf0, vf1}, "leads to no device"},
 		"class link to nothing":        {"sys/class/fpga_region/region2", sysroot.Dangling, []string{vf0, vf1}, "leads to no device"},
 		"class link is a directory":    {"sys/class/fpga_region/region2", sysroot.Directory, []string{vf0, vf1}, "no link"},
-		"class link is missing":        {"sys/class/fpga_region/region2", os.RemoveAll, []string{vf0, vf1}, ""},
+		"class link is missing":        {"sys/class/fpga_region/region2", os.RemoveAll, []string{vf0, vf1}, "has no entry of it"},
 		"region of something else": {"sys/class/fpga_region/region99", func(p string) error {
 			return os.Symlink("../../devices/platform/base_fpga_region/fpga_region/region99", p)
 		}, every, ""},
@@ -201,7 +201,8 @@ func TestVirtualFunctionOfALostCard(t *testing.T) {
 	}
 	// One that is alone in a virtual machine has no physical function, and stays.
 	tree = write(t, fpgatree.NewVF())
-	if err := errors.Join(tree.Spoil("sys/bus/pci/devices/0000:05:00.1/physfn", os.RemoveAll), tree.Spoil("sys/class/fpga_region/region0", os.RemoveAll)); err != nil {
+	if err := errors.Join(tree.Spoil("sys/bus/pci/devices/0000:05:00.1/physfn", os.RemoveAll), tree.Spoil("sys/class/fpga_region/region0", os.RemoveAll),
+		tree.Spoil("sys/bus/pci/devices/0000:05:00.0", os.RemoveAll)); err != nil {
 		t.Fatal(err)
 	}
 	got = find(t, tree)

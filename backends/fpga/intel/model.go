@@ -1,6 +1,10 @@
 package intel
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/accelmux/accelmux/backends/pci"
+)
 
 // PCI IDs of which the code must know more than a name.
 const (
@@ -37,6 +41,15 @@ var (
 	}
 )
 
+// ModelOf is what people call a PCI function of a card that the drivers know, without its
+// subsystem; empty for another.
+func ModelOf(d pci.Device) string {
+	if d.Vendor == vendorIntel && (d.ID == deviceDFL || d.ID == deviceDFLVF) {
+		return "Intel Open FPGA Stack"
+	}
+	return models[[2]uint16{d.Vendor, d.ID}]
+}
+
 // Model is what people call the card, by its PCI IDs: "Intel FPGA PAC D5005", or "Intel
 // FPGA 8086:0b2b" for one that is not known. A virtual function is called as its card.
 func (c Card) Model() string {
@@ -44,9 +57,8 @@ func (c Card) Model() string {
 		if name := subsystems[c.Subsystem]; name != "" {
 			return name
 		}
-		return "Intel Open FPGA Stack"
 	}
-	if name := models[[2]uint16{c.PCI.Vendor, c.PCI.ID}]; name != "" {
+	if name := ModelOf(c.PCI); name != "" {
 		return name
 	}
 	maker := ""

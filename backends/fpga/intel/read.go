@@ -82,7 +82,7 @@ func (r *reader) look() ([]member, error) {
 	var missing []string
 	found := false
 	for _, class := range classes {
-		if lay, ok := layouts[class.name]; ok && len(r.families) > 0 && !slices.Contains(r.families, lay.family) {
+		if lay, ok := layouts[class.name]; ok && !r.wants(lay.family) {
 			continue
 		}
 		dir := filepath.Join(r.root, "class", class.name)
@@ -159,6 +159,7 @@ func (r *reader) cards(members []member) []Card {
 			}
 		}
 	}
+	r.unlisted(at)
 	var cards []Card
 	lost := map[pci.Address]error{}
 	for function, regions := range at {
@@ -173,6 +174,30 @@ func (r *reader) cards(members []member) []Card {
 	slices.SortFunc(cards, func(a, b Card) int { return a.PCI.Address.Compare(b.PCI.Address) })
 	return r.pair(cards, lost)
 }
+
+// unlisted notes functions that a driver has and that have no region in its class.
+func (r *reader) unlisted(listed map[pci.Address][]member) {
+	devices, _ := pci.OfClass(r.root, processingAccelerator) // those that can be read
+	for _, d := range devices {
+		for class, lay := range layouts {
+			if len(listed[d.Address]) > 0 || !r.wants(lay.family) {
+				continue
+			}
+			// Captures have no links to drivers, but what these make.
+			_, err := os.Lstat(filepath.Join(r.root, "bus", "pci", "devices", d.Address.String(), class))
+			if d.Driver == lay.driver || d.Driver == "" && err == nil {
+				r.doubt(d.Address.String(), true, fmt.Errorf("the driver %s has it, but %s has no entry of it: see the kernel's log, or bind the driver again",
+					lay.driver, filepath.Join(r.root, "class", class)))
+			}
+		}
+	}
+}
+
+// processingAccelerator is the PCI base class of the cards.
+const processingAccelerator = 0x12
+
+// wants reports whether cards under the driver of a family are asked for.
+func (r *reader) wants(f Family) bool { return len(r.families) == 0 || slices.Contains(r.families, f) }
 
 // stranger reports whether a function is under another driver, which has regions of its
 // own that are no DFL.

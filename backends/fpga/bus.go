@@ -1,0 +1,79 @@
+package fpga
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/accelmux/accelmux/backends/fpga/alveo"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
+	"github.com/accelmux/accelmux/backends/fpga/intel"
+	"github.com/accelmux/accelmux/backends/pci"
+)
+
+// makers are how cards on the PCI bus are recognized, by what settings call the drivers
+// that list them, and how to get these drivers.
+var makers = []struct {
+	drivers []string
+	model   func(pci.Device) string
+	do      string
+}{
+	{[]string{"dfl", "opae"}, intel.ModelOf, "load dfl-pci, or OPAE's intel-fpga-pci"},
+	{[]string{"xrt"}, alveo.ModelOf, "load xocl and xclmgmt"},
+}
+
+// processingAccelerator is the base class of FPGAs on the PCI bus.
+const processingAccelerator = 0x12
+
+// made is what drivers make in the directory of a PCI function. Captures of real machines
+// have it without the link to the driver.
+var made = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
+
+// unbound are the problems of cards on the PCI bus of which no function has a driver, but
+// for those that are known: these have a fault. A virtual function without a driver is
+// none: it is for a virtual machine.
+func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
+	devices, _ := pci.OfClass(cfg.host.Sysfs, processingAccelerator) // those that can be read
+	var all []driver.Problem
+	for _, maker := range makers {
+		if !slices.ContainsFunc(maker.drivers, func(name string) bool { return slices.Contains(cfg.Drivers, name) }) {
+			continue
+		}
+		var boards []pci.Device // a function of each
+		bound := map[pci.Address]bool{}
+		for _, d := range devices {
+			dir := filepath.Join(cfg.host.Sysfs, "bus", "pci", "devices", d.Address.String())
+			switch {
+			case maker.model(d) == "" || has(dir, "physfn"):
+			case known[d.Address] || slices.ContainsFunc(made, func(name string) bool { return has(dir, name) }):
+				bound[slot(d)] = true
+			case len(boards) == 0 || slot(boards[len(boards)-1]) != slot(d):
+				boards = append(boards, d)
+			}
+		}
+		boards = slices.DeleteFunc(boards, func(d pci.Device) bool { return bound[slot(d)] })
+		if len(boards) == 0 {
+			continue
+		}
+		first := boards[0]
+		what := fmt.Sprintf("%d FPGA cards are on the PCI bus without a driver (the first is %s at %s)", len(boards), maker.model(first), first.Address)
+		if len(boards) == 1 {
+			what = fmt.Sprintf("1 FPGA card is on the PCI bus without a driver (it is %s at %s)", maker.model(first), first.Address)
+		}
+		all = append(all, driver.Problem{Device: "PCI", Err: fmt.Errorf("%s: %s, or see the kernel's log for why it refuses the card", what, maker.do)})
+	}
+	return all
+}
+
+func has(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// slot is the address of function 0: those of a board differ in the function.
+func slot(d pci.Device) pci.Address {
+	at := d.Address
+	at.Function = 0
+	return at
+}

@@ -1,0 +1,185 @@
+package fpga
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// says waits for the one problem that a machine has, and makes sure that no more than the
+// devices wanted are healthy.
+func says(t *testing.T, r *rig, devices int, want string) {
+	t.Helper()
+	r.inventory("a problem with "+want, func(inv *backendv1.Inventory) bool {
+		return len(inv.GetProblems()) == 1 && strings.Contains(inv.GetProblems()[0], want)
+	})
+	if !healthy(devices)(r.Last) {
+		t.Errorf("%v, want %d healthy devices", sdktest.Summary(r.Last), devices)
+	}
+}
+
+// Cards that are on the PCI bus without a driver are one problem, whether a driver is
+// loaded or not, and none once they have one. Functions that are no FPGA, and a virtual
+// function without a driver, which is for a virtual machine, are no problem.
+func TestNoDriverOfACard(t *testing.T) {
+	for name, absent := range map[string]bool{"loaded": false, "not loaded": true} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewMixed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tree.ReloadDriver(0, 1, 2); err != nil {
+				t.Fatal(err)
+			}
+			devices := 3
+			if absent {
+				devices = 0
+				err := tree.ReloadDriver()
+				for _, class := range []string{"fpga", "fpga_region"} {
+					if err == nil {
+						err = os.Remove(filepath.Join(tree.Sysfs(), "class", class))
+					}
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+			if absent {
+				says(t, r, devices, "6 FPGA cards are on the PCI bus without a driver (the first is Intel FPGA PAC D5005 at 0000:05:00.0)")
+				return
+			}
+			says(t, r, devices, "3 FPGA cards are on the PCI bus without a driver (the first is Intel PAC Arria 10 GX at 0000:af:00.0)")
+			r.do(tree.ReloadDriver(0, 1, 2, 3, 4, 5))
+			r.inventory("all", func(inv *backendv1.Inventory) bool { return len(inv.GetDevices()) == 8 && len(inv.GetProblems()) == 0 })
+			r.configure(`{"drivers": ["xrt"]}`)
+			r.inventory("none of the others", func(inv *backendv1.Inventory) bool {
+				return len(inv.GetDevices())+len(inv.GetProblems()) == 0 && inv.GetSettingsRevision() == r.revision
+			})
+		})
+	}
+}
+
+// The same for AMD's cards.
+func TestNoDriverOfAnAlveo(t *testing.T) {
+	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewAlveo(fpgatree.U250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, side := range []fpgatree.Side{fpgatree.User, fpgatree.Management} {
+		dir, err := tree.Alveo(0, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"driver", "user_pf", "mgmt_pf"} {
+			if err := os.RemoveAll(filepath.Join(tree.Root, dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	says(t, onTree(t, tree, `{}`), 0, "1 FPGA card is on the PCI bus without a driver (it is an AMD FPGA 10ee:")
+}
+
+// A card whose driver was taken from it is unhealthy, and not told of a second time.
+func TestKnownCardWithoutDriver(t *testing.T) {
+	card := cardOf("a", 1, port("a", 0, functionA))
+	run(t, quick, func(r *rig, f *fake) {
+		r.inventory("the card", healthy(1))
+		r.bind(card, "")
+		f.change(func() { f.reading.Cards = nil })
+		inv := r.inventory("the fault", only("a-port0", "driver-unbound"))
+		if slices.ContainsFunc(inv.GetProblems(), func(p string) bool { return strings.Contains(p, "without a driver") }) {
+			t.Errorf("problems %q", inv.GetProblems())
+		}
+	}, card)
+}
+
+// A port that the management engine says that there is, and that is not there, is a
+// problem; the port stays, unhealthy, if it was known.
+func TestPortMissing(t *testing.T) {
+	for name, known := range map[string]bool{"from the beginning": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewD5005())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := tree.Machine().Cards[0].Address
+			port, err := tree.Find(at, "port0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			remove := func() {
+				if err := os.RemoveAll(filepath.Join(tree.Root, port)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !known {
+				remove()
+			}
+			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+			want := ""
+			if known {
+				r.inventory("the port", healthy(1))
+				remove()
+				want = "region-incomplete"
+			}
+			inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+			if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != want {
+				t.Errorf("the port's fault is %q, want %q", got, want)
+			}
+			if p := inv.GetProblems()[0]; !strings.Contains(p, "ports_num is 1") || !strings.Contains(p, "0000:05:00.0") {
+				t.Error(p)
+			}
+		})
+	}
+}
+
+// A card of a driver that has no entry in the class is a problem, and stays, unhealthy, if
+// it was known.
+func TestClassEntryMissing(t *testing.T) {
+	for name, m := range map[string]fpgatree.Machine{"dfl": fpgatree.NewD5005(), "opae": fpgatree.NewArria10()} {
+		for _, known := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				tree, err := fpgatree.Write(sysroot.TempDir(t), m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				links, err := filepath.Glob(filepath.Join(tree.Sysfs(), "class/fpga*/*0"))
+				if err != nil || len(links) == 0 {
+					t.Fatal(links, err)
+				}
+				remove := func() {
+					for _, link := range links {
+						if err := os.Remove(link); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if !known {
+					remove()
+				}
+				r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+				want := ""
+				if known {
+					r.inventory("the card", healthy(1))
+					remove()
+					want = "card-incomplete"
+				}
+				inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+				if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != want {
+					t.Errorf("the port's fault is %q, want %q", got, want)
+				}
+				if p := inv.GetProblems()[0]; !strings.Contains(p, "0000:05:00.0 is left out") || !strings.Contains(p, "/sys/class/fpga") {
+					t.Error(p)
+				}
+			})
+		}
+	}
+}
