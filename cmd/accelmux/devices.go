@@ -73,6 +73,9 @@ func holders(all []status.Holder) string {
 		if h.Pod == "" {
 			texts[i] = "a container kubelet has not named yet"
 		}
+		if h.Ending {
+			texts[i] += " (ending)"
+		}
 	}
 	return strings.Join(texts, ", ")
 }

@@ -243,7 +243,7 @@ func (a *Agent) holders(key inventory.Key) []status.Holder {
 	var holders []status.Holder
 	for _, h := range a.book.Holders(key) {
 		holders = append(holders, status.Holder{
-			Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, Resource: h.Resource, Unit: h.Unit,
+			Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, Resource: h.Resource, Unit: h.Unit, Ending: h.Ending,
 		})
 	}
 	return holders

@@ -195,4 +195,7 @@ type Holder struct {
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource"`
 	Unit      string `json:"unit"`
+	// Ending: kubelet lists the pod no more, and the device is free when another list
+	// confirms that, within seconds.
+	Ending bool `json:"ending,omitempty"`
 }

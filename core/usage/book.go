@@ -44,7 +44,8 @@ type Options struct {
 
 // Timing are the book's other intervals. Zero means the default.
 type Timing struct {
-	// Grace is the least age of an allocation that a list may end. Default 30 s.
+	// Grace is the least age of an allocation that one list may end; two end it at any
+	// age. Default 30 s.
 	Grace time.Duration
 	// Unseen is the same for an allocation that was never seen in a list, which
 	// may be that of an init container. Default 30 min.
@@ -58,7 +59,8 @@ type Timing struct {
 	// Timeout is the deadline of one List call. Default 5 s.
 	Timeout time.Duration
 	// Look is how long after an allocation kubelet is asked who it was for, so that
-	// a short-lived pod is seen, too. Default 1 s.
+	// a short-lived pod is seen, too, and how far apart two lists are that end the hold
+	// of a container that was listed. Default 1 s.
 	Look time.Duration
 	// Spacing is the least time between two calls: kubelet serves 100 a second to
 	// all its clients together. Default 200 ms.
@@ -102,6 +104,9 @@ type Holder struct {
 	Namespace, Pod, Container string
 	// Resource and Unit are what the container was given it as.
 	Resource, Unit string
+	// Ending says that kubelet lists the container no more; the device is held until
+	// another list has confirmed that.
+	Ending bool
 }
 
 // Book knows who holds which device. Its methods are safe for concurrent use
@@ -157,6 +162,9 @@ type hold struct {
 	// seen says that a list named it after that; holders are those of the latest.
 	seen    bool
 	holders []holder
+	// missing is when the first list began that named it no more; zero if the latest
+	// did, or none ever did.
+	missing time.Time
 	// kin are the device's, as it was last listed.
 	kin Kin
 	// idle says that no container was started with it yet.
@@ -312,6 +320,7 @@ func (b *Book) Holders(key inventory.Key) []Holder {
 		for _, c := range h.holders {
 			holders = append(holders, Holder{
 				Namespace: c.Namespace, Pod: c.Pod, Container: c.Container, Resource: u.resource, Unit: u.id,
+				Ending: !h.missing.IsZero(),
 			})
 		}
 	}

@@ -6,11 +6,12 @@
 //
 //	Allocate ──────────► held, holder not known yet
 //	listed for a pod ──► held by that container
-//	listed no more ────► released, if the list is one to be believed
+//	listed no more ────► ending, and released if the list is one to be believed
 //
 // In doubt a device is held: a list is believed only if it began a while after
-// the allocation, and after kubelet has had time to learn of its pods (just after
-// its own start it lists none); ordinary init containers are never listed, so an
+// the allocation, or the list before did not name a container either that was listed
+// earlier, and after kubelet has had time to learn of its pods (just after its own
+// start it lists none); ordinary init containers are never listed, so an
 // allocation that was never seen in a list stays much longer. Without the API
 // every allocation stays held until the node reboots or kubelet gives the unit to
 // somebody else.

@@ -74,13 +74,16 @@ func (b *Book) apply(l listing) {
 		holders, there := listed[u]
 		switch {
 		case there && !h.since.After(l.began):
-			if !h.seen || !slices.Equal(h.holders, holders) {
-				h.seen, h.holders, changed = true, holders, true
+			if !h.seen || !h.missing.IsZero() || !slices.Equal(h.holders, holders) {
+				h.seen, h.holders, h.missing, changed = true, holders, time.Time{}, true
 			}
-		case !there && settled && l.began.Sub(h.since) >= b.grace(h):
+		case !there && settled && b.ends(h, l):
 			b.drop(u)
 			b.leave(u)
 			changed = true
+		case !there && settled && h.seen && h.missing.IsZero() && !h.since.After(l.began):
+			h.missing, changed = l.began, true
+			signal(b.soon)
 		}
 	}
 	if settled {
@@ -94,6 +97,12 @@ func (b *Book) apply(l listing) {
 	if changed || answers {
 		signal(b.changed)
 	}
+}
+
+// ends reports whether a list that does not name the hold ends it. One list may have been
+// made too early; two that are Look apart were not, if a list has named the hold before.
+func (b *Book) ends(h *hold, l listing) bool {
+	return l.began.Sub(h.since) >= b.grace(h) || !h.missing.IsZero() && l.began.Sub(h.missing) >= b.opts.Timing.Look
 }
 
 // grace is the least age at which a list may end the hold.

@@ -1,0 +1,19 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// Verifies how the containers that have a device are shown.
+func TestHolders(t *testing.T) {
+	got := holders([]status.Holder{
+		{Namespace: "team", Pod: "train", Container: "main"},
+		{Namespace: "team", Pod: "eval", Container: "main", Ending: true},
+		{Resource: "example.com/gpu", Unit: "a"},
+	})
+	if want := "team/train/main, team/eval/main (ending), a container kubelet has not named yet"; got != want {
+		t.Errorf("holders are %q, want %q", got, want)
+	}
+}
