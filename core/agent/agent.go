@@ -377,12 +377,14 @@ func (a *Agent) openState() error {
 	}
 	if a.book, err = usage.Open(usage.Options{
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
-		Socket:   filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
-		Resolve:  a.resolve,
-		Owns:     func(name string) bool { return a.plans.inForce().mapper.Owns(name) },
-		Interval: a.opts.Timing.UsagePoll,
-		Timing:   a.opts.Timing.Usage,
-		Log:      a.log,
+		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
+		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),
+		Rewrite:    a.plugin.Repeat,
+		Resolve:    a.resolve,
+		Owns:       func(name string) bool { return a.plans.inForce().mapper.Owns(name) },
+		Interval:   a.opts.Timing.UsagePoll,
+		Timing:     a.opts.Timing.Usage,
+		Log:        a.log,
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}

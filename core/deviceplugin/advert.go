@@ -53,7 +53,9 @@ type advert struct {
 
 	mu      sync.Mutex
 	now     *view
-	changed chan struct{} // closed and replaced with every view
+	changed chan struct{} // closed and replaced with every view, and to repeat it
+	// repeats is how often the list was to be sent though it is the same.
+	repeats int
 	// gone are units that left the view: whether their device had a Prepare hook.
 	gone map[string]bool
 	// current is the newest instance that kubelet was told of; old are its
@@ -107,15 +109,8 @@ func (a *advert) publish(v *view) {
 }
 
 func (a *advert) view() *view {
-	v, _ := a.viewAndChange()
+	v, _, _ := a.viewAndChange()
 	return v
-}
-
-// viewAndChange is the view, and a channel that is closed when there is another.
-func (a *advert) viewAndChange() (*view, <-chan struct{}) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now, a.changed
 }
 
 // run keeps the resource registered until it is yielded, and served until ctx

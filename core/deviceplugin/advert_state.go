@@ -2,6 +2,27 @@ package deviceplugin
 
 import "time"
 
+// viewAndChange is the view, how often it was repeated, and a channel that is closed when
+// one of them changes.
+func (a *advert) viewAndChange() (*view, int, <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now, a.repeats, a.changed
+}
+
+// repeat has the list sent again; false if kubelet does not take the resource now.
+func (a *advert) repeat() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state != StateServing {
+		return false
+	}
+	a.repeats++
+	close(a.changed)
+	a.changed = make(chan struct{})
+	return true
+}
+
 // streamOpened notes that kubelet opened a stream of in, and silences all older
 // instances. It reports whether one of them was still talking.
 func (a *advert) streamOpened(in *instance) (handover bool) {

@@ -259,3 +259,19 @@ func TestOptions(t *testing.T) {
 		})
 	}
 }
+
+// Verifies that a list is sent again though nothing changed, which has kubelet write its
+// checkpoint.
+func TestRepeat(t *testing.T) {
+	n := startNode(t, fast)
+	n.plugin.Repeat() // nothing is registered yet
+	n.plugin.Publish(table(gpus(2), nil), allNames{})
+	n.waitAllocatable(2)
+	n.waitStatus("serving", func(s Status) bool { return s.State == StateServing })
+	before := n.kubelet.State().Resources[gpu].Updates
+	n.plugin.Repeat()
+	n.waitFor("another list", func(s kubelettest.State) bool {
+		r := s.Resources[gpu]
+		return r.Updates > before && r.Allocatable == 2
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,6 +260,17 @@ func (p *Plugin) Yield(ctx context.Context) {
 	p.mu.Unlock()
 	for _, in := range instances {
 		in.calls.drain(ctx)
+	}
+}
+
+// Repeat sends kubelet the list of one resource again, so that it writes its checkpoint.
+func (p *Plugin) Repeat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(p.adverts)) {
+		if p.adverts[name].repeat() {
+			return
+		}
 	}
 }
 

@@ -54,14 +54,18 @@ func (in *instance) ended() error {
 func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
 	var sent list
 	var sentAt, confirmAt time.Time
+	_, repeated, _ := in.advert.viewAndChange()
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
 		if in.refuseIfMuted() != nil {
 			return nil
 		}
-		v, changed := in.advert.viewAndChange()
+		v, repeats, changed := in.advert.viewAndChange()
 		wait := in.pace(sent, v.list, sentAt)
+		if repeats != repeated {
+			wait = min(wait, in.advert.timing.MinInterval-time.Since(sentAt))
+		}
 		if !confirmAt.IsZero() {
 			wait = min(wait, time.Until(confirmAt))
 		}
@@ -69,7 +73,7 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 			if err := stream.SendMsg(v.list); err != nil {
 				return err
 			}
-			sent, sentAt = v.list, time.Now()
+			sent, sentAt, repeated = v.list, time.Now(), repeats
 			switch {
 			case handover:
 				confirmAt, handover = sentAt.Add(confirmAfter*in.advert.timing.MinInterval), false

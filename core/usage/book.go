@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +30,12 @@ type Options struct {
 	// unit, because its backend has not reported yet: until then the device with
 	// that ID counts as held, whatever its backend.
 	Owns func(resource string) bool
+	// Checkpoint is the file in which kubelet's device manager keeps its allocations,
+	// usually /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint; "" for none.
+	// Rewrite, if set, has kubelet write it soon, by another list of devices; it must
+	// not block.
+	Checkpoint string
+	Rewrite    func()
 	// Interval is how often kubelet is asked. Default 10 s.
 	Interval time.Duration
 	// Now is the clock; nil means time.Now.
@@ -48,7 +53,8 @@ type Timing struct {
 	// age. Default 30 s.
 	Grace time.Duration
 	// Unseen is the same for an allocation that was never seen in a list, which
-	// may be that of an init container. Default 30 min.
+	// may be that of an init container, where kubelet's checkpoint does not end it.
+	// Default 30 min.
 	Unseen time.Duration
 	// Settle is how long kubelet must have been up before its list may end an
 	// allocation; ten times that if it lists no pod at all. Default 30 s.
@@ -305,53 +311,6 @@ func (b *Book) Known() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.known
-}
-
-// Holders are the containers that hold the device, sorted. A shared device has
-// several.
-func (b *Book) Holders(key inventory.Key) []Holder {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var holders []Holder
-	for u, h := range b.byKey[key] {
-		if len(h.holders) == 0 {
-			holders = append(holders, Holder{Resource: u.resource, Unit: u.id})
-		}
-		for _, c := range h.holders {
-			holders = append(holders, Holder{
-				Namespace: c.Namespace, Pod: c.Pod, Container: c.Container, Resource: u.resource, Unit: u.id,
-				Ending: !h.missing.IsZero(),
-			})
-		}
-	}
-	slices.SortFunc(holders, func(a, b Holder) int {
-		return cmp.Or(
-			strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit), strings.Compare(a.Namespace, b.Namespace),
-			strings.Compare(a.Pod, b.Pod), strings.Compare(a.Container, b.Container))
-	})
-	return holders
-}
-
-// Sole is the container that holds the device, if there is exactly one and kubelet
-// has named it; what the container was given it as is left out. It costs no more
-// than a look, so that it can be asked of every device.
-func (b *Book) Sole(key inventory.Key) (Holder, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var sole Holder
-	for _, h := range b.byKey[key] {
-		if len(h.holders) == 0 {
-			return Holder{}, false
-		}
-		for _, c := range h.holders {
-			next := Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
-			if sole.Pod != "" && (sole.Namespace != next.Namespace || sole.Pod != next.Pod || sole.Container != next.Container) {
-				return Holder{}, false
-			}
-			sole = next
-		}
-	}
-	return sole, sole.Pod != ""
 }
 
 // Changed tells that an answer of Held, Known or Holders may have changed. The

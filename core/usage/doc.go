@@ -12,7 +12,8 @@
 // the allocation, or the list before did not name a container either that was listed
 // earlier, and after kubelet has had time to learn of its pods (just after its own
 // start it lists none); ordinary init containers are never listed, so an
-// allocation that was never seen in a list stays much longer. Without the API
+// allocation that was never seen in a list stays until kubelet's checkpoint does not
+// have it either, and much longer without that. Without the API
 // every allocation stays held until the node reboots or kubelet gives the unit to
 // somebody else.
 //

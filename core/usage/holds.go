@@ -63,3 +63,50 @@ func (b *Book) holdsOf(key inventory.Key) []Hold {
 func compareHolds(a, b Hold) int {
 	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
 }
+
+// Holders are the containers that hold the device, sorted. A shared device has
+// several.
+func (b *Book) Holders(key inventory.Key) []Holder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var holders []Holder
+	for u, h := range b.byKey[key] {
+		if len(h.holders) == 0 {
+			holders = append(holders, Holder{Resource: u.resource, Unit: u.id})
+		}
+		for _, c := range h.holders {
+			holders = append(holders, Holder{
+				Namespace: c.Namespace, Pod: c.Pod, Container: c.Container, Resource: u.resource, Unit: u.id,
+				Ending: !h.missing.IsZero(),
+			})
+		}
+	}
+	slices.SortFunc(holders, func(a, b Holder) int {
+		return cmp.Or(
+			strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Pod, b.Pod), strings.Compare(a.Container, b.Container))
+	})
+	return holders
+}
+
+// Sole is the container that holds the device, if there is exactly one and kubelet
+// has named it; what the container was given it as is left out. It costs no more
+// than a look, so that it can be asked of every device.
+func (b *Book) Sole(key inventory.Key) (Holder, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sole Holder
+	for _, h := range b.byKey[key] {
+		if len(h.holders) == 0 {
+			return Holder{}, false
+		}
+		for _, c := range h.holders {
+			next := Holder{Namespace: c.Namespace, Pod: c.Pod, Container: c.Container}
+			if sole.Pod != "" && (sole.Namespace != next.Namespace || sole.Pod != next.Pod || sole.Container != next.Container) {
+				return Holder{}, false
+			}
+			sole = next
+		}
+	}
+	return sole, sole.Pod != ""
+}

@@ -99,6 +99,7 @@ func (b *Book) fresh(ctx context.Context) (listing, error) {
 		return listing{}, err
 	}
 	b.apply(l)
+	b.endUnseen(l)
 	b.latest = &l
 	return l, nil
 }

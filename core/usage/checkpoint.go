@@ -1,0 +1,116 @@
+package usage
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// An allocation that no list has named may be that of an ordinary init container, or its
+// pod was gone before the first list. Kubelet's device manager has the former in its
+// checkpoint and not the latter: a List frees the devices of pods that are gone, and the
+// next list of devices has the file written (UpdateAllocatedDevices and
+// genericDeviceUpdateCallback in pkg/kubelet/cm/devicemanager of k8s.io/kubernetes). The
+// file is internal to kubelet: where it is missing or has another form it ends nothing.
+
+// maxCheckpoint bounds what is read of the file, in bytes.
+const maxCheckpoint = 64 << 20
+
+// checkpoint is what kubelet has given out, and when it wrote that.
+type checkpoint struct {
+	written time.Time
+	units   map[unit]bool
+}
+
+// readCheckpoint reads kubelet's checkpoint, in the form that it has since 1.20.
+func readCheckpoint(path string) (checkpoint, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return checkpoint{}, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return checkpoint{}, err
+	}
+	var content struct {
+		Data struct {
+			PodDeviceEntries []struct {
+				ResourceName string
+				DeviceIDs    map[string][]string // by NUMA node
+			}
+			RegisteredDevices map[string][]string
+		}
+	}
+	if err := json.NewDecoder(io.LimitReader(file, maxCheckpoint)).Decode(&content); err != nil {
+		return checkpoint{}, fmt.Errorf("read kubelet's checkpoint %s: %w", path, err)
+	}
+	c := checkpoint{written: info.ModTime(), units: map[unit]bool{}}
+	unknown := content.Data.RegisteredDevices == nil
+	for _, entry := range content.Data.PodDeviceEntries {
+		unknown = unknown || entry.ResourceName == "" || len(entry.DeviceIDs) == 0
+		for _, ids := range entry.DeviceIDs {
+			for _, id := range ids {
+				c.units[unit{resource: entry.ResourceName, id: id}] = true
+			}
+		}
+	}
+	if unknown {
+		return checkpoint{}, fmt.Errorf("read kubelet's checkpoint %s: it has an unknown form", path)
+	}
+	return c, nil
+}
+
+// endUnseen ends the holds that neither a list nor kubelet's checkpoint has. One that the
+// checkpoint has may be of a pod that is gone, if it was not written for a while: then it
+// is to be written again.
+func (b *Book) endUnseen(l listing) {
+	if b.opts.Checkpoint == "" || !l.settled(b.opts.Timing.Settle) {
+		return
+	}
+	b.mu.Lock()
+	unseen := map[unit]*hold{}
+	for u, h := range b.holds {
+		// By then kubelet has written what it gave out: it does so before the pod starts.
+		if !h.seen && b.listed[u] == nil && l.began.Sub(h.since) >= b.opts.Timing.Grace {
+			unseen[u] = h
+		}
+	}
+	b.mu.Unlock()
+	if len(unseen) == 0 {
+		return
+	}
+	c, err := readCheckpoint(b.opts.Checkpoint)
+	if err != nil {
+		b.log.Debug("allocations that kubelet does not list stay", "error", err)
+		return
+	}
+	if ended := b.endMissing(unseen, c); ended {
+		signal(b.dirty)
+		signal(b.changed)
+	}
+	if len(unseen) > 0 && b.opts.Rewrite != nil && l.began.Sub(c.written) >= b.opts.Timing.Grace {
+		b.opts.Rewrite()
+	}
+}
+
+// endMissing ends those of the holds that a checkpoint written after them does not have,
+// and takes them out of unseen.
+func (b *Book) endMissing(unseen map[unit]*hold, c checkpoint) (ended bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for u, h := range unseen {
+		switch {
+		case b.holds[u] != h:
+			delete(unseen, u)
+		case !c.units[u] && c.written.After(h.since):
+			delete(unseen, u)
+			b.drop(u)
+			b.leave(u)
+			ended = true
+		}
+	}
+	return ended
+}
