@@ -38,6 +38,7 @@ const (
 	badLabel  rule = "label"
 	stranger  rule = "device"
 	duplicate rule = "duplicate"
+	tooNew    rule = "series"
 )
 
 var (
@@ -61,6 +62,8 @@ var (
 type rules struct {
 	reserved []string
 	known    func(device string) bool
+	// budget is the backend's, of series over time; nil for none.
+	budget *budget
 }
 
 // checkName returns why a name is refused.

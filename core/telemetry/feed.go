@@ -117,11 +117,16 @@ func (f *feed) stream(ctx context.Context) error {
 func (f *feed) take(response *backendv1.SampleResponse) {
 	t := f.of
 	t.mu.Lock()
-	before := f.newest
+	before, spent := f.newest, t.budgets[f.backend]
+	if spent == nil {
+		spent = &budget{}
+		t.budgets[f.backend] = spent
+	}
 	t.mu.Unlock()
+	spent.turn(time.Now())
 	look := t.opts.Look()
 	next := parse(before, response.GetMetrics(), rules{
-		reserved: t.opts.Reserved,
+		reserved: t.opts.Reserved, budget: spent,
 		known: func(id string) bool {
 			_, known := look(inventory.Key{Backend: f.backend, ID: id})
 			return known

@@ -81,8 +81,9 @@ type series struct {
 	own []*dto.LabelPair
 	// all are own and those of base; nil if there are none of its own.
 	all atomic.Pointer[merged]
-	// in is the newest sample that has it; for parse.
-	in *sample
+	// in is the newest sample that has it, and window that of the budget; for parse.
+	in     *sample
+	window int
 }
 
 type merged struct {
@@ -162,9 +163,17 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 		if s.own, err = ownLabels(m.GetLabels()); err != nil {
 			return badLabel, err
 		}
-		p.next.series[id] = s
 	case s.in == p.next:
 		return duplicate, errors.New("the sample has it twice with the same labels; the first one counts")
+	}
+	if b := p.budget; b != nil && s.window != b.window {
+		if err := b.admit(id, len(p.next.devices)); err != nil {
+			return tooNew, err
+		}
+		s.window = b.window
+	}
+	if s.in == nil {
+		p.next.series[id] = s
 	}
 	s.in = p.next
 	p.next.points = append(p.next.points, point{s, m.GetValue()})

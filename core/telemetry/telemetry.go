@@ -91,6 +91,8 @@ type Telemetry struct {
 	// asked is when somebody last wanted values; zero for never.
 	asked time.Time
 	feeds map[string]*feed
+	// budgets are those of all backends that were measured: a new stream gives none anew.
+	budgets map[string]*budget
 	// news is closed at the next change of a feed.
 	news chan struct{}
 }
@@ -102,7 +104,7 @@ func New(opts Options) *Telemetry {
 	}
 	return &Telemetry{
 		opts: opts, log: opts.Log, timing: opts.Timing.withDefaults(), wake: make(chan struct{}, 1),
-		feeds: map[string]*feed{}, news: make(chan struct{}),
+		feeds: map[string]*feed{}, budgets: map[string]*budget{}, news: make(chan struct{}),
 	}
 }
 

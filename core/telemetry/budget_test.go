@@ -1,0 +1,50 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Verifies that a backend that puts new values into its labels without end gets few series
+// in an hour, with a problem, that those which it had stay, and that it gets new ones later.
+func TestSeriesOverTime(t *testing.T) {
+	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	spent := &budget{}
+	var newest *sample
+	take := func(at time.Duration, label string, count int) {
+		spent.turn(start.Add(at))
+		r := anything
+		r.budget = spent
+		metrics := []*backendv1.Metric{gauge("d", "power_watts", 1)}
+		for i := range count {
+			metrics = append(metrics, with(gauge("d", "x_ratio", 1), map[string]string{"a": fmt.Sprint(label, i)}))
+		}
+		newest = parse(newest, metrics, r)
+	}
+	want := func(points int, complaint string) {
+		t.Helper()
+		said := fmt.Sprint(newest.complaints)
+		if len(newest.points) != points || complaint == "" != (len(newest.complaints) == 0) || !strings.Contains(said, complaint) {
+			t.Errorf("%d series, want %d; complaints %s, want %q", len(newest.points), points, said, complaint)
+		}
+	}
+	limit := seriesLimit(1)
+	take(0, "fixed", 100)
+	want(101, "")
+	for second := range 60 {
+		take(time.Duration(second)*time.Second, fmt.Sprint("new-", second, "-"), 1000)
+	}
+	want(1, fmt.Sprintf("the backend has had %d series within 1h0m0s", limit))
+	take(time.Minute, "fixed", 100)
+	want(101, "")
+	take(seriesWindow, "fixed", 100)
+	take(seriesWindow, "later", limit)
+	want(limit-100, "may have no more")
+	if n := len(spent.now) + len(spent.before); n > 3*limit {
+		t.Errorf("%d series are remembered", n)
+	}
+}
