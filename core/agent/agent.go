@@ -353,7 +353,7 @@ func (a *Agent) openParts() (err error) {
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
 		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble, Came: func() { a.injection.KubeletCame() },
-		Log: a.log, Timing: a.opts.Timing.Plugin,
+		Nodes: a.opts.HostPaths.nodes(), Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}

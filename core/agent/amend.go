@@ -29,7 +29,7 @@ func (l lifecycle) amend(name string, units, others []resource.Unit, answers map
 		if _, twice := amendments[key]; twice || !ok {
 			continue
 		}
-		edits, err := v.amendment(name, key, answer.GetEdits()[key.ID])
+		edits, err := l.amendment(v, name, key, answer.GetEdits()[key.ID])
 		if err != nil {
 			wrong(key, err)
 			continue
@@ -51,14 +51,17 @@ func (l lifecycle) amend(name string, units, others []resource.Unit, answers map
 
 // amendment are the edits that Prepare answered for a device, checked; nil if they
 // cannot be given to a container and there are none.
-func (v *view) amendment(name string, key inventory.Key, wire *backendv1.ContainerEdits) (*inventory.Edits, error) {
-	policy, injection, ok := v.forAmend(name, key.Backend)
+func (l lifecycle) amendment(v *view, name string, key inventory.Key, wire *backendv1.ContainerEdits) (*inventory.Edits, error) {
+	backend, injection, ok := v.forAmend(name, key.Backend)
 	if !ok {
 		return nil, errors.New("the resource is no longer configured")
 	}
-	edits, err := inventory.ParseEdits(policy, wire)
+	edits, omitted, err := inventory.ParseEdits(l.agent.editPolicy(backend), wire)
 	if err != nil {
 		return nil, fmt.Errorf("Prepare returned edits that are refused: %w", err)
+	}
+	if omitted != "" {
+		l.agent.log.Warn("Prepare returned edits that the configuration does not allow", "device", key.String(), "resource", name, "error", omitted)
 	}
 	switch {
 	case injection != config.InjectPlain:

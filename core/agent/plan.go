@@ -97,7 +97,14 @@ func (p *plan) policies() map[string]health.BackendPolicy {
 	return policies
 }
 
-// pathPolicy is what a backend's edits may touch.
-func pathPolicy(b *config.Backend) inventory.Policy {
-	return inventory.Policy{Devices: b.Allow.Devices, Mounts: b.Allow.Mounts, Hooks: b.Allow.Hooks}
+// editPolicy is what a backend's container edits may have.
+func (a *Agent) editPolicy(b *config.Backend) inventory.Policy {
+	allowed := b.Allow.Expand()
+	return inventory.Policy{
+		Devices: allowed.Devices, Mounts: allowed.Mounts, ReadOnlyMounts: allowed.ReadOnlyMounts, Hooks: allowed.Hooks,
+		Env: allowed.Env, GIDs: allowed.GIDs, Nodes: a.opts.HostPaths.nodes(),
+	}
 }
+
+// nodes are the host's device nodes.
+func (h HostPaths) nodes() inventory.HostNodes { return inventory.HostNodes{Devfs: h.Devfs} }

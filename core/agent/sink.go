@@ -34,7 +34,7 @@ func (s sink) Started(backend string, description inventory.Description) {
 	all.of[backend] = described{description: description}
 	s.agent.inventory.Restarted(backend)
 	if b := s.agent.plans.backend(backend); b != nil {
-		s.agent.inventory.Describe(backend, description, pathPolicy(b))
+		s.agent.inventory.Describe(backend, description, s.agent.editPolicy(b))
 	}
 }
 
@@ -75,7 +75,7 @@ func (a *Agent) adopt() {
 	defer all.mu.Unlock()
 	for name, d := range all.of {
 		if b := a.plans.backend(name); b != nil {
-			a.inventory.Describe(name, d.description, pathPolicy(b))
+			a.inventory.Describe(name, d.description, a.editPolicy(b))
 		} else if d.lost {
 			a.inventory.Remove(name)
 			delete(all.of, name)

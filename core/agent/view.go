@@ -173,11 +173,11 @@ func (v *view) unit(name, id string) *resource.Unit {
 	return nil
 }
 
-// forAmend is what is needed to judge edits that Prepare answered.
-func (v *view) forAmend(name, backend string) (inventory.Policy, config.Injection, bool) {
+// forAmend is what is needed to judge edits that Prepare returned.
+func (v *view) forAmend(name, backend string) (*config.Backend, config.Injection, bool) {
 	b, r := v.plan.backend(backend), v.resource(name)
 	if b == nil || r == nil {
-		return inventory.Policy{}, "", false
+		return nil, "", false
 	}
-	return pathPolicy(b), r.Injection, true
+	return b, r.Injection, true
 }

@@ -31,7 +31,9 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		}
 	}
 	for _, d := range e.DeviceNodes {
-		node := &specs.DeviceNode{Path: d.Path, Permissions: d.Permissions}
+		// With the type, a runtime refuses a block device. The numbers are its own to look up:
+		// a module gets others when it is loaded again, and the name keeps its meaning.
+		node := &specs.DeviceNode{Path: d.Path, Type: "c", Permissions: d.Permissions}
 		// Saying the host path asks for CDI 0.5.0, so only where it differs.
 		if d.HostPath != d.Path {
 			node.HostPath = d.HostPath

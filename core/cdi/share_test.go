@@ -122,6 +122,9 @@ func TestEditsOfAllAreTheSpecs(t *testing.T) {
 		t.Errorf("the spec's own are %d hooks, %d mounts and %d variables, want 6, 60 and 2", len(e.Hooks), len(e.Mounts), len(e.Env))
 	}
 	for _, d := range spec.Devices {
+		if d.ContainerEdits.DeviceNodes[0].Type != "c" {
+			t.Errorf("the node of %s has the type %q: a runtime would accept a block device", d.Name, d.ContainerEdits.DeviceNodes[0].Type)
+		}
 		if e := d.ContainerEdits; len(e.DeviceNodes) != 1 || len(e.Hooks) != 1 || len(e.Mounts) != 0 || len(e.Env) != 0 {
 			t.Errorf("%s has %d nodes, %d hooks, %d mounts and %d variables, want 1, 1, 0 and 0",
 				d.Name, len(e.DeviceNodes), len(e.Hooks), len(e.Mounts), len(e.Env))

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // The defaults. Their reasons are with the fields of the types.
 const (
@@ -11,7 +14,6 @@ const (
 	DefaultHoldover                = 5 * time.Minute
 	DefaultRecoveryDelay           = 3 * time.Second
 	DefaultReset                   = ResetAuto
-	DefaultAllowDevices            = "/dev/**"
 	DefaultSample                  = SampleAuto
 	DefaultSampleInterval          = 10 * time.Second
 	DefaultReplicas                = 1
@@ -73,8 +75,10 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	if !given("recovery.reset") {
 		b.Recovery.Reset = DefaultReset
 	}
-	if !given("allow.devices") {
-		b.Allow.Devices = []string{DefaultAllowDevices}
+	if kind := strings.TrimPrefix(b.Command, CommandPrefix); !given("allow.presets") && kind != b.Command {
+		if _, known := presets[kind]; known {
+			b.Allow.Presets = []string{kind}
+		}
 	}
 	if !given("features") {
 		b.Features = DefaultFeatures()

@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 			Heartbeat: Duration(10 * time.Second),
 			Holdover:  Duration(5 * time.Minute),
 			Recovery:  RecoveryPolicy{Delay: Duration(3 * time.Second), Reset: ResetAuto},
-			Allow:     PathPolicy{Devices: []string{"/dev/**"}},
+			Allow:     EditPolicy{Presets: []string{"mock"}},
 			Features: []string{
 				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
@@ -66,10 +66,13 @@ func TestEveryField(t *testing.T) {
 			Settings:  Settings(`{"count":4,"devices":[{"id":"Dev-1","numa":0},{"id":"Dev-2","numa":1}],"memory":85899345920}`),
 			Heartbeat: Duration(2 * time.Second),
 			Recovery:  RecoveryPolicy{Delay: Duration(90 * time.Second), Reset: ResetNever},
-			Allow: PathPolicy{
+			Allow: EditPolicy{
+				Presets: []string{"mock", "amd"},
 				Devices: []string{"/dev/null", "/dev/dri/**"},
 				Mounts:  []string{"/usr/lib/lib*.so"},
 				Hooks:   []string{},
+				Env:     []string{"ACME_DEVICE", "ACME_*"},
+				GIDs:    []int{44},
 			},
 			Features:  []string{"model", "driverVersion"},
 			Telemetry: TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},

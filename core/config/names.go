@@ -154,6 +154,16 @@ func checkEnv(name, value string) error {
 	return nil
 }
 
+var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
+
+// checkEnvPattern wants the name of an environment variable, or how several begin.
+func checkEnvPattern(pattern string) error {
+	if !envPattern.MatchString(pattern) {
+		return fmt.Errorf("must be the name of an environment variable, with * at its end for all that begin so, is %s", show(pattern))
+	}
+	return nil
+}
+
 // checkPattern wants an absolute, clean path in the syntax of path.Match, with
 // "/**" at its end if at all.
 func checkPattern(pattern string) error {

@@ -202,7 +202,7 @@ func TestSchemaJudges(t *testing.T) {
 	}
 	for _, extra := range []struct{ backend, resource string }{
 		{"heartbeat: 10", ""}, {"holdovr: 1s", ""}, {"env: {PLUGIN_X: y}", ""}, {"command: a/b", ""}, {"settings: [1]", ""},
-		{"allow: {devices: [dev]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
+		{"allow: {devices: [dev]}", ""}, {"allow: {presets: [nvdia]}", ""}, {"allow: {env: ['*']}", ""}, {"allow: {gids: [0]}", ""}, {"", "replicas: 0"}, {"", "injection: oci"}, {"", "class: GPU"}, {"", "maxReplicasPerContainer: -1"},
 		{"", "allocation: pack"}, {"", "allocation: {policy: packed}"}, {"", "allocation: {links: strongest}"},
 		{"", "parameters: {4x: {value: a}}"}, {"", "parameters: {a: {}}"}, {"", "parameters: {a: {annotation: /a}}"},
 		{"", "parameters: {a: {env: A-B}}"}, {"", "parameters: {a: {vlaue: b}}"},

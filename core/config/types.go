@@ -104,7 +104,7 @@ type Backend struct {
 	// is gone. Default 5m; 0s to 24h.
 	Holdover Duration       `yaml:"holdover"`
 	Recovery RecoveryPolicy `yaml:"recovery"`
-	Allow    PathPolicy     `yaml:"allow"`
+	Allow    EditPolicy     `yaml:"allow"`
 	// Features are the names of the devices' attributes and capacities that become
 	// features of the node (package features), beside the counts; at most 16. Those
 	// that a device does not have are nothing. Default DefaultFeatures. A list that
@@ -154,17 +154,25 @@ const (
 	ResetNever ResetMode = "never"
 )
 
-// PathPolicy says what a backend's container edits may touch. Patterns are
-// absolute paths in the syntax of path.Match; one that ends in "/**" takes in
-// everything below it. A list that is given replaces the default.
-type PathPolicy struct {
-	// Devices are host paths of device nodes. Default: /dev/**. Some nodes are
-	// refused whatever it says: raw memory and disks (inventory.Policy).
+// EditPolicy says what a backend's container edits may have; what it does not allow is
+// refused (inventory.Policy). The lists add to the presets. Patterns of paths are absolute
+// and in the syntax of path.Match; one that ends in "/**" takes in everything below it.
+type EditPolicy struct {
+	// Presets are what backends of these kinds need, by the names of Presets. Default: that
+	// of the backend's program, if there is one; an empty list is none.
+	Presets []string `yaml:"presets"`
+	// Devices are host paths of device nodes. Block devices and some other nodes are
+	// refused whatever it says: raw memory, disks.
 	Devices []string `yaml:"devices"`
-	// Mounts are host paths of mounts. Default: none.
+	// Mounts are host paths of mounts.
 	Mounts []string `yaml:"mounts"`
-	// Hooks are paths of OCI hook programs. Default: none.
+	// Hooks are paths of OCI hook programs.
 	Hooks []string `yaml:"hooks"`
+	// Env are names of environment variables, of containers and of hooks; "*" at the end
+	// of one takes in all that begin so. Some are refused whatever it says: PATH, LD_*.
+	Env []string `yaml:"env"`
+	// GIDs are additional groups, beside those that own the device nodes; 1 to 2^32-2.
+	GIDs []int `yaml:"gids"`
 }
 
 // Resource is a name that pods ask for, and the devices behind it.

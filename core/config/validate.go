@@ -21,6 +21,7 @@ const (
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
 	maxIgnored       = 64
+	maxGID           = 1<<32 - 2 // (gid_t)-1 is none
 )
 
 // validator checks what the types cannot express. It reports a field once: what
@@ -156,6 +157,15 @@ func (v *validator) backend(b *Backend, at string) {
 	v.patterns(at+".allow.devices", b.Allow.Devices)
 	v.patterns(at+".allow.mounts", b.Allow.Mounts)
 	v.patterns(at+".allow.hooks", b.Allow.Hooks)
+	for i, name := range b.Allow.Presets {
+		oneOf(v, itemPath(at+".allow.presets", i), name, Presets()...)
+	}
+	for i, name := range b.Allow.Env {
+		v.check(itemPath(at+".allow.env", i), checkEnvPattern(name))
+	}
+	for i, gid := range b.Allow.GIDs {
+		v.integer(itemPath(at+".allow.gids", i), gid, 1, maxGID)
+	}
 	v.features(at+".features", b.Features)
 	oneOf(v, at+".telemetry.sample", b.Telemetry.Sample, SampleAuto, SampleNever)
 	v.duration(at+".telemetry.interval", b.Telemetry.Interval, minSample, maxSample)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -177,7 +179,7 @@ func TestAnnotationOfLongName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := inject(v, units)
+	got, _, err := inject(v, units, inventory.HostNodes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,11 +280,15 @@ func TestInjectPlainProperties(t *testing.T) {
 			}
 		}
 		response := &pluginapi.ContainerAllocateResponse{}
-		injectPlain(response, devicesOf(units))
+		if _, err := injectPlain(response, devicesOf(units), inventory.HostNodes{}); err != nil {
+			t.Fatal(err)
+		}
 		checkPlain(t, response, units)
 
 		again := &pluginapi.ContainerAllocateResponse{}
-		injectPlain(again, devicesOf(units))
+		if _, err := injectPlain(again, devicesOf(units), inventory.HostNodes{}); err != nil {
+			t.Fatal(err)
+		}
 		if diff := cmp.Diff(response, again, protocmp.Transform()); diff != "" {
 			t.Fatalf("not deterministic:\n%s", diff)
 		}
@@ -351,5 +357,39 @@ func TestRefusedAfterAllAbandons(t *testing.T) {
 	defer n.life.mu.Unlock()
 	if diff := cmp.Diff([]string{gpu + " a"}, n.life.abandoned); diff != "" {
 		t.Errorf("abandoned (-want +got):\n%s", diff)
+	}
+}
+
+// Without CDI a runtime takes whatever node it finds behind a path, so a container gets the
+// path without links, or nothing if that leads to a disk since the backend reported it.
+func TestPlainNodesAreResolved(t *testing.T) {
+	root := t.TempDir()
+	dev := filepath.Join(root, "dev")
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ttyUSB1", "sda"} {
+		if err := os.WriteFile(filepath.Join(dev, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := device("d")
+	d.Edits = inventory.Edits{DeviceNodes: []inventory.DeviceNode{
+		{Path: "/dev/serial", HostPath: "/dev/serial", Permissions: "rw"}, {Path: "/dev/x", HostPath: "/elsewhere/x", Permissions: "rw"},
+	}}
+	for _, c := range []struct{ target, host string }{{"ttyUSB1", "/dev/ttyUSB1"}, {"/dev/ttyUSB1", "/dev/ttyUSB1"}, {"sda", ""}} {
+		link := filepath.Join(dev, "serial")
+		_ = os.Remove(link)
+		if err := os.Symlink(c.target, link); err != nil {
+			t.Fatal(err)
+		}
+		response := &pluginapi.ContainerAllocateResponse{}
+		_, err := injectPlain(response, []*inventory.Device{d}, inventory.HostNodes{Devfs: dev})
+		if (err != nil) != (c.host == "") {
+			t.Fatalf("a link to %s: %v", c.target, err)
+		}
+		if err == nil && (response.GetDevices()[0].GetHostPath() != c.host || response.GetDevices()[1].GetHostPath() != "/elsewhere/x") {
+			t.Errorf("a link to %s is given as %v", c.target, response.GetDevices())
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package deviceplugin
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -28,7 +30,7 @@ const (
 // Variables whose values are joined are kubelet's to set in every way of
 // injection: CDI has edits for each device on its own, of which the last would
 // count, so its definitions leave those variables out.
-func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
+func inject(v *view, units []*unit, nodes inventory.HostNodes) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
 	response = &pluginapi.ContainerAllocateResponse{}
 	if len(units) == 0 {
 		return response, nil, nil
@@ -39,7 +41,7 @@ func inject(v *view, units []*unit) (response *pluginapi.ContainerAllocateRespon
 	}
 	switch v.injection {
 	case config.InjectPlain:
-		conflicts = injectPlain(response, devices)
+		conflicts, err = injectPlain(response, devices, nodes)
 	case config.InjectCDIAnnotations:
 		response.Annotations, err = annotations(v, units)
 	case config.InjectCDIBoth:
@@ -121,7 +123,10 @@ func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
 //   - an env that both set has the later value;
 //   - a container path that both fill has the later host path; with the same host
 //     path it has the permissions of both, and is writable if one of them says so.
-func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device) (conflicts []string) {
+//
+// A device node is given by its path without links. It is an error if it is no node that a
+// container may have: a runtime without CDI takes whatever it finds there.
+func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, host inventory.HostNodes) (conflicts []string, err error) {
 	envs := map[string]string{}
 	nodes := map[string]*pluginapi.DeviceSpec{}
 	mounts := map[string]*pluginapi.Mount{}
@@ -141,11 +146,16 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 		}
 		for _, n := range edits.DeviceNodes {
 			spec := &pluginapi.DeviceSpec{ContainerPath: n.Path, HostPath: n.HostPath, Permissions: n.Permissions}
+			if found, err := host.Find(n.HostPath); err == nil {
+				spec.HostPath = found.Path
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("device %s: %w", d.Key, err)
+			}
 			if before, ok := nodes[n.Path]; ok {
-				if before.GetHostPath() == n.HostPath {
+				if before.GetHostPath() == spec.HostPath {
 					spec.Permissions = unite(before.GetPermissions(), n.Permissions)
 				} else {
-					disagree("device node", n.Path, before.GetHostPath(), n.HostPath, d.Key)
+					disagree("device node", n.Path, before.GetHostPath(), spec.HostPath, d.Key)
 				}
 			}
 			nodes[n.Path] = spec
@@ -171,7 +181,7 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 	for _, path := range slices.Sorted(maps.Keys(mounts)) {
 		response.Mounts = append(response.Mounts, mounts[path])
 	}
-	return conflicts
+	return conflicts, nil
 }
 
 // unite is the permissions of both, in the order that runtimes write them.

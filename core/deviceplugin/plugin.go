@@ -60,6 +60,8 @@ type Options struct {
 	// Came, if set, is called when there is a kubelet.sock, and when there is another
 	// one: kubelet was started. It must not block.
 	Came func()
+	// Nodes sees what the device nodes are that are given without CDI.
+	Nodes inventory.HostNodes
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.

@@ -148,7 +148,7 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 func (in *instance) answer(v *view, containers [][]*unit) (*pluginapi.AllocateResponse, error) {
 	response := &pluginapi.AllocateResponse{ContainerResponses: make([]*pluginapi.ContainerAllocateResponse, 0, len(containers))}
 	for _, units := range containers {
-		answer, conflicts, err := inject(v, units)
+		answer, conflicts, err := inject(v, units, in.advert.plugin.opts.Nodes)
 		if err != nil {
 			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
 		}

@@ -23,15 +23,46 @@ var mountOptions = []string{
 
 // ParseEdits checks container edits against the contract's limits and the
 // policy. The error says in one sentence what is wrong and what would be right.
-// A nil wire gives empty edits.
-func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (Edits, error) {
-	var (
-		e   Edits
-		err error
-	)
+// The remark is a sentence on optional edits that the policy refuses and that are left
+// out, or "". A nil wire gives empty edits.
+func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark string, err error) {
 	if wire == nil {
-		return e, nil
+		return e, "", nil
 	}
+	if err := checkCounts(wire); err != nil {
+		return Edits{}, "", err
+	}
+	p := &editsParser{policy: policy}
+	if e, err = p.edits(wire); err != nil {
+		return Edits{}, "", err
+	}
+	return e, p.remark(), nil
+}
+
+// editsParser checks the edits of one device.
+type editsParser struct {
+	policy Policy
+	// owners are the groups of the device nodes.
+	owners []uint32
+	// omitted are the reasons for which optional edits are left out.
+	omitted []string
+}
+
+// maxOmitted is how many reasons a remark has.
+const maxOmitted = 3
+
+func (p *editsParser) remark() string {
+	if len(p.omitted) == 0 {
+		return ""
+	}
+	text := "containers come without optional edits: " + strings.Join(p.omitted[:min(len(p.omitted), maxOmitted)], "; ")
+	if more := len(p.omitted) - maxOmitted; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+func checkCounts(wire *backendv1.ContainerEdits) error {
 	for _, c := range []struct {
 		what  string
 		n, of int
@@ -43,38 +74,42 @@ func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (Edits, error) {
 		{"additional group IDs", len(wire.AdditionalGids), maxGIDs},
 	} {
 		if c.n > c.of {
-			return Edits{}, fmt.Errorf("edits have %d %s; at most %d are allowed", c.n, c.what, c.of)
+			return fmt.Errorf("edits have %d %s; at most %d are allowed", c.n, c.what, c.of)
 		}
 	}
-	if e.Env, err = parseEnv(wire.Env); err != nil {
+	return nil
+}
+
+func (p *editsParser) edits(wire *backendv1.ContainerEdits) (e Edits, err error) {
+	if e.Env, err = p.env(wire.Env); err != nil {
 		return Edits{}, err
 	}
 	if e.EnvSeparators, err = parseSeparators(wire.EnvSeparators, e.Env); err != nil {
 		return Edits{}, err
 	}
-	if e.DeviceNodes, err = parseNodes(policy, wire.DeviceNodes); err != nil {
+	if e.DeviceNodes, err = p.nodes(wire.DeviceNodes); err != nil {
 		return Edits{}, err
 	}
-	if e.Mounts, err = parseMounts(policy, wire.Mounts); err != nil {
+	if e.Mounts, err = p.mounts(wire.Mounts); err != nil {
 		return Edits{}, err
 	}
-	if e.Hooks, err = parseOCIHooks(policy, wire.Hooks); err != nil {
+	if e.Hooks, err = p.hooks(wire.Hooks); err != nil {
 		return Edits{}, err
 	}
 	if slices.Contains(wire.AdditionalGids, 0) {
 		return Edits{}, fmt.Errorf("additional group ID 0 is root's; name the group that owns the device node")
 	}
-	if len(wire.AdditionalGids) > 0 {
-		gids := slices.Sorted(slices.Values(wire.AdditionalGids))
-		e.AdditionalGIDs = slices.Clip(slices.Compact(gids))
+	var refused []uint32
+	if e.AdditionalGIDs, refused = p.policy.gids(wire.AdditionalGids, p.owners); len(refused) > 0 {
+		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes; if they are needed, add them to allow.gids of this backend", refused))
 	}
 	return e, nil
 }
 
-func parseEnv(wire map[string]string) (ByName[string], error) {
+func (p *editsParser) env(wire map[string]string) (ByName[string], error) {
 	env := Named(wire)
 	for name, value := range env.All() {
-		if err := checkEnvName(name); err != nil {
+		if err := p.policy.checkEnv(name); err != nil {
 			return nil, err
 		}
 		if err := checkValue(value, maxEnvValue); err != nil {
@@ -131,7 +166,7 @@ func checkPath(what, name string) error {
 	return nil
 }
 
-func parseNodes(policy Policy, wire []*backendv1.DeviceNode) ([]DeviceNode, error) {
+func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) {
 	if len(wire) == 0 {
 		return nil, nil
 	}
@@ -148,14 +183,17 @@ func parseNodes(policy Policy, wire []*backendv1.DeviceNode) ([]DeviceNode, erro
 		if err := checkPath("host path of a device node", n.HostPath); err != nil {
 			return nil, err
 		}
-		if err := policy.checkDevice(n.HostPath); err != nil {
+		node, err := p.policy.checkDevice(n.HostPath)
+		if err != nil {
 			return nil, err
+		}
+		if node.Path != "" {
+			p.owners = append(p.owners, node.GID)
 		}
 		if seen[n.Path] {
 			return nil, fmt.Errorf("two device nodes have the path %s in the container; give each its own", quote(n.Path))
 		}
 		seen[n.Path] = true
-		var err error
 		if n.Permissions, err = parsePermissions(n.Permissions); err != nil {
 			return nil, fmt.Errorf("device node %s %w", quote(n.HostPath), err)
 		}
@@ -185,7 +223,7 @@ func parsePermissions(wire string) (string, error) {
 	return out.String(), nil
 }
 
-func parseMounts(policy Policy, wire []*backendv1.Mount) ([]Mount, error) {
+func (p *editsParser) mounts(wire []*backendv1.Mount) ([]Mount, error) {
 	if len(wire) == 0 {
 		return nil, nil
 	}
@@ -202,7 +240,11 @@ func parseMounts(policy Policy, wire []*backendv1.Mount) ([]Mount, error) {
 		if m.ContainerPath == "/" {
 			return nil, fmt.Errorf("a mount over the container's root would hide its image; mount below it")
 		}
-		if err := policy.checkMount(m.HostPath); err != nil {
+		if err := p.policy.checkMount(m.HostPath, m.Writable); err != nil {
+			if w.GetOptional() {
+				p.omitted = append(p.omitted, err.Error())
+				continue
+			}
 			return nil, err
 		}
 		if seen[m.ContainerPath] {
@@ -224,7 +266,7 @@ func parseMounts(policy Policy, wire []*backendv1.Mount) ([]Mount, error) {
 	return mounts, nil
 }
 
-func parseOCIHooks(policy Policy, wire []*backendv1.OciHook) ([]OCIHook, error) {
+func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {
 	if len(wire) == 0 {
 		return nil, nil
 	}
@@ -237,7 +279,7 @@ func parseOCIHooks(policy Policy, wire []*backendv1.OciHook) ([]OCIHook, error) 
 		if err := checkPath("path of a hook program", h.Path); err != nil {
 			return nil, err
 		}
-		if err := policy.checkHook(h.Path); err != nil {
+		if err := p.policy.checkHook(h.Path); err != nil {
 			return nil, err
 		}
 		if len(w.GetArgs()) > maxHookArgs || len(w.GetEnv()) > maxHookArgs {
@@ -250,7 +292,7 @@ func parseOCIHooks(policy Policy, wire []*backendv1.OciHook) ([]OCIHook, error) 
 			}
 		}
 		for _, entry := range w.GetEnv() {
-			if err := checkHookEnv(entry); err != nil {
+			if err := p.checkHookEnv(entry); err != nil {
 				return nil, fmt.Errorf("hook %s: %w", quote(h.Path), err)
 			}
 		}
@@ -263,12 +305,12 @@ func parseOCIHooks(policy Policy, wire []*backendv1.OciHook) ([]OCIHook, error) 
 
 // checkHookEnv matters more than a container's environment: a hook runs as root
 // on the host.
-func checkHookEnv(entry string) error {
+func (p *editsParser) checkHookEnv(entry string) error {
 	name, value, ok := strings.Cut(entry, "=")
 	if !ok {
 		return fmt.Errorf("variable %s has no '='; write NAME=value", quote(entry))
 	}
-	if err := checkEnvName(name); err != nil {
+	if err := p.policy.checkEnv(name); err != nil {
 		return err
 	}
 	if err := checkValue(value, maxEnvValue); err != nil {

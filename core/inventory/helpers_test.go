@@ -13,7 +13,10 @@ var (
 	testDesc = Description{
 		Name: "mock", Vendor: "ACME", Version: "1.0.0", Classes: []string{"gpu", "fpga"}, Prepare: true, Release: true,
 	}
-	testPolicy = Policy{Devices: []string{"/dev/**"}, Mounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"}}
+	testPolicy = Policy{
+		Devices: []string{"/dev/**"}, Mounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"},
+		Env: []string{"ACME_*", "A", "E*"}, GIDs: []uint32{27, 44},
+	}
 )
 
 // clock is a time that only moves when told.

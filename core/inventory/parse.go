@@ -65,10 +65,15 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 	if d.Hooks, err = p.hooks(w.GetHooks()); err != nil {
 		return nil, "", err
 	}
-	if d.Edits, err = ParseEdits(p.policy, w.GetEdits()); err != nil {
+	var omitted string
+	if d.Edits, omitted, err = ParseEdits(p.policy, w.GetEdits()); err != nil {
 		return nil, "", err
 	}
 	d.Health, remark = parseHealth(w.GetHealth())
+	if omitted != "" && remark != "" {
+		remark += "; "
+	}
+	remark += omitted
 	p.sharing.device(d)
 	return d, remark, nil
 }

@@ -322,7 +322,7 @@ func TestHooksNeedTheAbility(t *testing.T) {
 }
 
 func TestParseEditsOfNothing(t *testing.T) {
-	if e, err := ParseEdits(Policy{}, nil); err != nil || !e.Empty() {
+	if e, _, err := ParseEdits(Policy{}, nil); err != nil || !e.Empty() {
 		t.Errorf("got %+v, %v", e, err)
 	}
 }

@@ -1,34 +1,39 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
 )
 
-// Policy says which host paths a backend's container edits may touch. Patterns
-// are absolute and in the syntax of path.Match; one that ends in "/**" takes in
-// everything below it. An empty list allows nothing, and a malformed pattern
-// matches nothing.
+// Policy says what a backend's container edits may have: it is an allow-list. Patterns of
+// paths are absolute and in the syntax of path.Match; one that ends in "/**" takes in
+// everything below it. An empty list allows nothing, and a malformed pattern matches
+// nothing. The nodes that every container has (/dev/null and the like) are always allowed.
 //
-// Whatever it allows, some things are always refused: nodes of raw memory,
-// of disks, of the kernel log and of CPU registers, directories of nodes by
-// number, mounts of the whole root, and environment variables that would change
-// which code a container runs. Nodes are refused below any directory called dev,
-// since a driver's root, a container's or that of a process has one, too.
-//
-// Paths are compared as text, and only clean ones get that far. Links on disk
-// are not resolved: this process may see another /dev than the container
-// runtime, the answer could change before the runtime looks, and an inventory
-// is checked without touching a disk that may hang.
+// Whatever it allows, some things are always refused: nodes of raw memory, of disks, of the
+// kernel log and of CPU registers, block devices and directories of nodes, mounts of the
+// whole root, and environment variables that would change which code a container runs.
+// Nodes are refused below any directory called dev, since a driver's root, a container's or
+// that of a process has one, too.
 type Policy struct {
 	// Devices are host paths of device nodes.
 	Devices []string
-	// Mounts are host paths of mounts.
-	Mounts []string
+	// Mounts are host paths of mounts, ReadOnlyMounts of those that may not be writable.
+	Mounts, ReadOnlyMounts []string
 	// Hooks are paths of OCI hook programs.
 	Hooks []string
+	// Env are names of environment variables, of containers and of hooks. One that ends in
+	// "*" takes in all names that begin so.
+	Env []string
+	// GIDs are additional groups. A group that owns one of the device nodes in the same
+	// edits is always allowed.
+	GIDs []uint32
+	// Nodes sees what the device nodes are.
+	Nodes HostNodes
 }
 
 // deniedPaths are never given to a container, whatever the policy allows, nor is
@@ -44,11 +49,18 @@ var deniedPaths = []string{
 	"/dev/mmcblk*", "/dev/mtd*", "/dev/ubi*", "/dev/pmem*", "/dev/root",
 	"/dev/disk/**", "/dev/mapper/**", "/dev/dm-*", "/dev/md[0-9]*", "/dev/md/**", "/dev/bcache*",
 	"/dev/loop*", "/dev/ram[0-9]*", "/dev/zram*", "/dev/zd[0-9]*", "/dev/zvol/**",
-	"/dev/nbd*", "/dev/rbd*", "/dev/drbd*", "/dev/btrfs-control",
+	"/dev/nbd*", "/dev/rbd*", "/dev/drbd*", "/dev/btrfs-control", "/dev/zfs", "/dev/raw/**", "/dev/mpt[0-9]*ctl",
+	"/dev/megaraid_sas_ioctl_node", "/dev/ipmi*",
+	// Memory under other names.
+	"/dev/dax*", "/dev/cxl/**", "/dev/crash",
 }
 
-// deniedEnv are prefixes of variables that a backend may not set: they choose
-// which code runs, or where the container believes its API server to be.
+// defaultNodes are in every container: Default Devices in config-linux.md of the OCI
+// runtime specification.
+var defaultNodes = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+
+// deniedEnv are prefixes of variables that a backend may never set: they choose which code
+// runs, or where the container believes its API server to be.
 var deniedEnv = []string{"LD_", "GLIBC_TUNABLES", "KUBERNETES_"}
 
 // policyError says that the node's policy, not the contract, refuses something.
@@ -56,25 +68,42 @@ type policyError struct{ message string }
 
 func (e *policyError) Error() string { return e.message }
 
-// checkDevice checks the host path of a device node.
-func (p Policy) checkDevice(hostPath string) error {
-	return p.check("device node", hostPath, "allow.devices", p.Devices)
+// checkDevice checks the host path of a device node, and what is there, and returns what
+// it found; a node that cannot be seen from here is only checked by its path.
+func (p Policy) checkDevice(hostPath string) (HostNode, error) {
+	if !slices.Contains(defaultNodes, hostPath) {
+		if err := check("device node", hostPath, "allow.devices", p.Devices); err != nil {
+			return HostNode{}, err
+		}
+	}
+	node, err := p.Nodes.Find(hostPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return HostNode{}, &policyError{err.Error()}
+	}
+	return node, nil
 }
 
 // checkMount checks the host path of a mount.
-func (p Policy) checkMount(hostPath string) error {
+func (p Policy) checkMount(hostPath string, writable bool) error {
 	if hostPath == "/" {
 		return &policyError{"a mount of the host's whole root is never allowed; mount the directory that is needed"}
 	}
-	return p.check("mount", hostPath, "allow.mounts", p.Mounts)
+	err := check("mount", hostPath, "allow.mounts", p.Mounts)
+	if err == nil || check("mount", hostPath, "", p.ReadOnlyMounts) != nil {
+		return err
+	}
+	if writable {
+		return &policyError{fmt.Sprintf("mount %s is allowed read-only; if it must be writable, add it to allow.mounts of this backend", quote(hostPath))}
+	}
+	return nil
 }
 
 // checkHook checks the path of an OCI hook program.
 func (p Policy) checkHook(program string) error {
-	return p.check("hook program", program, "allow.hooks", p.Hooks)
+	return check("hook program", program, "allow.hooks", p.Hooks)
 }
 
-func (p Policy) check(what, name, field string, patterns []string) error {
+func check(what, name, field string, patterns []string) error {
 	if denied(name) {
 		return &policyError{fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel",
 			what, quote(name))}
@@ -104,15 +133,15 @@ func denied(name string) bool {
 }
 
 func (p Policy) clone() Policy {
-	return Policy{
-		Devices: append([]string(nil), p.Devices...),
-		Mounts:  append([]string(nil), p.Mounts...),
-		Hooks:   append([]string(nil), p.Hooks...),
-	}
+	p.Devices, p.Mounts, p.ReadOnlyMounts = slices.Clone(p.Devices), slices.Clone(p.Mounts), slices.Clone(p.ReadOnlyMounts)
+	p.Hooks, p.Env, p.GIDs = slices.Clone(p.Hooks), slices.Clone(p.Env), slices.Clone(p.GIDs)
+	return p
 }
 
 func (p Policy) equal(o Policy) bool {
-	return slices.Equal(p.Devices, o.Devices) && slices.Equal(p.Mounts, o.Mounts) && slices.Equal(p.Hooks, o.Hooks)
+	return slices.Equal(p.Devices, o.Devices) && slices.Equal(p.Mounts, o.Mounts) &&
+		slices.Equal(p.ReadOnlyMounts, o.ReadOnlyMounts) && slices.Equal(p.Hooks, o.Hooks) &&
+		slices.Equal(p.Env, o.Env) && slices.Equal(p.GIDs, o.GIDs) && p.Nodes == o.Nodes
 }
 
 func matchAny(patterns []string, name string) bool {
@@ -157,8 +186,8 @@ func match(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// checkEnvName refuses names that are no names and names that are denied.
-func checkEnvName(name string) error {
+// checkEnv refuses names that are none, and those that the policy does not allow.
+func (p Policy) checkEnv(name string) error {
 	if len(name) > maxEnvName || !nameSyntax.MatchString(name) {
 		return fmt.Errorf("environment variable %s is no name; use letters, digits and '_', at most %d, not starting with a digit",
 			quote(name), maxEnvName)
@@ -172,5 +201,24 @@ func checkEnvName(name string) error {
 				quote(name))}
 		}
 	}
-	return nil
+	for _, allowed := range p.Env {
+		prefix, wildcard := strings.CutSuffix(allowed, "*")
+		if name == allowed || wildcard && strings.HasPrefix(name, prefix) {
+			return nil
+		}
+	}
+	return &policyError{fmt.Sprintf("environment variable %s is outside of what the configuration allows; if it is needed, add it to allow.env of this backend",
+		quote(name))}
+}
+
+// gids are the additional groups that are allowed, sorted, and those that are not.
+func (p Policy) gids(wire []uint32, owners []uint32) (allowed, refused []uint32) {
+	for _, gid := range slices.Compact(slices.Sorted(slices.Values(wire))) {
+		if slices.Contains(owners, gid) || slices.Contains(p.GIDs, gid) {
+			allowed = append(allowed, gid)
+		} else {
+			refused = append(refused, gid)
+		}
+	}
+	return slices.Clip(allowed), refused
 }

@@ -36,12 +36,15 @@ func TestPolicyMatch(t *testing.T) {
 	}
 	for _, name := range []string{"/dev/null", "/dev/dri/renderD128", "/dev/nvidia0", "/dev/kfd", "/dev/vfio/1", "/dev/accel/accel0",
 		"/dev/xdma0_user", "/dev/infiniband/uverbs0", "/dev/dfl-fme.0", "/dev/ttyUSB0", "/dev/rbln0", "/dev/xclmgmt1"} {
-		if err := testPolicy.checkDevice(name); err != nil {
+		if _, err := testPolicy.checkDevice(name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if (Policy{}).checkDevice("/dev/null") == nil {
+	if _, err := (Policy{}).checkDevice("/dev/kvm"); err == nil {
 		t.Error("an empty policy allows a device")
+	}
+	if _, err := (Policy{}).checkDevice("/dev/null"); err != nil {
+		t.Errorf("what every container has: %v", err)
 	}
 }
 
@@ -51,7 +54,9 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 	all := Policy{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}}
 	refused := func(name string) int {
 		n := 0
-		for _, check := range []func(string) error{all.checkDevice, all.checkMount, all.checkHook} {
+		device := func(name string) error { _, err := all.checkDevice(name); return err }
+		mount := func(name string) error { return all.checkMount(name, true) }
+		for _, check := range []func(string) error{device, mount, all.checkHook} {
 			var policy *policyError
 			if err := check(name); errors.As(err, &policy) && strings.Contains(err.Error(), "never given to a container") {
 				n++
@@ -66,6 +71,7 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 			"/dev/mem", "/dev/kmsg", "/dev/port", "/dev/sda", "/dev/sda1", "/dev/nvme0n1p2", "/dev/vdb", "/dev/dm-0", "/dev/loop0", "/dev/sg1",
 			"/dev/block/8:0", "/dev/char/1:1", "/dev/cpu/0/msr", "/dev/disk/by-id/x", "/dev/mapper/root", "/dev/watchdog0", "/dev/md/x/y",
 			"/dev/mapper/dev/null", "/dev/disk/dev/x/y", "/dev/block", "/dev/char", "/dev/cpu", "/dev/disk", "/dev/mapper", "/dev/zvol", "/dev/root",
+			"/dev/dax0.0", "/dev/cxl/mem0", "/dev/raw/raw1", "/dev/crash", "/dev/zfs", "/dev/mpt3ctl", "/dev/ipmi0",
 		}).Draw(t, "bad")
 		if n := refused(bad); n != 3 {
 			t.Fatalf("%s is refused as %d of node, mount and hook", bad, n)
@@ -82,4 +88,34 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 			t.Fatalf("%s is refused", good)
 		}
 	})
+}
+
+// Only names that are allowed are set, and some never: a deny-list cannot have every
+// variable by which some program runs code.
+func TestPolicyEnv(t *testing.T) {
+	some, all := Policy{Env: []string{"ACME_*", "VISIBLE"}}, Policy{}
+	for c := range 256 {
+		if name := string(rune(c)); nameSyntax.MatchString(name) {
+			all.Env = append(all.Env, name+"*")
+		}
+	}
+	for _, name := range []string{"ACME_", "ACME_DEVICE", "VISIBLE"} {
+		if err := some.checkEnv(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{
+		"BASH_ENV", "ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "PYTHONPATH", "JAVA_TOOL_OPTIONS", "PERL5OPT", "RUBYOPT", "GIT_SSH_COMMAND",
+		"VISIBLE_", "ACME", "acme_x", "LD_PRELOAD", "PATH",
+	} {
+		var policy *policyError
+		if err := some.checkEnv(name); !errors.As(err, &policy) {
+			t.Errorf("%s is not refused by the policy: %v", name, err)
+		}
+	}
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KUBERNETES_SERVICE_HOST", "PATH"} {
+		if all.checkEnv(name) == nil {
+			t.Errorf("%s is allowed where everything is", name)
+		}
+	}
 }

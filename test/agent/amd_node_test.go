@@ -31,7 +31,6 @@ profiles:
         heartbeat: 1s
         recovery: {delay: 0s, reset: RESET}
         telemetry: {interval: 1s}
-        allow: {devices: [/dev/kfd, /dev/dri/*]}
         settings: {partitions: {strategy: STRATEGY}, poll: 100ms, rescan: 1sSETTINGS}
     resources: [RESOURCES]
 `

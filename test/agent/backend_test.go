@@ -120,7 +120,7 @@ func TestPrepareAddsEdits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.startKubelet()
-			n.configure(strings.Replace(c.config, "count: 4", `count: 4, hooks: [prepare, release], prepare: {edits: {env: {PROGRAMMED: "{{.ID}}"}}}`, 1))
+			n.configure(strings.Replace(c.config, "count: 4", `count: 4, hooks: [prepare, release], prepare: {edits: {env: {ACCELMUX_MOCK_PROGRAMMED: "{{.ID}}"}}}`, 1))
 			options := n.options()
 			quickUsage(&options)
 			n.startAgentWith(options)
@@ -152,7 +152,7 @@ func TestPrepareAddsEdits(t *testing.T) {
 // The values of a variable that devices join reach the container together, in the
 // answer to Allocate; beside CDI names too, which say nothing of it.
 func TestJoinedEnv(t *testing.T) {
-	const edits = `edits: {env: {VISIBLE: "{{.ID}}"}, envSeparators: {VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
+	const edits = `edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
 	for _, injection := range []string{"plain", "cdi", "cdi-annotations"} {
 		n := startNode(t, 8, strings.NewReplacer("count: 4", "count: 4, "+edits,
 			"{name: example.com/gpu}", "{name: example.com/gpu, replicas: 2, maxReplicasPerContainer: 0, injection: "+injection+"}").Replace(oneBackend))
@@ -160,7 +160,7 @@ func TestJoinedEnv(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := allocation.Response.GetEnvs()["VISIBLE"]; got != "mock-0,mock-1,mock-2,mock-3" {
+		if got := allocation.Response.GetEnvs()["ACCELMUX_MOCK_VISIBLE"]; got != "mock-0,mock-1,mock-2,mock-3" {
 			t.Errorf("%s: VISIBLE is %q, want all four devices", injection, got)
 		}
 		spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
@@ -176,9 +176,9 @@ func TestJoinedEnv(t *testing.T) {
 // What Prepare says in place of such a value is joined with the values of the
 // container's other devices, those that are not prepared among them.
 func TestPrepareJoinsEnv(t *testing.T) {
-	const kind = `count: 2, edits: {env: {VISIBLE: "{{.ID}}"}, envSeparators: {VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
+	const kind = `count: 2, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}, deviceNodes: [{path: "/dev/x{{.Index}}", hostPath: /dev/null}]}`
 	n := startNode(t, 4, strings.Replace(oneBackend, "count: 4, numaNodes: 2", "devices: [{"+kind+
-		`, hooks: [prepare], prepare: {edits: {env: {VISIBLE: "made-{{.ID}}"}, envSeparators: {VISIBLE: ","}}}}, {`+kind+"}]", 1))
+		`, hooks: [prepare], prepare: {edits: {env: {ACCELMUX_MOCK_VISIBLE: "made-{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}}, {`+kind+"}]", 1))
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 4); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestPrepareJoinsEnv(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"VISIBLE=made-mock-0,made-mock-1,mock-2,mock-3"`
+	const want = `"ACCELMUX_MOCK_VISIBLE=made-mock-0,made-mock-1,mock-2,mock-3"`
 	if got := strings.Count(string(spec), want); got != 2 || strings.Count(string(spec), "VISIBLE=") != 2 {
 		t.Errorf("%d definitions have %s, want those of the two that were prepared:\n%s", got, want, spec)
 	}
@@ -206,7 +206,7 @@ kind: NodeConfig
 profiles:
   - name: default
     backends:
-      - {name: bare, heartbeat: 300ms}
+      - {name: bare, heartbeat: 300ms, allow: {env: [BARE]}}
     resources:
       - {name: example.com/gpu}
 `)

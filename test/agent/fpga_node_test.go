@@ -32,7 +32,6 @@ profiles:
         heartbeat: 1s
         recovery: {delay: 0s, reset: RESET}
         telemetry: {interval: 1s}
-        allow: {devices: [/dev/dfl-*, /dev/intel-fpga-*, /dev/uio*, /dev/dri/*, /dev/xclmgmt*, /dev/fpga*]}
         settings: {mode: MODE, health: {interval: 1s}SETTINGS}
     resources:
       - {name: "fpga.intel.com/{functionName}", class: afEXTRA}

@@ -30,10 +30,7 @@ profiles:
         heartbeat: 300ms
         recovery: {delay: 0s}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls}
-        allow:
-          devices: [/dev/nvidia*, /dev/nvidia-caps/*]
-          mounts: [DIR/driver/**]
-          hooks: [/usr/bin/nvidia-cdi-hook]
+        allow: {mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}SETTINGS}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,39 @@ func TestNVIDIAGPUs(t *testing.T) {
 	if got := n.device(id).Attributes["model"]; got != "H100 80GB HBM3" {
 		t.Errorf("model %v", got)
 	}
+}
+
+// Verifies that files of the driver which the configuration does not allow cost those
+// files, with a problem, and no GPU.
+func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
+	n := newNVIDIANode(t, 8)
+	for _, file := range []string{
+		"etc/X11/xorg.conf.d/10-nvidia.conf", "etc/glvnd/egl_vendor.d/10_nvidia.json", "etc/egl/egl_external_platform.d/15_nvidia_gbm.json",
+		"usr/local/share/vulkan/icd.d/nvidia_icd.json",
+	} {
+		path := n.path("driver", file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	libraries := strings.Replace(nvidiaConfig, "DIR/driver/**", "DIR/driver/usr/lib64/**", 1)
+	n.configureNVIDIAWith(libraries, "", 1)
+	n.startNVIDIAAgent()
+	n.wantCounts(nvidiaGPU, 8, 8)
+	n.wantProblem("without optional edits", "10_nvidia.json")
+	spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
+	if err != nil || !strings.Contains(string(spec), "libcuda.so") || strings.Contains(string(spec), "10_nvidia.json") {
+		t.Errorf("the CDI spec has not just the files that are allowed (%v):\n%s", err, spec)
+	}
+	n.configureNVIDIAWith(nvidiaConfig, "", 1) // with all files
+	n.eventually("the files are in the CDI spec", func() bool {
+		spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
+		return err == nil && strings.Contains(string(spec), "10_nvidia.json")
+	})
+	n.wantCounts(nvidiaGPU, 8, 8)
 }
 
 // Verifies that without CDI a container with several GPUs is told of all of them,

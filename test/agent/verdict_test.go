@@ -14,7 +14,7 @@ import (
 // with the same reason: one with edits that CDI cannot carry, and one whose device node
 // is not on the node. When the node is there, so is the device.
 func TestUnusableEdits(t *testing.T) {
-	const two = `devices: [{count: 2}, {count: 1, edits: {env: {VISIBLE: "{{.ID}}"}, envSeparators: {VISIBLE: ","}}}, {count: 1, edits: {deviceNodes: [{path: /dev/accel9}]}}]`
+	const two = `devices: [{count: 2}, {count: 1, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}, {count: 1, edits: {deviceNodes: [{path: /dev/accel9}]}}]`
 	n := newNode(t)
 	n.write("null", "")
 	if err := os.Mkdir(n.path("dev"), 0o755); err != nil {
@@ -24,7 +24,8 @@ func TestUnusableEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.startKubelet()
-	n.configure(strings.NewReplacer("count: 4, numaNodes: 2", two, "{name: example.com/gpu}", "{name: example.com/gpu, injection: cdi}").Replace(oneBackend))
+	n.configure(strings.NewReplacer("count: 4, numaNodes: 2", two, "heartbeat: 300ms", "heartbeat: 300ms\n        allow: {devices: [/dev/accel*]}",
+		"{name: example.com/gpu}", "{name: example.com/gpu, injection: cdi}").Replace(oneBackend))
 	options := n.options()
 	options.HostPaths.Devfs = n.path("dev")
 	withMetrics(&options)

@@ -33,10 +33,7 @@ func newVendors() (zeta, eta, theta *backend) {
         heartbeat: 500ms
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf}
-        allow:
-          devices: [/dev/nvidia*]
-          mounts: [DIR/driver/**]
-          hooks: [/usr/bin/nvidia-cdi-hook]
+        allow: {presets: [nvidia], mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, rescan: 1s, edits: {driverRoot: DIR/driver}}
 `,
 	}, zetaGPUs, nvml.UUID, bySelf, byReboot, byReplacement)
@@ -48,7 +45,7 @@ func newVendors() (zeta, eta, theta *backend) {
 		config: `
         heartbeat: 500ms
         recovery: {delay: 0s}
-        allow: {devices: [/dev/kfd, /dev/dri/*]}
+        allow: {presets: [amd]}
         settings: {poll: 100ms, rescan: 1s, health: {interval: 1s}, reset: {method: driver}}
 `,
 	}, etaGPUs, func(i int) string { return fmt.Sprintf("amdgpu-%016x", gpus[i].UniqueID) }, bySelf, byReset)
@@ -58,7 +55,7 @@ func newVendors() (zeta, eta, theta *backend) {
 		config: `
         heartbeat: 500ms
         recovery: {delay: 0s, reset: never}
-        allow: {devices: [/dev/intel-fpga-*, /dev/uio*]}
+        allow: {presets: [fpga]}
         settings: {mode: region, health: {interval: 1s}}
 `,
 	}, thetaCards+1, thetaID, bySelf, byReboot)

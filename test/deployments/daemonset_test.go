@@ -174,7 +174,7 @@ type mpsSettings struct {
 				MPS   struct{ Replicas int }
 				Edits struct{ DriverRootMount string }
 			}
-			Allow struct{ Mounts []string }
+			Allow struct{ Presets []string }
 		}
 		Resources []struct{ Replicas int }
 	}
@@ -182,7 +182,7 @@ type mpsSettings struct {
 
 // TestMPSExample verifies that the example for MPS agrees with itself: as many
 // replicas as limits are made for, and each directory that containers are given is
-// allowed, and one that the daemon can write to.
+// one that the daemon can write to.
 func TestMPSExample(t *testing.T) {
 	objects := render(t, valueSets(t)["example nvidia-mps.yaml"]...)
 	var config mpsSettings
@@ -198,10 +198,10 @@ func TestMPSExample(t *testing.T) {
 	for _, v := range only[*appsv1.DaemonSet](t, objects).Spec.Template.Spec.Volumes {
 		volumes[v.Name] = v
 	}
+	if !slices.Contains(backend.Allow.Presets, "nvidia-mps") {
+		t.Errorf("the preset nvidia-mps is not allowed: %q", backend.Allow.Presets)
+	}
 	for _, dir := range []string{"/run/accelmux-mps/pipe", "/dev/shm"} {
-		if !slices.Contains(backend.Allow.Mounts, dir) {
-			t.Errorf("%s is not allowed", dir)
-		}
 		file := path.Join(backend.Settings.Edits.DriverRootMount, dir, "x")
 		mount := mountOf(agentContainer(t, objects), file)
 		if mount.ReadOnly {

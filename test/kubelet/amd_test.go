@@ -52,7 +52,6 @@ func startAMD(t *testing.T, injection string) *machine {
 			Settings: map[string]any{
 				"partitions": map[string]any{"strategy": "mixed"}, "poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"},
 			},
-			Allow: &agent.Allow{Devices: []string{"/dev/kfd", "/dev/dri/*"}},
 		},
 		Resources: []agent.Resource{{Name: "amd.com/{computePartition}_{memoryPartition}", Injection: injection}, {Name: "amd.com/gpu"}},
 	})

@@ -61,7 +61,6 @@ func startFPGA(t *testing.T) *fpgas {
 		Backend: agent.Backend{
 			Name: "fpga", Recovery: &agent.Recovery{Delay: "0s", Reset: "auto"},
 			Settings: map[string]any{"mode": "region", "bitstreams": m.path("bitstreams"), "health": map[string]any{"interval": "1s"}},
-			Allow:    &agent.Allow{Devices: []string{"/dev/dfl-port.*", "/dev/intel-fpga-port.*"}},
 		},
 		Resources: []agent.Resource{{
 			Name: "fpga.intel.com/{regionName}", Parameters: map[string]agent.Parameter{"bitstream": {Value: "crypto.gbs"}},

@@ -192,6 +192,7 @@ func TestInjectPlain(t *testing.T) {
 func TestInjectJoinedEnv(t *testing.T) {
 	for _, how := range []string{"plain", "cdi-annotations", "cdi"} {
 		n := start(t, mock{Count: 4}, 4, injection(how), func(c *agent.Config) {
+			c.Backend.Allow = &agent.Allow{Env: []string{"VISIBLE"}}
 			c.Backend.Settings.(map[string]any)["edits"] = map[string]any{
 				"env": map[string]any{"VISIBLE": "{{.ID}}"}, "envSeparators": map[string]any{"VISIBLE": ":"},
 				"deviceNodes": []any{map[string]any{"path": "/dev/x{{.Index}}", "hostPath": "/dev/null"}},

@@ -63,9 +63,7 @@ func startNVIDIA(t *testing.T, replicas int) *driver {
 				"library": filepath.Join(d.dir, "libnvidia-ml.so.1"), "rescan": "1s", "mig": map[string]any{"strategy": "mixed"},
 				"edits": map[string]any{"driverRoot": filepath.Join(d.dir, "driver")},
 			},
-			Allow: &agent.Allow{
-				Devices: []string{"/dev/nvidia*", "/dev/nvidia-caps/*"}, Mounts: []string{d.dir + "/driver/**"}, Hooks: []string{"/usr/bin/nvidia-cdi-hook"},
-			},
+			Allow: &agent.Allow{Mounts: []string{d.dir + "/driver/**"}},
 		},
 		Resources: []agent.Resource{
 			{Name: nvidiaGPU, Class: "gpu", Replicas: replicas},

@@ -48,7 +48,8 @@ func (p places) convert(e *specs.ContainerEdits, omit func(string)) (*sdk.Edits,
 			omit(err.Error() + "; containers come without it")
 			continue
 		}
-		w := &sdk.Mount{HostPath: host, ContainerPath: m.ContainerPath, Writable: true}
+		// A container without libcuda.so has no GPU; without another file it lacks a feature.
+		w := &sdk.Mount{HostPath: host, ContainerPath: m.ContainerPath, Writable: true, Optional: !isDriverLibrary(m.ContainerPath)}
 		for _, o := range m.Options {
 			switch o {
 			case "ro":

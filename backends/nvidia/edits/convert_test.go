@@ -41,8 +41,8 @@ func TestConvert(t *testing.T) {
 			{Path: "/dev/nvidia0", HostPath: "/dev/nvidia9", Permissions: "rw"},
 		},
 		Mounts: []*sdk.Mount{
-			{HostPath: "/run/nvidia/driver/a", ContainerPath: "/a", Options: []string{"nosuid"}},
-			{HostPath: "/run/nvidia/driver/b", ContainerPath: "/b", Options: []string{"noexec"}, Writable: true},
+			{HostPath: "/run/nvidia/driver/a", ContainerPath: "/a", Optional: true, Options: []string{"nosuid"}},
+			{HostPath: "/run/nvidia/driver/b", ContainerPath: "/b", Optional: true, Options: []string{"noexec"}, Writable: true},
 		},
 		Hooks: []*backendv1.OciHook{{HookName: "createContainer", Path: "/h", Env: []string{"X=1"}, Args: []string{
 			"h", "--driver-root", "/run/nvidia/driver", "--link", "../card1::/dev/dri/by-path/pci-x-card", "--link", "a::/usr/lib/b", "/driver-root",

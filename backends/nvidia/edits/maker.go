@@ -228,12 +228,14 @@ func (w *work) driverFiles() (out *sdk.Edits, err error) {
 
 func hasLibrary(e *sdk.Edits) bool {
 	for _, m := range e.GetMounts() {
-		if strings.HasPrefix(filepath.Base(m.GetContainerPath()), "libcuda.so") {
+		if isDriverLibrary(m.GetContainerPath()) {
 			return true
 		}
 	}
 	return false
 }
+
+func isDriverLibrary(path string) bool { return strings.HasPrefix(filepath.Base(path), "libcuda.so") }
 
 func (w *work) nvcdi(mode nvcdi.Mode) (nvcdi.Interface, error) {
 	return nvcdi.New(

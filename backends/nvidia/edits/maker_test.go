@@ -56,6 +56,9 @@ func TestCDI(t *testing.T) {
 				"/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so." + version: false,
 			} {
 				m := mounts[path]
+				if needed := strings.Contains(path, "libcuda.so"); m.GetOptional() == needed {
+					t.Errorf("mount at %s is optional: %v", path, m.GetOptional())
+				}
 				if m.GetHostPath() != filepath.Join("/"+root, path) || m.GetWritable() != writable {
 					t.Errorf("mount at %s is %v", path, m)
 				}

@@ -17,7 +17,6 @@ profiles:
     backends:
       - name: amd
         recovery: {delay: 0s, reset: never}
-        allow: {devices: [/dev/kfd, /dev/dri/*]}
         settings: {partitions: {strategy: mixed}}
     resources:
       - {name: "amd.com/{computePartition}_{memoryPartition}"}

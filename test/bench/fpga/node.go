@@ -16,7 +16,6 @@ profiles:
     backends:
       - name: fpga
         recovery: {delay: 0s, reset: never}
-        allow: {devices: [/dev/dfl-*]}
         settings: {mode: region, bitstreams: %q}
     resources:
       - name: fpga.intel.com/{regionName}

@@ -45,21 +45,16 @@ profiles:
     backends:
       - name: amd
         recovery: {delay: 0s, reset: never}
-        allow: {devices: [/dev/kfd, /dev/dri/*]}
         settings: {POLLED LOADED}
       - name: fpga
         recovery: {delay: 0s, reset: never}
-        allow: {devices: [/dev/dfl-*]}
         settings: {POLLED}
       - name: mock
         settings: {count: 8}
       - name: nvidia
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.confLOGGED}
-        allow:
-          devices: [/dev/nvidia*]
-          mounts: [DIR/driver/**]
-          hooks: [/usr/bin/nvidia-cdi-hook]
+        allow: {mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, edits: {driverRoot: DIR/driver}}
     resources:
       - {name: amd.com/gpu, backend: amd}

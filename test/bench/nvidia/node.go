@@ -29,10 +29,7 @@ profiles:
       - name: nvidia
         recovery: {delay: 0s, reset: never}
         env: {ACCELMUX_NVML_FILE: DIR/nvml.conf, ACCELMUX_NVML_CALLS: DIR/nvml.calls}
-        allow:
-          devices: [/dev/nvidia*]
-          mounts: [DIR/driver/**]
-          hooks: [/usr/bin/nvidia-cdi-hook]
+        allow: {mounts: [DIR/driver/**]}
         settings: {library: LIBRARY, edits: {driverRoot: DIR/driver}}
     resources:
       - {name: nvidia.com/gpu, class: gpu, replicas: REPLICAS}

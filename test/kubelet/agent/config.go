@@ -34,6 +34,7 @@ type Allow struct {
 	Devices []string `json:"devices,omitempty"`
 	Mounts  []string `json:"mounts,omitempty"`
 	Hooks   []string `json:"hooks,omitempty"`
+	Env     []string `json:"env,omitempty"`
 }
 
 // Recovery says how faulted devices come back.

@@ -1694,7 +1694,8 @@ func (x *Link) GetDistance() uint32 {
 // checked against the policy of the node's configuration.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]*. Of several
+	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]* and is one that the node's
+	// configuration allows. Of several
 	// devices in one container that set the same variable, one counts, unless
 	// env_separators says that their values are joined.
 	Env         map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1702,7 +1703,8 @@ type ContainerEdits struct {
 	Mounts      []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	// OCI hooks; refused unless the policy allows them.
 	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Supplementary group IDs.
+	// Supplementary group IDs. One that owns none of the device nodes is left out unless the
+	// node's configuration allows it.
 	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
 	// By name, those variables of env whose values are joined if a container gets
 	// several devices that set them, and what stands between the values, such as
@@ -1861,7 +1863,11 @@ type Mount struct {
 	// Mounted read-only unless set.
 	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	// Further mount options, such as "nosuid".
-	Options       []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
+	Options []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
+	// A program in the container can do without it. Where the node's configuration does not
+	// allow an optional mount, the container comes without it and the core reports a
+	// problem; a mount that is not optional then costs the device.
+	Optional      bool `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1922,6 +1928,13 @@ func (x *Mount) GetOptions() []string {
 		return x.Options
 	}
 	return nil
+}
+
+func (x *Mount) GetOptional() bool {
+	if x != nil {
+		return x.Optional
+	}
+	return false
 }
 
 type OciHook struct {
@@ -2669,12 +2682,13 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"DeviceNode\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
 	"\thost_path\x18\x02 \x01(\tR\bhostPath\x12 \n" +
-	"\vpermissions\x18\x03 \x01(\tR\vpermissions\"\x81\x01\n" +
+	"\vpermissions\x18\x03 \x01(\tR\vpermissions\"\x9d\x01\n" +
 	"\x05Mount\x12\x1b\n" +
 	"\thost_path\x18\x01 \x01(\tR\bhostPath\x12%\n" +
 	"\x0econtainer_path\x18\x02 \x01(\tR\rcontainerPath\x12\x1a\n" +
 	"\bwritable\x18\x03 \x01(\bR\bwritable\x12\x18\n" +
-	"\aoptions\x18\x04 \x03(\tR\aoptions\"`\n" +
+	"\aoptions\x18\x04 \x03(\tR\aoptions\x12\x1a\n" +
+	"\boptional\x18\x05 \x01(\bR\boptional\"`\n" +
 	"\aOciHook\x12\x1b\n" +
 	"\thook_name\x18\x01 \x01(\tR\bhookName\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// Allowed is what container edits may have, as lists of EditPolicy.
+type Allowed struct {
+	Devices, Mounts []string
+	// ReadOnlyMounts are host paths of mounts that may not be writable.
+	ReadOnlyMounts []string
+	Hooks, Env     []string
+	GIDs           []uint32
+}
+
+// presets are what backends of a kind need, by the name of their program without
+// CommandPrefix.
+var presets = map[string]Allowed{
+	"amd": {Devices: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"}},
+	"fpga": {
+		Devices: []string{
+			"/dev/dfl-*", "/dev/intel-fpga-*", "/dev/uio*", "/dev/fpga*", // Intel
+			"/dev/dri/card*", "/dev/dri/renderD*", "/dev/xclmgmt*", "/dev/xfpga/*", // AMD
+		},
+		Env: []string{"FPGA_*"},
+	},
+	"mock":       {Env: []string{"ACCELMUX_MOCK_*"}},
+	"nvidia":     nvidiaPreset(),
+	"nvidia-mps": {Mounts: []string{"/run/accelmux-mps/pipe", "/dev/shm"}, Env: []string{"CUDA_MPS_PIPE_DIRECTORY"}},
+}
+
+// nvidiaPreset has the search paths of nvidia-container-toolkit 1.20 (internal/discover,
+// internal/lookup/root, pkg/lookup and pkg/nvcdi), for a driver on the host, and for those
+// in the containers of the GPU Operator and of GKE.
+func nvidiaPreset() Allowed {
+	const operator, gke = "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"
+	a := Allowed{
+		Devices: []string{"/dev/gdrdrv", "/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"},
+		ReadOnlyMounts: []string{
+			"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
+			"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
+			"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
+			"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",
+			"/dev/null", // edits.visibleDevices: mounts
+			operator + "/**", gke + "/**",
+		},
+		Hooks: []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
+		Env:   []string{"NVIDIA_*"},
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
+		a.ReadOnlyMounts = append(a.ReadOnlyMounts, dir+"/nvidia-*")
+	}
+	for _, root := range []string{"", operator, gke} {
+		a.Devices = append(a.Devices, root+"/dev/nvidia*", root+"/dev/nvidia-caps/*", root+"/dev/nvidia-caps-imex-channels/*",
+			root+"/dev/dri/card*", root+"/dev/dri/renderD*")
+		for _, run := range []string{"/run", "/var/run"} {
+			a.Mounts = append(a.Mounts, root+run+"/nvidia-persistenced/socket", root+run+"/nvidia-fabricmanager/socket")
+		}
+		a.Mounts = append(a.Mounts, root+"/tmp/nvidia-mps")
+	}
+	return a
+}
+
+// Presets are the names that EditPolicy.Presets may have, sorted.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
+
+// Expand is what the lists and the presets allow together.
+func (p EditPolicy) Expand() Allowed {
+	a := Allowed{
+		Devices: slices.Clone(p.Devices), Mounts: slices.Clone(p.Mounts), Hooks: slices.Clone(p.Hooks), Env: slices.Clone(p.Env),
+	}
+	for _, gid := range p.GIDs {
+		a.GIDs = append(a.GIDs, uint32(gid)) //nolint:gosec // validated
+	}
+	for _, name := range p.Presets {
+		preset := presets[name]
+		a.Devices = append(a.Devices, preset.Devices...)
+		a.Mounts = append(a.Mounts, preset.Mounts...)
+		a.ReadOnlyMounts = append(a.ReadOnlyMounts, preset.ReadOnlyMounts...)
+		a.Hooks = append(a.Hooks, preset.Hooks...)
+		a.Env = append(a.Env, preset.Env...)
+	}
+	return a
+}

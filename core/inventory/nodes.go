@@ -1,0 +1,121 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// HostNodes sees the host's device nodes.
+type HostNodes struct {
+	// Devfs is the host's /dev as this process sees it, such as /host/dev; other paths of
+	// the host are looked for beside it. "" sees nothing.
+	Devfs string
+}
+
+// HostNode is a device node of the host.
+type HostNode struct {
+	// Path is the host's, without symbolic links.
+	Path string
+	// GID is the group that owns it.
+	GID uint32
+}
+
+// maxSymlinks is how many links the kernel follows in one path: MAXSYMLINKS in
+// include/linux/namei.h.
+const maxSymlinks = 40
+
+// Find follows the symbolic links of a host path and checks that a container may have
+// what is there. The error is for the operator; it is an fs.ErrNotExist where nothing can
+// be seen from here. Regular files pass: runtimes refuse them, and tests have them in the
+// place of nodes.
+//
+// Callers that pass a path to a container runtime without CDI must pass the one that is
+// returned: such a runtime follows links and takes whatever kind of node it finds. With CDI
+// the spec has the type, and the runtime checks it.
+func (h HostNodes) Find(hostPath string) (HostNode, error) {
+	if h.Devfs == "" {
+		return HostNode{}, fs.ErrNotExist
+	}
+	resolved, info, err := h.resolve(hostPath)
+	if err != nil {
+		return HostNode{}, err
+	}
+	if resolved != hostPath && denied(resolved) {
+		return HostNode{}, fmt.Errorf("device node %s is a link to %s, which is never given to a container: it reaches memory, disks or the kernel",
+			quote(hostPath), quote(resolved))
+	}
+	if kind := refusedKind(info.Mode()); kind != "" {
+		return HostNode{}, fmt.Errorf("device node %s is %s; only character devices are given to containers", quote(hostPath), kind)
+	}
+	node := HostNode{Path: resolved}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		node.GID = stat.Gid
+	}
+	return node, nil
+}
+
+// refusedKind names a kind of file that containers never get as a device node; "" for others.
+func refusedKind(mode fs.FileMode) string {
+	switch mode.Type() {
+	case fs.ModeDevice | fs.ModeCharDevice, 0:
+		return ""
+	case fs.ModeDevice:
+		return "a block device"
+	case fs.ModeDir:
+		return "a directory"
+	}
+	return "a pipe or a socket"
+}
+
+// resolve is the path without links. A link with an absolute target is one of the host's.
+func (h HostNodes) resolve(hostPath string) (resolved string, info fs.FileInfo, err error) {
+	resolved = "/"
+	rest := hostPath
+	for links := 0; rest != ""; {
+		var part string
+		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
+		next := path.Join(resolved, part)
+		if next == "/dev" { // wherever that is from here
+			resolved = next
+			continue
+		}
+		if info, err = os.Lstat(h.here(next)); errors.Is(err, fs.ErrNotExist) && links > 0 {
+			return "", nil, fmt.Errorf("device node %s is a link to %s, which cannot be seen from here", quote(hostPath), quote(next))
+		} else if err != nil {
+			return "", nil, fmt.Errorf("device node %s: %w", quote(hostPath), err)
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			resolved = next
+			continue
+		}
+		if links++; links > maxSymlinks {
+			return "", nil, fmt.Errorf("device node %s: too many symbolic links", quote(hostPath))
+		}
+		target, err := os.Readlink(h.here(next))
+		if err != nil {
+			return "", nil, fmt.Errorf("device node %s: %w", quote(hostPath), err)
+		}
+		if path.IsAbs(target) {
+			resolved = "/"
+		}
+		rest = target + "/" + rest
+	}
+	if info == nil || resolved == "/dev" || resolved == "/" {
+		return "", nil, fmt.Errorf("device node %s is the directory %s", quote(hostPath), resolved)
+	}
+	return resolved, info, nil
+}
+
+// here is where this process sees a path of the host.
+func (h HostNodes) here(hostPath string) string {
+	if below, ok := strings.CutPrefix(hostPath, "/dev/"); ok {
+		return filepath.Join(h.Devfs, below)
+	}
+	return filepath.Join(filepath.Dir(h.Devfs), hostPath)
+}
