@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,9 +19,11 @@ func newStatusCommand() *cobra.Command {
 		Long: `Shows the running agent's configuration, backends and resources, and a sentence
 about everything that is wrong. Exits with 0 also when there are problems.
 
-With --ready it says only whether the node can use what the profile promises:
-every backend has reported, and kubelet has taken every resource. It exits with 1
-and says what is missing if not.
+With --ready it says whether the node can use what the profile promises: every
+backend has reported, and kubelet has every resource from this agent. If not, it
+exits with 1 and says what is missing. If so, it exits with 0 and prints "ready",
+or "ready, with N problems:" and each problem on a line of its own. On a node that no
+profile is for it prints "ready, with nothing to do" and why.
 
 With --alive it prints nothing, and exits with 1 unless the agent answers, which costs the agent next to
 nothing and works while it can open no file; for liveness probes.`,
@@ -44,10 +47,11 @@ nothing and works while it can open no file; for liveness probes.`,
 		if err != nil {
 			return err
 		}
-		if len(report.NotReady) > 0 {
-			return fmt.Errorf("not ready: %s", strings.Join(report.NotReady, "; "))
+		text, isReady := report.Readiness()
+		if !isReady {
+			return errors.New(text)
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), "ready")
+		fmt.Fprintln(cmd.OutOrStdout(), text)
 		return nil
 	}
 	return command
@@ -61,7 +65,7 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	if r.Role != status.RoleActive {
 		fmt.Fprintf(w, "this agent is a %s: %s\n", r.Role, roleLine(r))
 		for _, p := range r.Problems {
-			fmt.Fprintln(w, "  "+problemLine(p))
+			fmt.Fprintln(w, "  "+p.String())
 		}
 		return
 	}
@@ -87,6 +91,11 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, res := range r.Resources {
 		row(w, res.Name, res.State, age(res.Since), fmt.Sprintf("%d of %d", res.Healthy, res.Units), res.Injection, res.Registration)
 	}
+	for _, res := range r.Resources {
+		if res.Note != "" {
+			fmt.Fprintln(w, res.Name+": "+res.Note)
+		}
+	}
 	for _, line := range injectionLines(r.Resources) {
 		fmt.Fprintln(w, line)
 	}
@@ -97,7 +106,7 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	}
 	fmt.Fprintln(w, "problems:")
 	for _, p := range r.Problems {
-		fmt.Fprintln(w, "  "+problemLine(p))
+		fmt.Fprintln(w, "  "+p.String())
 	}
 }
 
@@ -140,18 +149,4 @@ func profileLine(c status.Config) string {
 		line += ": " + c.Reason
 	}
 	return line
-}
-
-// problemLine is the sentence with where it belongs in front.
-func problemLine(p status.Problem) string {
-	var where []string
-	for _, part := range []struct{ name, value string }{{"backend", p.Backend}, {"resource", p.Resource}, {"device", p.Device}} {
-		if part.value != "" {
-			where = append(where, part.name+" "+part.value)
-		}
-	}
-	if len(where) == 0 {
-		return p.Message
-	}
-	return strings.Join(where, ", ") + ": " + p.Message
 }

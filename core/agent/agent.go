@@ -135,8 +135,8 @@ type Agent struct {
 	// injection knows which way of injection the node can do; nil without an API
 	// server to ask.
 	injection *injection.Watcher
-	// unchosen is why no profile can be chosen, for status; nil or "" if one can.
-	unchosen atomic.Pointer[string]
+	// unchosen is why no profile is chosen; nil if one is.
+	unchosen atomic.Pointer[unchosen]
 	// events writes Events; nil without an API server.
 	events *events.Recorder
 	// bus is asked which accelerators the machine has.

@@ -88,29 +88,41 @@ func (a *Agent) choose() {
 	a.poke()
 }
 
-// refuseChoice says why no profile can be chosen.
+// unchosen is why no profile is chosen. It is nothing to worry about where none is for
+// this node and none ran before.
+type unchosen struct {
+	text    string
+	nothing bool
+}
+
+// refuseChoice notes why no profile is chosen.
 func (a *Agent) refuseChoice(err error) {
-	text := err.Error()
-	if before := a.unchosen.Swap(&text); before != nil && *before == text {
+	why := unchosen{text: err.Error(), nothing: errors.Is(err, selection.ErrNone)}
+	if before := a.unchosen.Swap(&why); before != nil && *before == why {
 		return
 	}
-	if errors.Is(err, selection.ErrUnknown) {
+	switch {
+	case errors.Is(err, selection.ErrUnknown):
 		a.log.Info("no profile is chosen before the node's labels are known", "node", a.opts.NodeName)
+		return
+	case why.nothing && a.plans.idle():
+		a.log.Info("no profile is for this node: nothing to do", "node", a.opts.NodeName, "reason", why.text)
 		return
 	}
 	a.log.Error("no profile can be chosen, what runs stays", "node", a.opts.NodeName, "error", err)
 	a.events.Record(events.ProfileRefused, "no profile can be chosen, what runs stays: %v", err)
 }
 
-// choiceNotes are what status says of the choice.
-func (a *Agent) choiceNotes(current *plan) []string {
+// choiceNotes are the problems of the choice; unchosen is why no profile can be chosen,
+// "" if that is no problem.
+func (a *Agent) choiceNotes(current *plan, unchosen string) []string {
 	var notes []string
-	if unchosen := a.unchosen.Load(); unchosen != nil {
+	if unchosen != "" {
 		stays := "profile " + current.profile.Name + " stays in force"
 		if current.idle() {
 			stays = "nothing runs until one can"
 		}
-		notes = append(notes, "no profile can be chosen, "+stays+": "+*unchosen)
+		notes = append(notes, "no profile can be chosen, "+stays+": "+unchosen)
 	}
 	notes = append(notes, a.selection.Notes()...)
 	return append(notes, a.events.Notes()...)

@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -13,14 +14,18 @@ import (
 // Report implements status.Source.
 func (a *Agent) Report() status.Report {
 	current, applied, waits, refused := a.plans.notes()
-	unchosen := ""
-	if why := a.unchosen.Load(); why != nil {
-		unchosen = *why
+	reason, unchosen := current.reason, ""
+	switch why := a.unchosen.Load(); {
+	case why == nil:
+	case why.nothing && current.idle():
+		reason = why.text
+	default:
+		unchosen = why.text
 	}
 	report := status.Report{
 		Role: status.RoleActive, Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
 		Config: status.Config{
-			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: current.reason, AppliedAt: applied,
+			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: reason, AppliedAt: applied,
 			Refused: refused, Unchosen: unchosen, Waits: waits,
 		},
 		Cluster:  a.reportCluster(),
@@ -32,18 +37,20 @@ func (a *Agent) Report() status.Report {
 	a.reportOthers(&report)
 	a.reportRivals(&report)
 	report.KubeletMissing = a.plugin.Trouble()
-	a.reportNode(&report, waits, refused, a.choiceNotes(current))
+	a.reportNode(&report, waits, refused, a.choiceNotes(current, unchosen))
 	v := a.view.Load()
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
 	reportParameters(&report, v)
 	reportEmpty(&report, v)
 	a.reportHardware(&report, v)
+	reportUnselected(&report, v)
 	a.reportDevices(&report, v)
 	report.Problems = append(report.Problems, a.unreleased.problems()...)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)
-	report.NotReady = a.notReady(current, v)
+	report.NotReady = append(a.notReady(current, v), a.takenAway(v)...)
+	report.Problems = status.Fold(report.Problems)
 	return report
 }
 
@@ -70,25 +77,6 @@ func (a *Agent) reportSuccessor(report status.Report) status.Report {
 	}
 	report.NotReady = []string{"another agent is active: " + waits}
 	return report
-}
-
-// notReady is what is missing before the node can use what the profile promises.
-// A device that is broken is not: the agent has done its part.
-func (a *Agent) notReady(current *plan, v *view) []string {
-	missing := []string{}
-	if v == nil || current.idle() {
-		return append(missing, "no profile is in force yet")
-	}
-	reported := map[string]bool{}
-	for _, backend := range v.backends() {
-		reported[backend.Name] = true
-	}
-	for _, backend := range current.profile.Backends {
-		if !reported[backend.Name] {
-			missing = append(missing, "backend "+backend.Name+" has not reported yet")
-		}
-	}
-	return append(missing, a.unregistered(v)...)
 }
 
 // reportNode adds what is wrong with the agent itself.
@@ -132,7 +120,8 @@ func (a *Agent) reportBackends(report *status.Report) {
 			}
 		}
 		wrong := slices.Clone(s.Problems)
-		if s.State != supervisor.Running && s.LastError != "" && !slices.Contains(wrong, s.LastError) {
+		named := func(problem string) bool { return strings.Contains(problem, s.LastError) }
+		if s.State != supervisor.Running && s.LastError != "" && !slices.ContainsFunc(wrong, named) {
 			wrong = append(wrong, s.LastError)
 		}
 		for _, problem := range wrong {
@@ -154,6 +143,9 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 			Name: s.Resource, State: string(s.State), Since: s.Since, Socket: s.Socket,
 			Registrations: s.Registrations,
 			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
+		}
+		if s.Unlisted {
+			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"
 		}
 		if r := v.resource(s.Resource); r != nil {
 			entry.Registration, entry.Injection, entry.InjectionReason = string(r.Registration), string(r.Injection), r.InjectionReason

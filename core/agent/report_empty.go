@@ -23,6 +23,34 @@ func reportEmpty(report *status.Report, v *view) {
 	report.Problems = append(report.Problems, placeholderProblems(v.plan.profile, v.snapshot.Backends)...)
 }
 
+// reportUnselected adds the devices that no resource selects: nobody can use them. A
+// device is in use if what it is a part of is, or a part of it. What is wrong with an
+// unhealthy one is a problem already, and may be why no resource selects it.
+func reportUnselected(report *status.Report, v *view) {
+	if v == nil || v.plan.idle() {
+		return
+	}
+	explained := map[string]bool{} // by other problems
+	for _, p := range v.table.Problems {
+		explained[p.Device] = true
+	}
+	inUse := map[inventory.Key]bool{}
+	for key := range v.index.owners {
+		for _, up := range v.lineage(key) {
+			inUse[up] = true
+		}
+	}
+	for _, key := range v.table.Unassigned {
+		d := v.device(key)
+		if d == nil || explained[key.ID] || !v.verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.lineage(key), v.isSelected) {
+			continue
+		}
+		report.Problems = append(report.Problems, status.Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(
+			"no resource selects it (class %s), so no pod can get it: add a resource to profile %s, or have the backend leave it out by its settings",
+			d.Class, v.plan.profile.Name)})
+	}
+}
+
 // classProblems are quiet as long as one of the backends that could have the class has
 // not said which it has.
 func classProblems(profile *config.Profile, backends []*inventory.Backend) []status.Problem {

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/status"
 )
 
 // Verifies that a class that no backend has is told of, once all have said which they
@@ -70,6 +73,50 @@ func TestPlaceholderProblems(t *testing.T) {
 		got := placeholderProblems(&config.Profile{Resources: []config.Resource{c.resource}}, backends)
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || got[0].Resource != c.resource.Name || !strings.Contains(got[0].Message, c.want)) {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Verifies that a device which no resource selects is a problem, unless what it is a part
+// of, or a part of it, is selected, or another problem says why: it is unhealthy, or its
+// selector failed.
+func TestUnselectedDevices(t *testing.T) {
+	device := func(id, parent string) *inventory.Device {
+		return &inventory.Device{Key: inventory.Key{Backend: "b", ID: id}, Parent: parent, Class: "c"}
+	}
+	card, region, free, odd, ill := device("card", ""), device("region", "card"), device("free", ""), device("odd", ""), device("ill", "")
+	for name, c := range map[string]struct {
+		selected *inventory.Device
+		want     string
+	}{
+		"a part":           {region, "free"},
+		"what has parts":   {card, "free"},
+		"another":          {free, "card region"},
+		"another one, odd": {odd, "card region free"},
+	} {
+		v := &view{
+			plan:     &plan{profile: &config.Profile{Name: "p", Backends: []config.Backend{{Name: "b"}}}},
+			health:   &health.View{},
+			unusable: map[inventory.Key]health.Fault{ill.Key: {Code: codeNoNode}},
+			snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill}}}},
+			table: &resource.Table{
+				Resources: []*resource.Resource{{Name: "x/r", Units: []resource.Unit{{ID: c.selected.ID, Device: c.selected}}}},
+				Problems:  []inventory.Problem{{Device: "odd", Message: "the selector failed on this device"}},
+			},
+		}
+		for _, d := range v.snapshot.Backends[0].Devices {
+			if d != c.selected {
+				v.table.Unassigned = append(v.table.Unassigned, d.Key)
+			}
+		}
+		var report status.Report
+		reportUnselected(&report, v.indexed(nil))
+		var got []string
+		for _, p := range report.Problems {
+			got = append(got, p.Device)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s is selected: problems with %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -28,13 +28,13 @@ func reportParameters(report *status.Report, v *view) {
 	}
 	// Of a name with placeholders there may be many resources: one tells for all.
 	var problems []status.Problem
-	others := map[status.Problem]int{}
+	others := map[string]int{} // by problem, without the resource
 	for _, r := range v.table.Resources {
 		if len(r.Parameters) == 0 {
 			continue
 		}
 		for _, problem := range parameterProblems(r, known) {
-			key := problem
+			key := problem.String()
 			if others[key]++; others[key] == 1 {
 				problem.Resource = r.Name
 				problems = append(problems, problem)
@@ -44,7 +44,7 @@ func reportParameters(report *status.Report, v *view) {
 	for _, problem := range problems {
 		key := problem
 		key.Resource = ""
-		if more := others[key] - 1; more > 0 {
+		if more := others[key.String()] - 1; more > 0 {
 			problem.Message += fmt.Sprintf("; it is the same with %d more resources", more)
 		}
 		report.Problems = append(report.Problems, problem)

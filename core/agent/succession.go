@@ -265,18 +265,3 @@ func (a *Agent) relieve(ctx context.Context) {
 		a.log.Debug("tell the agent before this one", "error", err) // it is gone already
 	}
 }
-
-// unregistered says which resources kubelet has not taken yet.
-func (a *Agent) unregistered(v *view) []string {
-	serving := map[string]bool{}
-	for _, s := range a.plugin.Status() {
-		serving[s.Resource] = s.State == deviceplugin.StateServing
-	}
-	var missing []string
-	for _, r := range v.table.Resources {
-		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
-			missing = append(missing, "kubelet has not taken resource "+r.Name+" yet")
-		}
-	}
-	return missing
-}

@@ -125,6 +125,13 @@ func (p *plans) inForce() *plan {
 	return p.current
 }
 
+// idle reports whether nothing runs, and nothing is on its way to that.
+func (p *plans) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next == nil && (p.current == nil || p.current.idle())
+}
+
 // advance takes the switch a step further if it can go on: moved says that it
 // did, and that specs may be others than before. retry is when to ask again even
 // if nothing changes; zero if there is no switch.

@@ -241,10 +241,15 @@ func (t *turns) Report() status.Report {
 	if place := t.waits.Load(); place != nil {
 		active = place.Active()
 	}
+	serves := "another agent"
+	if active != nil {
+		serves = fmt.Sprintf("the agent with pid %d on %s", active.PID, active.Host)
+	}
 	return status.Report{
 		Role: status.RoleStandby, Others: others(active), Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
 		Config:   status.Config{Path: t.opts.ConfigPath, Reason: "another agent has taken over; this one stands by"},
-		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: []string{},
+		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems,
+		NotReady: []string{"this agent stands by: kubelet has the resources from " + serves},
 	}
 }
 

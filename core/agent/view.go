@@ -129,11 +129,24 @@ func (v *view) replicas() map[inventory.Key]int {
 // seen to it that nobody is a part of itself.
 func (v *view) kin(device *inventory.Device) usage.Kin {
 	kin := usage.Kin{ResetGroup: device.ResetGroup}
-	for up := device; up != nil && up.Parent != ""; up = v.device(inventory.Key{Backend: up.Backend, ID: up.Parent}) {
-		kin.Parents = append(kin.Parents, up.Parent)
+	for _, up := range v.lineage(device.Key)[1:] {
+		kin.Parents = append(kin.Parents, up.ID)
 	}
 	return kin
 }
+
+// lineage is a device of the snapshot with those that it is a part of, from itself up.
+func (v *view) lineage(key inventory.Key) []inventory.Key {
+	keys := []inventory.Key{key}
+	for d := v.device(key); d != nil && d.Parent != ""; d = v.device(key) {
+		key = inventory.Key{Backend: d.Backend, ID: d.Parent}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// isSelected reports whether a resource has the device.
+func (v *view) isSelected(key inventory.Key) bool { return v.owner(key) != nil }
 
 // lastSeen is a device as this round or one before it saw it, or nil; also of a
 // nil view.

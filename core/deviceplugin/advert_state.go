@@ -121,7 +121,7 @@ func (a *advert) status() Status {
 	s := Status{
 		Resource: a.name, State: a.state, Since: a.since,
 		Healthy: a.now.healthy, Unhealthy: a.now.unhealthy,
-		Registrations: a.registrations, Error: a.lastError, Notes: a.now.notes,
+		Registrations: a.registrations, Error: a.lastError, Notes: a.now.notes, Unlisted: a.now.unlisted,
 	}
 	if a.current != nil {
 		s.Socket = a.current.path

@@ -327,7 +327,10 @@ func (p *Plugin) empty(unlisted []*advert) {
 	})
 	for i, a := range unlisted {
 		if i < maxUnlisted {
-			a.publish(a.view().emptied())
+			if v := a.view(); !v.unlisted {
+				a.log.Info("the resource is no longer configured: it stays registered, without devices")
+				a.publish(v.emptied())
+			}
 			continue
 		}
 		a.log.Info("the resource left the configuration long ago, and many others since: it is not registered any more")

@@ -360,7 +360,7 @@ func TestFirstAndLastUnit(t *testing.T) {
 	if r := n.kubelet.State().Resources[gpu]; r.Capacity != 0 || r.Connections != 1 {
 		t.Errorf("the resource is %+v", r)
 	}
-	n.waitStatus("a note", func(s Status) bool { return s.State == StateServing && hasNote(s, "no longer configured") })
+	n.waitStatus("that it left the table", func(s Status) bool { return s.State == StateServing && s.Unlisted && len(s.Notes) == 0 })
 	n.plugin.Publish(table(gpus(3), nil), allNames{})
 	n.waitAllocatable(3)
 }

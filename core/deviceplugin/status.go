@@ -36,6 +36,8 @@ type Status struct {
 	// Error is the last thing that went wrong with the registration, as a
 	// sentence; "" once the resource is served.
 	Error string
+	// Unlisted: the resource left the table, and stays registered without units.
+	Unlisted bool
 	// Notes are problems of what is advertised, such as units that do not fit.
 	Notes []string
 }

@@ -37,6 +37,8 @@ type view struct {
 	allocation config.Allocation
 	topology   *topology.Topology
 	notes      []string
+	// unlisted: the resource left the table.
+	unlisted bool
 }
 
 // unit is one entry of the list, with what an allocation of it needs.
@@ -156,8 +158,7 @@ func (v *view) left(next *view) []*unit {
 func (v *view) emptied() *view {
 	emptied := &view{
 		name: v.name, injection: v.injection, registration: v.registration, allocation: v.allocation,
-		replicas: v.replicas, maxReplicas: v.maxReplicas, places: map[string]int32{},
-		notes: []string{"the resource is no longer configured; it stays registered, without devices, until the agent ends"},
+		replicas: v.replicas, maxReplicas: v.maxReplicas, places: map[string]int32{}, unlisted: true,
 	}
 	emptied.prepare(v)
 	return emptied

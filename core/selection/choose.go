@@ -9,8 +9,12 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// ErrUnknown says that the choice depends on labels that nobody knows yet.
-var ErrUnknown = errors.New("the node's labels are not known yet")
+var (
+	// ErrUnknown says that the choice depends on labels that nobody knows yet.
+	ErrUnknown = errors.New("the node's labels are not known yet")
+	// ErrNone says that no profile is for this node.
+	ErrNone = errors.New("no profile's nodeSelector matches the node's labels, and there is none without one to fall back to")
+)
 
 // Choice is the profile that applies, and why.
 type Choice struct {
@@ -53,6 +57,8 @@ func Choose(c *config.NodeConfig, labels map[string]string) (Choice, error) {
 		return fallback(plain, "no profile has a nodeSelector")
 	case labels == nil:
 		return Choice{}, fmt.Errorf("%w, and profiles have a nodeSelector", ErrUnknown)
+	case len(matching) == 0 && len(plain) == 0:
+		return Choice{}, ErrNone
 	case len(matching) == 0:
 		return fallback(plain, "no profile's nodeSelector matches the node's labels")
 	}
@@ -88,10 +94,7 @@ func fallback(plain []*config.Profile, why string) (Choice, error) {
 		}
 		names = append(names, p.Name)
 	}
-	switch len(plain) {
-	case 0:
-		return Choice{}, fmt.Errorf("%s, and there is none without one to fall back to", why)
-	case 1:
+	if len(plain) == 1 {
 		return Choice{plain[0], "the only one without a nodeSelector, as " + why}, nil
 	}
 	return Choice{}, fmt.Errorf("%s, and of those without one (%s) none is named %q", why, strings.Join(names, ", "), config.DefaultProfile)

@@ -86,6 +86,9 @@ func TestChoose(t *testing.T) {
 				if unknown := errors.Is(err, selection.ErrUnknown); unknown != (c.err == selection.ErrUnknown.Error()) {
 					t.Errorf("the error is ErrUnknown: %v", unknown)
 				}
+				if none := errors.Is(err, selection.ErrNone); none != strings.Contains(c.err, "there is none without one") {
+					t.Errorf("the error is ErrNone: %v", none)
+				}
 				return
 			}
 			if err != nil || got.Profile.Name != c.want || !strings.Contains(got.Reason, c.reason) {

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,10 +57,9 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		text := "ready"
-		if missing := source.Report().NotReady; len(missing) > 0 {
+		text, ready := source.Report().Readiness()
+		if !ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
-			text = "not ready: " + strings.Join(missing, "\n")
 		}
 		_, _ = io.WriteString(w, text+"\n") // the client may have gone
 	})

@@ -41,11 +41,11 @@ func counter(name, help string, labels ...string) *family {
 // both, and a device has the series of one fault at most.
 var (
 	buildInfo = gauge("build_info", "1, with the version of the running agent.", "version", "go_version")
-	ready     = gauge("ready", "1 if every backend of the profile has reported and kubelet has taken every resource.")
-	problems  = gauge("problems", "How many sentences accelmux status has on what is wrong.")
+	ready     = gauge("ready", "1 if every backend of the profile has reported and kubelet has every resource from this agent, or if no profile is for this node.")
+	problems  = gauge("problems", "Number of problems that accelmux status reports.")
 
 	profileInfo     = gauge("profile_info", "1, with the profile in force; none while there is none.", "profile")
-	profileUnchosen = gauge("profile_unchosen", "1 if no profile can be chosen; what ran before stays in force.")
+	profileUnchosen = gauge("profile_unchosen", "1 if no profile can be chosen; what ran before stays in force. 0 where no profile is for this node and none ran before.")
 	profileWaiting  = gauge("profile_switch_waiting", "1 while a switch to another profile or configuration waits.")
 	configRefused   = gauge("config_refused", "1 if the configuration file is refused or missing; the last good one stays in force.")
 	configApplied   = gauge("config_applied_timestamp_seconds", "When the configuration in force was applied, in seconds since 1970.")

@@ -30,7 +30,8 @@ type Report struct {
 	// of the agent; empty when all is well.
 	Problems []Problem `json:"problems"`
 	// NotReady says what is still missing before the node can use what the profile
-	// promises; empty if every backend has reported and kubelet has every resource.
+	// promises; empty if every backend has reported and kubelet has every resource from
+	// this agent, and if no profile is for this node.
 	NotReady []string `json:"notReady"`
 }
 
@@ -128,6 +129,8 @@ type Resource struct {
 	// configured.
 	InjectionReason string `json:"injectionReason,omitempty"`
 	LastError       string `json:"lastError,omitempty"`
+	// Note is worth knowing, and no problem: a resource of an earlier configuration.
+	Note string `json:"note,omitempty"`
 }
 
 // Features are what is published about the node, for schedulers.
@@ -138,14 +141,6 @@ type Features struct {
 	At *time.Time `json:"at,omitempty"`
 	// Published are the features by name.
 	Published map[string]string `json:"published,omitempty"`
-}
-
-// Problem is one sentence, and where it belongs.
-type Problem struct {
-	Backend  string `json:"backend,omitempty"`
-	Resource string `json:"resource,omitempty"`
-	Device   string `json:"device,omitempty"`
-	Message  string `json:"message"`
 }
 
 // DeviceHealth is what metrics tell of a device.

@@ -104,7 +104,7 @@ func TestReady(t *testing.T) {
 	}
 	n.startKubelet()
 	n.wantCounts(gpu, 4, 4)
-	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
+	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 && n.problems() == "" })
 	if out, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 0 || out != "ready\n" {
 		t.Errorf("with kubelet: exit %d, %s%s", code, out, errs)
 	}

@@ -69,12 +69,12 @@ func (t *turn) state(backend string) (state status.Backend) {
 	return state
 }
 
-// wantRole waits until the agent has a role, and is ready unless it is a successor.
+// wantRole waits until the agent has a role, and is ready if it is the active one alone.
 func (t *turn) wantRole(role status.Role) {
 	t.Helper()
 	t.eventually("the agent is "+string(role), func() bool {
 		report, err := t.client.Report(t.Context())
-		return err == nil && report.Role == role && (len(report.NotReady) == 0 || role == status.RoleSuccessor)
+		return err == nil && report.Role == role && (len(report.NotReady) == 0) == (role == status.RoleActive)
 	})
 }
 

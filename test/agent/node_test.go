@@ -334,7 +334,7 @@ func (n *node) problems() string {
 	}
 	var lines []string
 	for _, p := range n.agent.Report().Problems {
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s", p.Backend, p.Resource, p.Device, p.Message))
+		lines = append(lines, p.String())
 	}
 	return strings.Join(lines, "\n")
 }

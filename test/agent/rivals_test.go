@@ -73,12 +73,17 @@ func TestVendorsPluginLeftInPlace(t *testing.T) {
 	n := startNode(t, 4, oneBackend, quickRivals)
 	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
 	n.wantProblem(gpu, "kubelet's list of "+gpu+" is not this agent's", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
+	if missing := strings.Join(n.agent.Report().NotReady, "; "); !strings.Contains(missing, "kubelet may not have resource "+gpu+" from this agent") {
+		t.Errorf("the agent is ready but for %q", missing)
+	}
 	if got := n.registrations(gpu); got != 1 {
 		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
 	}
 	stop()
 	n.wantCounts(gpu, 4, 4)
-	n.eventually("the problem is over", func() bool { return !strings.Contains(n.problems(), "is not this agent's") })
+	n.eventually("the problem is over", func() bool {
+		return !strings.Contains(n.problems(), "is not this agent's") && len(n.agent.Report().NotReady) == 0
+	})
 	n.allocate("pod", gpu, 1)
 	if got := n.registrations(gpu); got != 2 {
 		t.Errorf("the resource was registered %d times, want it once again", got)

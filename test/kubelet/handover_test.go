@@ -33,12 +33,13 @@ func (n *node) beside(name string) *agent.Agent {
 	return a
 }
 
-// wantRole waits until the agent has a role, and returns how long it took.
+// wantRole waits until the agent has a role, and is ready if it is the active one alone. It
+// returns how long that took.
 func (n *node) wantRole(a *agent.Agent, role string) time.Duration {
 	n.Helper()
 	return n.eventually("the agent is "+role, func() bool {
 		status, err := a.Status(n.Context())
-		return err == nil && status.Role == role && len(status.NotReady) == 0
+		return err == nil && status.Role == role && (len(status.NotReady) == 0) == (role == "active")
 	})
 }
 

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// notReady is what is missing before the node can use what the profile promises: backends
+// that have not reported, and resources that kubelet does not have from this agent. A
+// device that is broken is not: the agent has done its part.
+func (a *Agent) notReady(current *plan, v *view) []string {
+	if current.idle() {
+		return a.notChosen()
+	}
+	if v == nil {
+		return []string{"no profile is in force yet"}
+	}
+	missing := []string{}
+	reported := map[string]bool{}
+	for _, backend := range v.backends() {
+		reported[backend.Name] = true
+	}
+	statuses := a.statuses()
+	for _, backend := range current.profile.Backends {
+		if !reported[backend.Name] {
+			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
+		}
+	}
+	return append(missing, a.unregistered(v)...)
+}
+
+// notChosen is what is missing while no profile is in force: nothing where none is for
+// this node.
+func (a *Agent) notChosen() []string {
+	switch why := a.unchosen.Load(); {
+	case why == nil:
+		return []string{"no profile is in force yet"}
+	case why.nothing:
+		return []string{}
+	default:
+		return []string{"no profile can be chosen: " + why.text}
+	}
+}
+
+// notReported is why a backend has not reported yet.
+func notReported(name string, s supervisor.Status) string {
+	switch {
+	case s.LastError == "":
+		return "backend " + name + " has not reported yet"
+	case s.State == supervisor.Misconfigured, s.State == supervisor.Unavailable, s.State == supervisor.Quarantined:
+		return fmt.Sprintf("backend %s is %s: %s", name, s.State, s.LastError)
+	}
+	return fmt.Sprintf("backend %s has not reported yet; its last failure: %s", name, s.LastError)
+}
+
+// unregistered are the resources that kubelet has not taken yet, or no more.
+func (a *Agent) unregistered(v *view) []string {
+	serving := map[string]bool{}
+	for _, s := range a.plugin.Status() {
+		serving[s.Resource] = s.State == deviceplugin.StateServing
+	}
+	var missing []string
+	for _, r := range v.table.Resources {
+		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
+			missing = append(missing, "kubelet has not taken resource "+r.Name+" yet")
+		}
+	}
+	return missing
+}
+
+// takenAway are the resources that another device plugin serves, too: which of the two
+// kubelet goes by is not known for sure.
+func (a *Agent) takenAway(v *view) []string {
+	var missing []string
+	seen := map[string]bool{}
+	for _, r := range a.rivals.Rivals() {
+		if !seen[r.Resource] && v.resource(r.Resource) != nil {
+			seen[r.Resource] = true
+			missing = append(missing, "kubelet may not have resource "+r.Resource+" from this agent: "+r.Message)
+		}
+	}
+	return missing
+}
