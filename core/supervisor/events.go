@@ -164,6 +164,7 @@ func (u *unit) failed(i *instance, f *failure) {
 		if f.kind == violated {
 			weight = u.breaker.grave()
 		}
+		u.crashed(now)
 		var quarantined bool
 		pause, quarantined = u.breaker.fail(now, weight)
 		if u.pause = Backoff; quarantined {

@@ -100,6 +100,33 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// A backend that crashes again and again is a problem also while it runs, unless its
+// specification is another one since.
+func TestCrashLoop(t *testing.T) {
+	timing := fast()
+	timing.Window = time.Hour
+	r := newRig(t, timing)
+	r.run(spec("normal"))
+	crash := func(restarts int) supervisor.Status {
+		_ = r.command(t.Context(), "crash") // it fails, as the process does
+		var s supervisor.Status
+		r.until(t, "it runs again", func() bool { s = r.status(); return s.State == supervisor.Running && s.Restarts == restarts })
+		return s
+	}
+	if s := crash(1); len(s.Problems) > 0 {
+		t.Errorf("after one crash: %q", s.Problems)
+	}
+	s := crash(2)
+	if len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "failed 2 times within 1h0m0s") || !strings.Contains(s.Problems[0], "the card fell off the bus") {
+		t.Errorf("after the second crash: %q", s.Problems)
+	}
+	r.Apply([]supervisor.Spec{spec("normal", "OTHER", "1")})
+	r.until(t, "the other runs", func() bool { s = r.status(); return s.Settled })
+	if len(s.Problems) > 0 {
+		t.Errorf("of another specification: %q", s.Problems)
+	}
+}
+
 // A backend that fails too often is left alone, tried again later, and recovers
 // without a restart of ours.
 func TestQuarantine(t *testing.T) {

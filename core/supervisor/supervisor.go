@@ -183,6 +183,9 @@ func (s *Supervisor) Status() []Status {
 	for _, u := range units {
 		u.mu.Lock()
 		public, serving := u.public, u.serving
+		if loop := u.crashLoop(time.Now()); loop != "" {
+			public.Problems = append(slices.Clip(public.Problems), loop)
+		}
 		u.mu.Unlock()
 		if serving != nil {
 			public.Problems = slices.Concat(public.Problems, serving.remarks())

@@ -66,6 +66,8 @@ type unit struct {
 	closing bool
 	serving *instance
 	public  Status
+	// crashes are when processes of this specification failed, Timing.Window back at most.
+	crashes []time.Time
 }
 
 func newUnit(s *Supervisor, name string) *unit {
@@ -201,6 +203,7 @@ func (u *unit) reconcile(spec Spec) {
 		u.spec = spec
 		u.retryAt = time.Time{}
 		u.breaker.reset()
+		u.forgetCrashes()
 		u.didFail, u.refused = false, nil
 	}
 	if u.candidate != nil && !sameSpec(u.candidate.spec, spec) {
@@ -278,6 +281,7 @@ func (u *unit) lookAtProgram() {
 	}
 	if markOf(filepath.Join(u.sup.backendDir, u.spec.Command)) != u.seen {
 		u.breaker.reset()
+		u.forgetCrashes()
 		u.retryAt = time.Now()
 	}
 }
