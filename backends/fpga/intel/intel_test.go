@@ -111,7 +111,7 @@ func TestMixed(t *testing.T) {
 		t.Errorf("problems %q; cards differ (-want +got):\n%s", told(got.Problems), diff)
 	}
 	for i, want := range map[int]string{
-		0: "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d", 3: "fpga.intel.com/region-0000-86-00-1",
+		0: "fpga.intel.com/region-9346116da52d5ca8b06aa9a389ef7c8d", 3: "fpga.intel.com/region-8086-bcce-1770-f1",
 		9: "fpga.intel.com/region-a5d72a3cc8b04939912cf715e5dc10ca",
 	} {
 		if name := got.Cards[i].RegionName(); name != want {

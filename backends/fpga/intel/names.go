@@ -4,8 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
-
-	"github.com/accelmux/accelmux/backends/pci"
 )
 
 // Domain is that of the names of resources.
@@ -41,10 +39,22 @@ func RegionName(interfaceID string) (string, error) {
 	return Domain + "/region-" + i, nil
 }
 
-// PlaceName is the name of the resource of a region that has no interface ID, such as
-// fpga.intel.com/region-0000-01-00-1: by where it is, for nothing else tells it from
-// others.
-func PlaceName(at pci.Address) string { return Domain + "/region-" + dashed(at) }
+// KindName is the name of the resource of a card's regions that have no interface ID: by
+// the PCI IDs of vendor, device and, where it is known, subsystem, such as
+// fpga.intel.com/region-8086-bcce-17d4, so that equal cards have one name on all nodes. The
+// functions of a card may differ: those of a physical one above 0 have the number, as in
+// region-8086-bcce-1770-f1. Those of virtual functions are alike, and their numbers are
+// others in a virtual machine.
+func (c Card) KindName() string {
+	name := fmt.Sprintf("%s/region-%04x-%04x", Domain, c.PCI.Vendor, c.PCI.ID)
+	if c.Subsystem != 0 {
+		name += fmt.Sprintf("-%04x", c.Subsystem)
+	}
+	if f := c.PCI.Address.Function; f > 0 && c.Physical == nil {
+		name += fmt.Sprintf("-f%d", f)
+	}
+	return name
+}
 
 func needed(what, text string) (string, error) {
 	id, err := ParseID(text)
@@ -59,12 +69,12 @@ func needed(what, text string) (string, error) {
 	return id, nil
 }
 
-// RegionName is that of the card's interface, or of its place if it has none.
+// RegionName is that of the card's interface, or of its kind if it has none.
 func (c Card) RegionName() string {
 	if name, err := RegionName(c.Interface); err == nil {
 		return name
 	}
-	return PlaceName(c.PCI.Address)
+	return c.KindName()
 }
 
 // AFName is the name of what is loaded in a port of the card; see [AFName].

@@ -52,10 +52,10 @@ func TestNames(t *testing.T) {
 		if got, err := RegionName(c.i); got != full(c.region) || (err == nil) != (c.region != "") {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, full(c.region))
 		}
-		card := Card{PCI: pci.Device{Address: pci.Address{Bus: 1, Function: 1}}, Interface: c.i}
+		card := Card{PCI: pci.Device{Address: pci.Address{Bus: 1, Function: 1}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4, Interface: c.i}
 		want := full(c.region)
 		if want == "" {
-			want = "fpga.intel.com/region-0000-01-00-1"
+			want = "fpga.intel.com/region-8086-bcce-17d4-f1"
 		}
 		if got := card.RegionName(); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -87,7 +87,8 @@ func TestNamesAreValid(t *testing.T) {
 			Domain: rapid.Uint32().Draw(t, "domain"), Bus: rapid.Uint8().Draw(t, "bus"),
 			Device: rapid.Uint8Max(31).Draw(t, "device"), Function: rapid.Uint8Max(7).Draw(t, "function"),
 		}
-		valid(t, PlaceName(at))
+		kind := Card{PCI: pci.Device{Address: at, Vendor: rapid.Uint16().Draw(t, "vendor"), ID: rapid.Uint16().Draw(t, "device")}, Subsystem: rapid.Uint16().Draw(t, "subsystem")}
+		valid(t, kind.KindName())
 		if id := PortID(at, rapid.IntRange(0, maxPort).Draw(t, "port")); len(id) > 63 || len(validation.IsDNS1123Label(id)) > 0 {
 			t.Fatalf("%s is no ID of a device", id)
 		}
@@ -140,6 +141,27 @@ func TestParseNumbers(t *testing.T) {
 	for _, text := range []string{"", "1", ":", "1:", ":1", "4096:0", "0:1048576", "-1:0", "1:2:3", "a:b"} {
 		if major, minor, err := parseDev(text); err == nil {
 			t.Errorf("%q is %d:%d", text, major, minor)
+		}
+	}
+}
+
+// Equal cards without an interface ID have one name wherever they are, and another one than
+// cards of another kind and than the other functions of the card.
+func TestKindName(t *testing.T) {
+	for what, c := range map[string]struct {
+		card Card
+		want string
+	}{
+		"a card":             {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4"},
+		"in another slot":    {Card{PCI: pci.Device{Address: pci.Address{Domain: 1, Bus: 0xb1}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4"},
+		"another function":   {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01, Function: 2}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x17d4}, "region-8086-bcce-17d4-f2"},
+		"another card":       {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: vendorIntel, ID: deviceDFL}, Subsystem: 0x1771}, "region-8086-bcce-1771"},
+		"no subsystem":       {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01}, Vendor: 0x1c2c, ID: 0x1000}}, "region-1c2c-1000"},
+		"virtual":            {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x01, Function: 5}, Vendor: vendorIntel, ID: deviceDFLVF}, Physical: &pci.Address{Bus: 0x01}}, "region-8086-bccf"},
+		"in virtual machine": {Card{PCI: pci.Device{Address: pci.Address{Bus: 0x07}, Vendor: vendorIntel, ID: deviceDFLVF}}, "region-8086-bccf"},
+	} {
+		if got := c.card.RegionName(); got != Domain+"/"+c.want {
+			t.Errorf("%s: %s, want %s", what, got, c.want)
 		}
 	}
 }
