@@ -15,7 +15,9 @@ base=${BASE:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022
-mkdir -p "$work/root"/{etc/accelmux,usr/bin,usr/libexec/accelmux} "$work/image"
+mkdir -p "$work/root"/{etc/accelmux,usr/bin,usr/libexec/accelmux,usr/share/doc/accelmux} "$work/image"
+source=$(cd "$(dirname "$0")/../.." && pwd)
+install -m 0644 -t "$work/root/usr/share/doc/accelmux" "$source"/{LICENSE,backends/amd/gpu/amdgpu.ids.LICENSE}
 install -m 0755 -t "$work/root/usr/bin" "$bin/accelmux"
 for program in "$bin"/accelmux-backend-*; do
     if [[ -z $base ]] && go version -m "$program" | grep -q 'CGO_ENABLED=1$'; then

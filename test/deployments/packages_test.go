@@ -31,6 +31,7 @@ var packaged = map[string]string{
 	"/usr/libexec/accelmux/accelmux-backend-nvidia": "-rwxr-xr-x",
 	"/usr/share/doc/accelmux/README.md":             "-rw-r--r--",
 	"/usr/share/doc/accelmux/copyright":             "-rw-r--r--",
+	"/usr/share/doc/accelmux/amdgpu.ids.LICENSE":    "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/files.yaml":   "-rw-r--r--",
 	"/usr/share/doc/accelmux/examples/mock.yaml":    "-rw-r--r--",
 }

@@ -2,6 +2,8 @@ package gpu
 
 import (
 	"cmp"
+	_ "embed" // amdgpu.ids
+	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -9,8 +11,13 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// Names are product names of PCI devices, from lists that a machine may have. They do
-// not change, and can be used concurrently. nil has none.
+// shipped is libdrm's list of marketing names; amdgpu.ids.LICENSE says of which version.
+//
+//go:embed amdgpu.ids
+var shipped string
+
+// Names are product names of PCI devices, from lists: our own copy of libdrm's, and those
+// that a machine may have. They do not change, and can be used concurrently. nil has none.
 type Names struct {
 	marketing map[marketed]string
 	devices   map[uint16]string
@@ -24,16 +31,18 @@ type marketed struct {
 // listLimit bounds a list of names; the PCI ID list has 1.5 MiB.
 const listLimit = 8 << 20
 
-// LoadNames reads the lists below a root directory, usually /: libdrm's
-// usr/share/libdrm/amdgpu.ids, which has the marketing names, and the PCI ID list,
-// usr/share/hwdata/pci.ids or usr/share/misc/pci.ids. What is not there, or no such
-// list, gives no names.
+// LoadNames has the names of the copy of libdrm's amdgpu.ids that is part of this program,
+// and of lists below a root directory, usually /, for devices that it lacks: a newer
+// usr/share/libdrm/amdgpu.ids, then the PCI ID list, usr/share/hwdata/pci.ids or
+// usr/share/misc/pci.ids. So a card has one name on all nodes that have one version of this
+// program. What is not there, or no such list, gives no names.
 func LoadNames(root string) *Names {
-	n := &Names{}
+	n := &Names{marketing: map[marketed]string{}}
 	share := filepath.Join(root, "usr", "share")
 	if text, err := sysfs.Read(filepath.Join(share, "libdrm", "amdgpu.ids"), listLimit); err == nil {
 		n.marketing = parseMarketing(string(text))
 	}
+	maps.Copy(n.marketing, parseMarketing(shipped))
 	for _, dir := range []string{"hwdata", "misc"} {
 		if text, err := sysfs.Read(filepath.Join(share, dir, "pci.ids"), listLimit); err == nil && len(n.devices) == 0 {
 			n.devices = parsePCI(string(text))
@@ -109,11 +118,14 @@ type model struct {
 	xccs int
 }
 
-// models are the Instinct cards, by PCI device. Names are those of libdrm's list
-// (data/amdgpu.ids); versions and dies of the driver's table (amdgpu_drv.c,
-// aqua_vanjaram.c) and AMD's data sheets.
+// models are the Instinct cards, by PCI device, for revisions that no list has, and for
+// what lists do not say. Names are those of libdrm's list (data/amdgpu.ids) and of the PCI
+// ID list; versions and dies of the driver's table (amdgpu_drv.c, aqua_vanjaram.c) and AMD's
+// data sheets. VF is a virtual function.
 var models = map[uint16]model{
 	0x6860: {"AMD Radeon Instinct MI25", "gfx900", 0},
+	0x6864: {"AMD Radeon Pro V340 / Instinct MI25x2", "gfx900", 0},
+	0x686c: {"AMD Radeon Instinct MI25 MxGPU", "gfx900", 0},
 	0x66a0: {"AMD Instinct MI60 / MI50", "gfx906", 0},
 	0x66a1: {"AMD Instinct MI60 / MI50", "gfx906", 0},
 	0x738c: {"AMD Instinct MI100", "gfx908", 0},
@@ -124,10 +136,17 @@ var models = map[uint16]model{
 	0x74a1: {"AMD Instinct MI300X", "gfx942", 8},
 	0x74a2: {"AMD Instinct MI308X", "gfx942", 4},
 	0x74a5: {"AMD Instinct MI325X", "gfx942", 8},
+	0x74a8: {"AMD Instinct MI308X HF", "gfx942", 4},
 	0x74a9: {"AMD Instinct MI300X HF", "gfx942", 8},
 	0x74b5: {"AMD Instinct MI300X VF", "gfx942", 8},
+	0x74b6: {"AMD Instinct MI308X VF", "gfx942", 4},
+	0x74b9: {"AMD Instinct MI325X VF", "gfx942", 8},
+	0x74bc: {"AMD Instinct MI308X HF VF", "gfx942", 4},
+	0x74bd: {"AMD Instinct MI300X HF VF", "gfx942", 8},
 	0x75a0: {"AMD Instinct MI350X", "gfx950", 8},
 	0x75a3: {"AMD Instinct MI355X", "gfx950", 8},
+	0x75b0: {"AMD Instinct MI350X VF", "gfx950", 8},
+	0x75b3: {"AMD Instinct MI355X VF", "gfx950", 8},
 }
 
 // family is the architecture of an instruction set, as LLVM's list of AMD's processors

@@ -14,7 +14,8 @@ const marketing = `# List of AMDGPU IDs
 # device_id,	revision_id,	product_name
 
 1.0.0
-740F,	02,	AMD Instinct MI210
+740F,	02,	AMD Instinct of another list
+7FFE,	02,	AMD Instinct of the future
 7481,   C7,     AMD Steam Machine
 74A1,	00,	AMD Instinct MI300X, in a list
 74A1,	XX,	no revision
@@ -54,21 +55,22 @@ func lists(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// The marketing list goes before the PCI ID list, and that only by device.
+// The list that is part of the program goes before the machine's, that of marketing names
+// before the PCI ID list, and that is by device only.
 func TestNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  map[marketed]string
 	}{
 		"both": {map[string]string{"libdrm/amdgpu.ids": marketing, "hwdata/pci.ids": pciIDs}, map[marketed]string{
-			{0x740f, 2}: "AMD Instinct MI210", {0x740f, 1}: "AMD Instinct MI210", {0x7481, 0xc7}: "AMD Steam Machine", {0x7481, 0}: "",
-			{0x74a1, 0}: "AMD Instinct MI300X, in a list", {0x74a1, 7}: "AMD Instinct MI300X", {0x6860, 1}: "AMD Instinct MI25",
-			{0x74a2, 0}: "", {0x74a3, 0}: "", {0x9999, 0}: "AMD of the future", {0x73ff, 0}: "",
+			{0x740f, 2}: "AMD Instinct MI210", {0x740f, 1}: "AMD Instinct MI210", {0x7ffe, 2}: "AMD Instinct of the future", {0x7481, 0}: "",
+			{0x74a1, 0}: "AMD Instinct MI300X", {0x74a1, 7}: "AMD Instinct MI300X", {0x6860, 0x77}: "AMD Instinct MI25",
+			{0x74a2, 7}: "", {0x74a3, 0}: "", {0x9999, 0}: "AMD of the future", {0x73ff, 0}: "",
 		}},
-		"the other place":  {map[string]string{"misc/pci.ids": pciIDs}, map[marketed]string{{0x740c, 1}: "AMD Instinct MI250X/MI250"}},
-		"no list":          {nil, map[marketed]string{{0x740f, 2}: ""}},
-		"binary":           {map[string]string{"hwdata/pci.ids": "\x00\xff\n\t\x00", "libdrm/amdgpu.ids": "\x00,\xff,\x01"}, map[marketed]string{{0x740f, 2}: ""}},
-		"longer than read": {map[string]string{"hwdata/pci.ids": pciIDs + strings.Repeat("#\n", listLimit/2)}, map[marketed]string{{0x740f, 2}: ""}},
+		"the other place":  {map[string]string{"misc/pci.ids": pciIDs}, map[marketed]string{{0x740c, 0x77}: "AMD Instinct MI250X/MI250"}},
+		"no list":          {nil, map[marketed]string{{0x740f, 2}: "AMD Instinct MI210", {0x740f, 0x77}: ""}},
+		"binary":           {map[string]string{"hwdata/pci.ids": "\x00\xff\n\t\x00", "libdrm/amdgpu.ids": "\x00,\xff,\x01"}, map[marketed]string{{0x740f, 0x77}: ""}},
+		"longer than read": {map[string]string{"hwdata/pci.ids": pciIDs + strings.Repeat("#\n", listLimit/2)}, map[marketed]string{{0x740f, 0x77}: ""}},
 	} {
 		names := LoadNames(lists(t, c.files))
 		for of, want := range c.want {
@@ -81,7 +83,7 @@ func TestNames(t *testing.T) {
 
 // A name is the card's own, a list's, ours, or at least the number.
 func TestProduct(t *testing.T) {
-	names := LoadNames(lists(t, map[string]string{"libdrm/amdgpu.ids": strings.Replace(marketing, "MI210", "MI210 of the list", 1)}))
+	names := LoadNames(lists(t, map[string]string{"libdrm/amdgpu.ids": marketing}))
 	for name, c := range map[string]struct {
 		own    string
 		device uint16
@@ -89,7 +91,7 @@ func TestProduct(t *testing.T) {
 		want   string
 	}{
 		"the card's":  {"AMD Instinct MI210 OAM", 0x740f, names, "AMD Instinct MI210 OAM"},
-		"a list's":    {"", 0x740f, names, "AMD Instinct MI210 of the list"},
+		"a list's":    {"", 0x7ffe, names, "AMD Instinct of the future"},
 		"ours":        {"", 0x740f, nil, "AMD Instinct MI210"},
 		"number":      {"", 0x7abc, names, "AMD GPU 0x7abc"},
 		"bad own":     {"\x1b[31m", 0x740f, nil, "AMD Instinct MI210"},
@@ -102,6 +104,32 @@ func TestProduct(t *testing.T) {
 		if err != nil || len(got.GPUs) != 1 || got.GPUs[0].Product != c.want {
 			t.Errorf("%s: %+v, %v; want %q", name, got.GPUs, err, c.want)
 		}
+	}
+}
+
+// Without any list on the machine, cards have their names: Instincts, those of virtual
+// machines too, and Radeons.
+func TestShippedNames(t *testing.T) {
+	names := LoadNames(t.TempDir())
+	for device, revisions := range map[uint16]map[uint8]string{
+		0x74a8: {0: "AMD Instinct MI308X HF", 0x77: "AMD Instinct MI308X HF"}, 0x74b6: {0: "AMD Instinct MI308X"}, 0x74b9: {0: "AMD Instinct MI325X VF"},
+		0x74bc: {0: "AMD Instinct MI308X HF VF"}, 0x74bd: {0: "AMD Instinct MI300X HF"}, 0x75b0: {0: "AMD Instinct MI350X VF"}, 0x75b3: {0: "AMD Instinct MI355X VF"},
+		0x6864: {3: "AMD Radeon Pro V340"}, 0x686c: {0: "AMD Radeon Instinct MI25 MxGPU", 0x77: "AMD Radeon Instinct MI25 MxGPU"},
+		0x744c: {0xc8: "AMD Radeon RX 7900 XTX"}, 0x7550: {0xc0: "AMD Radeon RX 9070 XT"}, 0x73bf: {0xc1: "AMD Radeon RX 6800 XT"}, 0x687f: {0xc0: "AMD Radeon RX Vega"},
+		0x7448: {0: "AMD Radeon Pro W7900"}, 0x67df: {0xe7: "AMD Radeon RX 580"},
+	} {
+		for revision, want := range revisions {
+			m := amdtree.NewMI210()
+			m.GPUs = m.GPUs[:1]
+			m.GPUs[0].ProductName, m.GPUs[0].Model.Device, m.GPUs[0].Model.Revision = "", device, revision
+			got, err := Read(amdtree.New(t, m).Sysfs(), names)
+			if err != nil || len(got.GPUs) != 1 || !strings.HasPrefix(got.GPUs[0].Product, want) {
+				t.Errorf("%04x revision %02x: %+v, %v; want %q", device, revision, got.GPUs, err, want)
+			}
+		}
+	}
+	if n := len(parseMarketing(shipped)); n < 700 {
+		t.Errorf("the list has %d names", n)
 	}
 }
 
