@@ -44,7 +44,7 @@ func (src *source) amended(backend string, wire *Wire) (r report, ok bool) {
 		}
 		r.devices[at] = d
 		if len(decoded.GetLinks()) > 0 {
-			if d.Links, remark = links(d, decoded.GetLinks(), listed); remark != "" {
+			if d.Links, remark = links(d, wire.Len(), decoded.GetLinks(), listed); remark != "" {
 				return report{}, false
 			}
 		}

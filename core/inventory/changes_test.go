@@ -152,8 +152,8 @@ func TestChangesRefused(t *testing.T) {
 		"unknown":        {&backendv1.Changes{Base: 7, Devices: []*backendv1.Device{wireDevice("a"), wireDevice("z\x00")}}, `the device "z\x00" is not in the inventory`},
 		"nameless":       {&backendv1.Changes{Base: 7, Devices: []*backendv1.Device{{}}}, `the device "" is not in the inventory`},
 		"twice":          {&backendv1.Changes{Base: 7, Devices: []*backendv1.Device{wireDevice("a"), wireDevice("b"), wireDevice("a")}}, `the device "a" comes twice`},
-		"too large":      {&backendv1.Changes{Base: 7, Devices: []*backendv1.Device{big}}, "at most 16777216 are allowed"},
-		"large problems": {&backendv1.Changes{Base: 7, Problems: slices.Repeat([]string{strings.Repeat("x", maxSentence)}, 1025)}, "at most 16777216 are allowed"},
+		"too large":      {&backendv1.Changes{Base: 7, Devices: []*backendv1.Device{big}}, "at most 8388608 are allowed"},
+		"large problems": {&backendv1.Changes{Base: 7, Problems: slices.Repeat([]string{strings.Repeat("x", maxSentence)}, 513)}, "at most 8388608 are allowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := inv(7, wireDevice("a"), wireDevice("b"), wireDevice("b"))

@@ -28,7 +28,8 @@ const (
 	maxNames      = 32 // attributes and capacities of a device together
 	maxName       = 32
 	maxString     = 64
-	maxLinks      = 1024
+	maxLinks      = 1024    // of a device
+	maxAllLinks   = 1 << 16 // of a backend's devices, each the same part
 	maxResetGroup = 128
 
 	maxClass     = 63

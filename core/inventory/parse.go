@@ -231,9 +231,12 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	return h, remark
 }
 
-// links are those that are sound; the remark says what became of the others. Listed
-// is the device with an ID, or nil.
-func links(d *Device, wire []*backendv1.Link, listed func(id string) *Device) (out []Link, remark string) {
+// linkLimit is how many links each of so many devices may have.
+func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
+
+// links are those that are sound, of a device of so many; the remark says what became of
+// the others. Listed is the device with an ID, or nil.
+func links(d *Device, devices int, wire []*backendv1.Link, listed func(id string) *Device) (out []Link, remark string) {
 	var (
 		dropped int
 		first   string
@@ -244,10 +247,10 @@ func links(d *Device, wire []*backendv1.Link, listed func(id string) *Device) (o
 		}
 		total = len(wire)
 	)
-	if total > maxLinks {
-		drop("at most %d are allowed", maxLinks)
-		dropped = total - maxLinks
-		wire = wire[:maxLinks]
+	if most := linkLimit(devices); total > most {
+		drop("each of %d devices may have %d", devices, most)
+		dropped = total - most
+		wire = wire[:most]
 	}
 	type sort struct {
 		peer   string

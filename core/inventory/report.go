@@ -78,7 +78,7 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 	out.devices = make([]*Device, 0, len(stay))
 	for i := range stay {
 		e := &stay[i]
-		if remark := e.join(listed, k); remark != "" {
+		if remark := e.join(w.Len(), listed, k); remark != "" {
 			remarks.add(e.device.ID, "%s", remark)
 			e.mended = true
 		}
@@ -89,14 +89,14 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 	return out
 }
 
-// join gives the device its links to the others that are listed, and makes it the one in
+// join gives the device, one of so many, its links to those that are listed, and makes it the one in
 // force if it is equal to that. The remark says which links are dropped.
-func (e *entry) join(listed map[string]*Device, k *known) (remark string) {
+func (e *entry) join(devices int, listed map[string]*Device, k *known) (remark string) {
 	d, before := e.device, k.before(e.device.ID)
 	if d == before {
 		return ""
 	}
-	d.Links, remark = links(d, e.links, func(id string) *Device { return listed[id] })
+	d.Links, remark = links(d, devices, e.links, func(id string) *Device { return listed[id] })
 	if before != nil {
 		if d.shareWith(before); equalDevice(before, d) {
 			e.device = before

@@ -55,15 +55,23 @@ func TestLinks(t *testing.T) {
 	}
 	t.Run("too many", func(t *testing.T) {
 		s, _ := newTestStore(t)
-		devices := wireDevices(1100)
-		for _, d := range devices[1:] {
-			devices[0].Links = append(devices[0].Links, &backendv1.Link{PeerId: d.Id, Kind: nvlink})
+		devices := wireDevices(512)
+		for _, d := range devices {
+			for _, peer := range devices {
+				if peer != d {
+					d.Links = append(d.Links, &backendv1.Link{PeerId: peer.Id, Kind: nvlink})
+				}
+			}
 		}
 		b := mustReport(t, s, inv(1, devices...))
-		if n := len(b.Devices[0].Links); n != maxLinks {
-			t.Errorf("%d links are kept, want %d", n, maxLinks)
+		n := 0
+		for _, d := range b.Devices {
+			n += len(d.Links)
 		}
-		if len(b.Problems) != 1 || !strings.HasPrefix(b.Problems[0].Message, "75 of its 1099 links") {
+		if n != maxAllLinks {
+			t.Errorf("%d links are kept, want %d", n, maxAllLinks)
+		}
+		if len(b.Problems) != MaxProblems+1 || !strings.HasPrefix(b.Problems[0].Message, "383 of its 511 links are dropped; the first because each of 512 devices may have 128") {
 			t.Errorf("problems: %+v", b.Problems)
 		}
 	})

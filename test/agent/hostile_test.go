@@ -135,7 +135,7 @@ var outcomes = map[string]outcome{
 	"heavy-messages":   {says: []string{"zzzz"}}, // of its text; how fast they come depends on the machine
 	"many-updates":     {says: []string{"it sends more updates than are taken (20 a second, and 40 MiB a second): it is slowed down", "updates came late since 2", "let it report less often"}},
 	"many-changes":     {says: []string{"it sends more updates than are taken (20 a second, and 40 MiB a second): it is slowed down", "updates came late since 2", "let it report less often"}},
-	"swelling-changes": quarantined(nil, order{}, "its changes are refused: the whole inventory takes", "at most 16777216 are allowed"),
+	"swelling-changes": quarantined(nil, order{}, "its changes are refused: the whole inventory takes", "at most 8388608 are allowed"),
 	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "mend what it complains about"}},
 	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "let it log shorter lines"}},
 	"endless-output":   {says: []string{"it writes to its standard output, which nobody reads after the handshake", "kB were thrown away since 2", "let it log to its standard error"}},

@@ -1268,7 +1268,8 @@ type Device struct {
 	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// How close other devices of this inventory are: at most one direct link (NVLink,
 	// XGMI, same device) and one path (PCIe, NUMA, other) to each. One that is missing
-	// counts as farther than any that is here. At most 1,024.
+	// counts as farther than any that is here. At most 1,024, and 65,536 of all
+	// devices: each has the same part of them.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
 	// ID of the physical device that this one is a partition of, whether or not
 	// that is listed itself; empty for a whole device. A fault of the parent is a
