@@ -59,6 +59,7 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 	var devices []*sdk.Device
 	for _, known := range gpus {
 		l.unclear(known)
+		l.fabric(known)
 		if l.strategy == migNone || !known.gpu.MIGEnabled {
 			devices = append(devices, l.gpu(known))
 			continue
@@ -86,6 +87,23 @@ func dropLinks(devices []*sdk.Device) {
 	}
 	for _, d := range devices {
 		d.Links = slices.DeleteFunc(slices.Clone(d.GetLinks()), func(link *sdk.Link) bool { return !listed[link.GetPeerId()] })
+	}
+}
+
+// fabric reports what does not work of a GPU's NVLink fabric and is no fault of the GPU,
+// which can be used without its peers.
+func (l *listing) fabric(known *record) {
+	g := known.gpu
+	switch f := g.Fabric; {
+	case g.Err != nil || f == nil:
+	case f.Err != nil:
+		l.problems = append(l.problems, g.UUID+": the GPU did not join its NVLink fabric, so it has no NVLink to others: "+f.Err.Error()+
+			"; see the log of the fabric manager, then reset the GPU")
+	case !f.Joined():
+		l.problems = append(l.problems, g.UUID+": the GPU has not joined its NVLink fabric yet ("+f.State+
+			"), and CUDA programs may fail until it has: is nvidia-fabricmanager running?")
+	case is(g.Condition.FabricLimited):
+		l.problems = append(l.problems, g.UUID+": the GPU's NVLink fabric has limited capacity: see nvidia-smi -q (Fabric)")
 	}
 }
 

@@ -101,6 +101,12 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 	}
 	add(is(c.RemapFailed), "row-remap-failed", sdk.RecoveryReplacement, "the memory has no spare rows left: replace the GPU")
 	add(is(c.Unrepairable), "memory-unrepairable", sdk.RecoveryReplacement, "the memory has errors that cannot be repaired: replace the GPU")
+	add(is(c.SRAMExceeded), "sram-threshold-exceeded", sdk.RecoveryReplacement,
+		"the caches had more uncorrectable errors than NVIDIA tolerates: run NVIDIA's field diagnostic, and replace the GPU if it says so")
+	add(is(c.FabricUnhealthy), "fabric-unhealthy", sdk.RecoverySelf,
+		"the driver says that the GPU's NVLink fabric is unhealthy: see nvidia-smi -q (Fabric) and the log of the fabric manager")
+	add(is(c.Overheated), "overheated", sdk.RecoverySelf,
+		"the hardware slows the GPU down because of heat: check fans, airflow and the room; the GPU is back when it has cooled down")
 	const reset = "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it"
 	add(is(c.RemapPending), "row-remap-pending", sdk.RecoveryReset, "memory rows are to be remapped: "+reset)
 	add(is(c.RetiredPending), "page-retirement-pending", sdk.RecoveryReset, "memory pages are to be retired: "+reset)

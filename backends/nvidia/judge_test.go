@@ -145,15 +145,20 @@ func TestConditions(t *testing.T) {
 		err       error
 		code      string
 	}{
-		"remapping pending":      {condition: driver.Condition{RemapPending: &yes}, code: "row-remap-pending"},
-		"remapping failed":       {condition: driver.Condition{RemapPending: &yes, RemapFailed: &yes}, code: "row-remap-failed"},
-		"retirement pending":     {condition: driver.Condition{RetiredPending: &yes}, code: "page-retirement-pending"},
-		"repair pending":         {condition: driver.Condition{RepairPending: &yes}, code: "repair-pending"},
-		"unrepairable":           {condition: driver.Condition{Unrepairable: &yes}, code: "memory-unrepairable"},
-		"the driver's own word":  {condition: driver.Condition{Recovery: &reset}, code: "recovery-reset"},
-		"lost":                   {err: driver.ErrLost, code: "gpu-lost"},
-		"lost, and asks a reset": {condition: driver.Condition{Recovery: &reset}, err: driver.ErrLost, code: "gpu-lost"},
-		"needs a reset":          {err: driver.ErrReset, code: "reset-required"},
+		"remapping pending":       {condition: driver.Condition{RemapPending: &yes}, code: "row-remap-pending"},
+		"remapping failed":        {condition: driver.Condition{RemapPending: &yes, RemapFailed: &yes}, code: "row-remap-failed"},
+		"retirement pending":      {condition: driver.Condition{RetiredPending: &yes}, code: "page-retirement-pending"},
+		"repair pending":          {condition: driver.Condition{RepairPending: &yes}, code: "repair-pending"},
+		"unrepairable":            {condition: driver.Condition{Unrepairable: &yes}, code: "memory-unrepairable"},
+		"caches with many errors": {condition: driver.Condition{SRAMExceeded: &yes}, code: "sram-threshold-exceeded"},
+		"unhealthy fabric":        {condition: driver.Condition{FabricUnhealthy: &yes}, code: "fabric-unhealthy"},
+		"limited fabric":          {condition: driver.Condition{FabricLimited: &yes}},
+		"heat":                    {condition: driver.Condition{Overheated: &yes}, code: "overheated"},
+		"heat, and lost memory":   {condition: driver.Condition{Overheated: &yes, RemapFailed: &yes}, code: "row-remap-failed"},
+		"the driver's own word":   {condition: driver.Condition{Recovery: &reset}, code: "recovery-reset"},
+		"lost":                    {err: driver.ErrLost, code: "gpu-lost"},
+		"lost, and asks a reset":  {condition: driver.Condition{Recovery: &reset}, err: driver.ErrLost, code: "gpu-lost"},
+		"needs a reset":           {err: driver.ErrReset, code: "reset-required"},
 	} {
 		k := recordOf(t, nil)
 		k.gpu.Condition, k.gpu.Err = c.condition, c.err

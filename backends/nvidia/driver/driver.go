@@ -122,6 +122,15 @@ type Condition struct {
 	RepairPending *bool
 	// Unrepairable says that the memory has errors that no repair can mend.
 	Unrepairable *bool
+	// SRAMExceeded says that the caches had more uncorrectable errors than NVIDIA
+	// tolerates. Ampere and newer.
+	SRAMExceeded *bool
+	// Overheated says that the hardware slows the GPU down because of heat, or that it
+	// is as hot as that.
+	Overheated *bool
+	// FabricUnhealthy says that the GPU's NVLink fabric is unhealthy, FabricLimited that
+	// it has limited capacity (healthSummary of nvmlGpuFabricInfo_v3_t).
+	FabricUnhealthy, FabricLimited *bool
 }
 
 // RecoveryAction is what the driver wants done with a GPU

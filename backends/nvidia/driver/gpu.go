@@ -189,7 +189,57 @@ func (r *reader) condition(device nvml.Device) Condition {
 		}
 		return ret
 	})
+	r.call("nvmlDeviceGetSramEccErrorStatus", func() nvml.Return {
+		status, ret := device.GetSramEccErrorStatus()
+		if ret == nvml.SUCCESS {
+			c.SRAMExceeded = new(status.BThresholdExceeded != 0)
+		}
+		return unlessForbidden(ret)
+	})
+	r.call("nvmlDeviceGetGpuFabricInfoV", func() nvml.Return {
+		info, ret := device.GetGpuFabricInfoV().V3()
+		if ret == nvml.SUCCESS && info.HealthSummary != nvml.GPU_FABRIC_HEALTH_SUMMARY_NOT_SUPPORTED {
+			c.FabricUnhealthy = new(info.HealthSummary == nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY)
+			c.FabricLimited = new(info.HealthSummary == nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY)
+		}
+		return ret
+	})
+	c.Overheated = r.overheated(device)
 	return c
+}
+
+// overheated reports whether the hardware slows the GPU down because of heat, by its own
+// word or by its temperature; nil if neither is known.
+func (r *reader) overheated(device nvml.Device) *bool {
+	var hot *bool
+	function, reasons := clockReasons(r.s, device)
+	r.call(function, func() nvml.Return {
+		mask, ret := reasons()
+		if ret == nvml.SUCCESS {
+			hot = new(mask&nvml.ClocksThrottleReasonHwThermalSlowdown != 0)
+		}
+		return ret
+	})
+	var limit, celsius uint32
+	known := r.call("nvmlDeviceGetTemperatureThreshold", func() (ret nvml.Return) {
+		limit, ret = device.GetTemperatureThreshold(nvml.TEMPERATURE_THRESHOLD_SLOWDOWN)
+		return ret
+	}) && r.call("nvmlDeviceGetTemperature", func() (ret nvml.Return) {
+		celsius, ret = device.GetTemperature(nvml.TEMPERATURE_GPU)
+		return ret
+	})
+	if known && limit > 0 && celsius >= limit {
+		return new(true)
+	}
+	return hot
+}
+
+// unlessForbidden takes a call that only root may make for one that is not supported.
+func unlessForbidden(ret nvml.Return) nvml.Return {
+	if ret == nvml.ERROR_NO_PERMISSION {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	return ret
 }
 
 // fields reads several field values with one call. The map lacks those that the

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,45 @@ func TestLibraryIsReplaced(t *testing.T) {
 	initAnswers("SUCCESS") // the driver was installed again, or never unloaded
 	open(nil, d)
 	sound(t, snapshot(t, d))
+	t.Log(finished)
+}
+
+// Verifies what is read of heat, caches and the fabric, and that a driver that lets only
+// root read of the caches costs no more than that.
+func TestConditionsThroughC(t *testing.T) {
+	double, root := alone(t)
+	if double == nil {
+		return
+	}
+	build(t, double)
+	update(t, double, func(s nvml.State) {
+		for slot := range 5 {
+			s.AddGPU(slot)
+		}
+		s.GPU(0).Set("ecc.sram-threshold-exceeded", 1).Set("fabric.state", 3).Set("fabric.health-summary", 2)
+		s.GPU(1).Set("temperature", 110).Set("temperature.threshold.1", 95).Set("fabric.state", 3).Set("fabric.health-summary", 3)
+		s.GPU(2).Set("clocks-event-reasons", 0x40).Fail("nvmlDeviceGetSramEccErrorStatus", "NO_PERMISSION")
+		s.GPU(3).Set("temperature", 80).Set("temperature.threshold.1", 95).Set("fabric.state", 3).Set("fabric.health-summary", 1)
+		s.GPU(4).Delete("ecc.sram-threshold-exceeded", "temperature", "clocks-event-reasons")
+	})
+	d := driver.New(driver.Options{Root: root, Timeout: 10 * time.Second})
+	if err := d.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := snapshot(t, d)
+	sound(t, all)
+	text := func(b *bool) string {
+		if b == nil {
+			return "?"
+		}
+		return strings.ToUpper(strconv.FormatBool(*b)[:1])
+	}
+	for i, want := range []string{"TFTF", "FTFT", "?T??", "FFFF", "????"} {
+		c := all.GPUs[i].Condition
+		if got := text(c.SRAMExceeded) + text(c.Overheated) + text(c.FabricUnhealthy) + text(c.FabricLimited); got != want {
+			t.Errorf("GPU %d: caches, heat, fabric unhealthy, fabric limited are %s, want %s", i, got, want)
+		}
+	}
 	t.Log(finished)
 }
 

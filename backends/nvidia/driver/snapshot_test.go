@@ -201,7 +201,7 @@ func TestConditionAndFabric(t *testing.T) {
 	l.GPUs[1].SetFabric(nvml.GpuFabricInfo{ClusterUuid: [16]uint8{0: 0xab, 15: 1}, CliqueId: 3, State: nvml.GPU_FABRIC_STATE_COMPLETED})
 	s := snapshot(t, open(t, l))
 	if diff := cmp.Diff(driver.Condition{Recovery: new(driver.RecoveryDrainAndReset), ECCUncorrected: new(uint64(7)),
-		RemapPending: new(true), RemapFailed: new(true)}, s.GPUs[1].Condition); diff != "" {
+		RemapPending: new(true), RemapFailed: new(true), Overheated: new(false)}, s.GPUs[1].Condition); diff != "" {
 		t.Error(diff)
 	}
 	if s.GPUs[0].Condition.Recovery != nil || s.GPUs[0].Fabric != nil {

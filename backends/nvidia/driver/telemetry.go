@@ -140,6 +140,15 @@ var throttling = []struct {
 	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hardware-power-brake"},
 }
 
+// clockReasons is the function that says why a GPU is slowed down: the newer name of the
+// same is not in drivers before R535.
+func clockReasons(s *session, device nvml.Device) (function string, read func() (uint64, nvml.Return)) {
+	if function = "nvmlDeviceGetCurrentClocksEventReasons"; s.has(function) {
+		return function, device.GetCurrentClocksEventReasons
+	}
+	return "nvmlDeviceGetCurrentClocksThrottleReasons", device.GetCurrentClocksThrottleReasons
+}
+
 func (m *meter) clocks(device nvml.Device) {
 	for _, clock := range []struct {
 		kind nvml.ClockType
@@ -153,11 +162,7 @@ func (m *meter) clocks(device nvml.Device) {
 			return ret
 		})
 	}
-	// The newer name of the same function is not in drivers before R535.
-	function, read := "nvmlDeviceGetCurrentClocksEventReasons", device.GetCurrentClocksEventReasons
-	if !m.s.has(function) {
-		function, read = "nvmlDeviceGetCurrentClocksThrottleReasons", device.GetCurrentClocksThrottleReasons
-	}
+	function, read := clockReasons(m.s, device)
 	m.call(function, func() nvml.Return {
 		reasons, ret := read()
 		if ret != nvml.SUCCESS {
