@@ -13,11 +13,10 @@ import (
 )
 
 // What tells that GPUs, MIG devices or the driver come and go, before a look finds
-// it by itself: the kernel, by uevents, and NVML, by events of the system and of
-// MIG. None says what there is now, so all that follows is a look, soon.
+// it by itself: the kernel, by uevents, and NVML, by events of MIG. None says what there is now, so all that follows is a look, soon.
 //
 //	kernel: pci, module ──┐
-//	NVML: bound, unbound ─┼──► change ──► one look for a burst
+//	                      ├──► change ──► one look for a burst
 //	NVML: MIG ────────────┘
 
 const (
@@ -44,9 +43,11 @@ func concerns(e uevent.Event) bool {
 	return false
 }
 
-// told takes what the kernel tells.
+// told takes what the kernel tells. A GPU that NVML does not list, or no longer has, may
+// be another now, which NVML finds when it is opened.
 func (l *loop) told(e uevent.Event, ok bool) {
 	l.kernel.Hear(e, ok)
+	l.renew = l.renew || len(l.mismatched) > 0
 	l.change()
 }
 

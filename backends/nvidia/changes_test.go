@@ -127,12 +127,11 @@ func TestDriverThatIsSlowToCome(t *testing.T) {
 	})
 }
 
-// A GPU that is plugged in or unplugged is found by the kernel's word where NVML has
-// none (drivers before R570), and costs the others nothing.
+// A GPU that is plugged in or unplugged is found by the kernel's word, and costs the
+// others nothing.
 func TestHotPlugByTheKernel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lib := drivertest.New("H100 80GB", 3)
-		lib.Lack("nvmlSystemEventSetCreate")
 		lib.Plug(2)
 		r := newRig(t, lib, 3)
 		r.plug(0)
@@ -365,7 +364,7 @@ func TestOverlookedGPU(t *testing.T) {
 			t.Errorf("problems are %q with %d devices, want one at %s, and a GPU", got, len(inv.GetDevices()), bus(1))
 		}
 		lib.Plug(2)
-		lib.Bind(1)
+		r.tells(uevent.Bind, 1)
 		inv = r.inventory("two healthy GPUs", healthy(2))
 		if got := inv.GetProblems(); len(got) > 0 {
 			t.Errorf("problems are %q", got)

@@ -77,7 +77,16 @@ func TestNodeThatComesLate(t *testing.T) {
 		if err := os.Remove(r.path("dev", "nvidia1")); err != nil {
 			t.Fatal(err)
 		}
-		lib.Unbind(1)
+		h, err := r.backend.keep(t.Context())
+		if err == nil {
+			err = h.driver.Close(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.backend.giveBack(t.Context(), h, nil); err != nil {
+			t.Fatal(err)
+		}
 		inv = r.inventory("the node is missing", onlyBad(2, 1, "gpu-gone"))
 		if got := healthAt(1, inv).GetMessage(); !strings.Contains(got, "/dev/nvidia1 is missing") {
 			t.Errorf("the message is %q, want the node", got)

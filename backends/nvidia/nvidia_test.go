@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/uevent"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -296,16 +297,20 @@ func TestMIG(t *testing.T) {
 	r.inventory("two GPUs again", healthy(2))
 }
 
-// A GPU that is plugged in while the backend runs is found by NVML's event of the
-// system: NVML counts GPUs when it is opened, so it is opened anew, and events and
-// looks are as before.
+// A GPU that is plugged in while the backend runs is found by the kernel's word: NVML
+// counts GPUs when it is opened, so it is opened anew, and events and looks are as before.
 func TestHotPlug(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 3)
 	lib.Plug(2)
-	r := start(t, lib, 3, "")
+	r := newRig(t, lib, 3)
+	r.plug(0)
+	r.plug(1)
+	r.configure("")
+	r.watch()
 	r.inventory("two healthy GPUs", healthy(2))
 	lib.Plug(3)
-	lib.Bind(2)
+	r.plug(2)
+	r.tells(uevent.Bind, 2)
 	r.inventory("three healthy GPUs", healthy(3))
 	// The new session must have read a GPU before it dies: NVML does not say who the
 	// dead are, and this node has no PCI bus that would.

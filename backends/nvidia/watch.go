@@ -151,10 +151,6 @@ func (l *loop) hear(event driver.Event, ok bool) {
 		l.due = time.Now()
 	case event.Type == driver.EventBroken:
 		l.backend.log.Warn("no events from the driver, the GPUs are asked now and then", "every", l.cfg.rescan, "error", event.Err)
-	case event.Type == driver.EventBound || event.Type == driver.EventUnbound:
-		l.backend.log.Info("the driver took or left a GPU", "event", string(event.Type))
-		l.renew = true
-		l.change()
 	case event.Type == driver.EventMIG:
 		l.backend.log.Debug("the MIG devices of a GPU change", "gpu", event.GPU)
 		l.change()
@@ -322,7 +318,7 @@ func (l *loop) judge(found look) {
 		}
 		known := l.roster.gpus[uuid]
 		if known == nil {
-			continue // bound, unbound, missed: the look itself was the answer
+			continue // missed: the look itself was the answer
 		}
 		if note := known.heard(event, l.cfg.table); note != "" {
 			l.backend.log.Info("an event that is no fault of the GPU", "gpu", known.gpu.UUID, "note", note)

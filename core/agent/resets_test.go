@@ -232,7 +232,7 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 			for _, fault := range u.Verdict.Faults {
 				code = fault.Code
 			}
-			codes += code + " "
+			codes += code + ","
 		}
 		return codes
 	}
@@ -248,17 +248,17 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 		}
 	}
 	// The partition has the fault of its parent.
-	check("a reset waits", "x reset-pending reset-pending x - ")
+	check("a reset waits", "x,reset-pending,reset-pending,x,-,")
 	group := resetGroup{backend: "mock", name: "g"}
 	if waits := a.resets.waiting()[group]; !strings.Contains(waits, "mock-1") {
 		t.Errorf("status says %q", waits)
 	}
 	a.resets.attempts[group].failure = "it is broken"
-	check("the last reset failed", "x - - x - ")
+	check("the last reset failed", "x,-,-,x,-,")
 	a.resets.attempts[group].failure = ""
-	check("a reset waits again", "x reset-pending reset-pending x - ")
+	check("a reset waits again", "x,reset-pending,reset-pending,x,-,")
 	all = flapped(all, 0, false)
-	check("the fault is over, but for its delay", "x - - x - ")
+	check("the fault is over, but for its delay", "x,-,-,x,-,")
 	if waits := a.resets.waiting()[group]; waits != "" {
 		t.Errorf("status says %q though nothing waits", waits)
 	}

@@ -67,19 +67,13 @@ func (d *Double) Update(change func(State)) error {
 
 // Event brings an event, like "gpu 2 xid 79" or "gpu 0 type gpu-unavailable":
 // to the event sets that wait for such, once. It returns the event's number.
-func (d *Double) Event(event string) (uint64, error) { return d.addEvent("event.", event) }
-
-// SystemEvent brings an event of the system: "bind id 5" or "unbind id 5".
-func (d *Double) SystemEvent(event string) (uint64, error) { return d.addEvent("system-event.", event) }
-
-func (d *Double) addEvent(prefix, event string) (uint64, error) {
+func (d *Double) Event(event string) (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.event++
-	d.state[fmt.Sprintf("%s%d", prefix, d.event)] = event
+	d.state[fmt.Sprintf("event.%d", d.event)] = event
 	if d.event > maxEvents {
 		delete(d.state, fmt.Sprintf("event.%d", d.event-maxEvents))
-		delete(d.state, fmt.Sprintf("system-event.%d", d.event-maxEvents))
 	}
 	return d.event, d.write(d.state.text())
 }

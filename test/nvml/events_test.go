@@ -2,7 +2,6 @@ package nvml
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -146,36 +145,6 @@ func TestWait(t *testing.T) {
 	want(t, "Wait of a set from before", ret, nvml.ERROR_INVALID_ARGUMENT)
 }
 
-// Drivers are bound to GPUs and unbound, where the driver tells it.
-func TestSystemEvents(t *testing.T) {
-	double, lib := initialised(t, 1)
-	create := nvml.SystemEventSetCreateRequest{}
-	want(t, "SystemEventSetCreate without a version", lib.SystemEventSetCreate(&create), nvml.ERROR_ARGUMENT_VERSION_MISMATCH)
-	create.Version = nvml.STRUCT_VERSION(create, 1)
-	want(t, "SystemEventSetCreate", lib.SystemEventSetCreate(&create), nvml.SUCCESS)
-	register := nvml.SystemRegisterEventRequest{EventTypes: nvml.SystemEventTypeGpuDriverBind | nvml.SystemEventTypeGpuDriverUnbind, Set: create.Set}
-	register.Version = nvml.STRUCT_VERSION(register, 1)
-	want(t, "SystemRegisterEvents", lib.SystemRegisterEvents(&register), nvml.SUCCESS)
-	if _, err := double.SystemEvent("unbind id 5"); err != nil {
-		t.Fatal(err)
-	}
-	data := make([]nvml.SystemEventData_v1, 1)
-	wait := nvml.SystemEventSetWaitRequest{Timeoutms: 60_000, Set: create.Set, Data: &data[0], DataSize: 1}
-	wait.Version = nvml.STRUCT_VERSION(wait, 1)
-	pin(t, data)
-	want(t, "SystemEventSetWait", lib.SystemEventSetWait(&wait), nvml.SUCCESS)
-	if want := (nvml.SystemEventData_v1{EventType: nvml.SystemEventTypeGpuDriverUnbind, GpuId: 5}); wait.NumEvent != 1 || data[0] != want {
-		t.Errorf("got %d events, %+v", wait.NumEvent, data[0])
-	}
-	wait.Timeoutms = 1
-	want(t, "SystemEventSetWait for no more", lib.SystemEventSetWait(&wait), nvml.ERROR_TIMEOUT)
-	free := nvml.SystemEventSetFreeRequest{Set: create.Set}
-	free.Version = nvml.STRUCT_VERSION(free, 1)
-	want(t, "SystemEventSetFree", lib.SystemEventSetFree(&free), nvml.SUCCESS)
-	update(t, double, func(s State) { s.Driver().Fail("nvmlSystemEventSetCreate", "NOT_SUPPORTED") })
-	want(t, "SystemEventSetCreate", lib.SystemEventSetCreate(&create), nvml.ERROR_NOT_SUPPORTED)
-}
-
 // Sets are bounded.
 func TestManySets(t *testing.T) {
 	_, lib := initialised(t, 0)
@@ -223,11 +192,4 @@ func TestThreads(t *testing.T) {
 		}
 	}
 	threads.Wait()
-}
-
-// pin lets C write into Go's memory by a pointer that is inside of a struct.
-func pin(t *testing.T, data []nvml.SystemEventData_v1) {
-	var pinner runtime.Pinner
-	pinner.Pin(&data[0])
-	t.Cleanup(pinner.Unpin)
 }

@@ -39,11 +39,6 @@ func TestSizes(t *testing.T) {
 		"GpuFabricInfo":               unsafe.Sizeof(nvml.GpuFabricInfo{}),
 		"GpuFabricInfo_v2":            unsafe.Sizeof(nvml.GpuFabricInfo_v2{}),
 		"GpuFabricInfo_v3":            unsafe.Sizeof(nvml.GpuFabricInfo_v3{}),
-		"SystemEventSetCreateRequest": unsafe.Sizeof(nvml.SystemEventSetCreateRequest{}),
-		"SystemEventSetFreeRequest":   unsafe.Sizeof(nvml.SystemEventSetFreeRequest{}),
-		"SystemRegisterEventRequest":  unsafe.Sizeof(nvml.SystemRegisterEventRequest{}),
-		"SystemEventData":             unsafe.Sizeof(nvml.SystemEventData_v1{}),
-		"SystemEventSetWaitRequest":   unsafe.Sizeof(nvml.SystemEventSetWaitRequest{}),
 		"EventData": unsafe.Sizeof(struct {
 			device         unsafe.Pointer
 			kind, data     uint64
@@ -159,7 +154,7 @@ func TestEnv(t *testing.T) {
 
 // Functions that are left out cannot be looked up, all others can.
 func TestWithout(t *testing.T) {
-	older, err := Build(t.Context(), t.TempDir(), "nvmlSystemEventSetCreate", "nvmlDeviceGetMemoryInfo_v2")
+	older, err := Build(t.Context(), t.TempDir(), "nvmlDeviceGetArchitecture", "nvmlDeviceGetMemoryInfo_v2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +163,7 @@ func TestWithout(t *testing.T) {
 	want(t, "Init", lib.Init(), nvml.SUCCESS)
 	t.Cleanup(func() { _ = lib.Shutdown() })
 	for name, there := range map[string]bool{
-		"nvmlSystemEventSetCreate": false, "nvmlDeviceGetMemoryInfo_v2": false,
+		"nvmlDeviceGetArchitecture": false, "nvmlDeviceGetMemoryInfo_v2": false,
 		"nvmlDeviceGetMemoryInfo": true, "nvmlEventSetWait_v2": true, "file_parse": false,
 	} {
 		if err := lib.Extensions().LookupSymbol(name); (err == nil) != there {

@@ -195,11 +195,6 @@ const (
 	// EventRecovery says that the recovery action has changed: take a new
 	// snapshot.
 	EventRecovery EventType = "recovery-action"
-	// EventBound and EventUnbound say that the driver took or left a GPU: take a
-	// new snapshot. GPU is empty. Such a change may need the driver to be opened
-	// again.
-	EventBound   EventType = "bound"
-	EventUnbound EventType = "unbound"
 	// EventMIG says that MIG devices of the GPU come or go, one event for each step
 	// of it: take a new snapshot when they have settled.
 	EventMIG EventType = "mig-config"

@@ -80,9 +80,10 @@ func (e *Stream) Close(ctx context.Context) error {
 	}
 }
 
-// Listen begins to listen to all GPUs that have been read by a snapshot, and to
-// the system where the library can. Events from before are lost. There should be
-// one stream; after a change of the set of GPUs take a new one.
+// Listen begins to listen to all GPUs that have been read by a snapshot. Events from
+// before are lost. There should be one stream; after a change of the set of GPUs take a
+// new one. NVML's events of the system are left alone: the kernel reports the same, and a
+// second wait would be a second thread that wakes up all the time.
 func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	s := d.current()
 	if s == nil {
@@ -102,11 +103,8 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 		return nil, ErrClosed // the set goes with the library
 	}
 	d.streams[e] = struct{}{}
-	var waits sync.WaitGroup
-	waits.Go(func() { e.loop(background, gpus, true) })
-	waits.Go(func() { e.listenSystem(background, s) })
 	go func() {
-		waits.Wait()
+		e.loop(background, gpus)
 		d.mu.Lock()
 		delete(d.streams, e)
 		d.mu.Unlock()
@@ -116,21 +114,10 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	return e, nil
 }
 
-// source is something that can be waited for.
-type source interface {
-	// wait waits for events, up to the limit. None is no error.
-	wait(limit time.Duration) ([]Event, error)
-	// renew is called before the next wait after one that failed.
-	renew(ctx context.Context) error
-	free()
-}
-
 // loop hands on what a source says until ctx ends. A source that fails is renewed
-// and asked again ever more rarely; tell says whether that is told, and that it
-// works again.
-// One that returns at once without an event, or faster than the reader reads, is
+// and asked again ever more rarely; that is reported, and that it works again. One that returns at once without an event, or faster than the reader reads, is
 // slowed down.
-func (e *Stream) loop(ctx context.Context, from source, tell bool) {
+func (e *Stream) loop(ctx context.Context, from *deviceEvents) {
 	defer from.free()
 	retry, limit := time.Duration(0), waitFirst
 	for ctx.Err() == nil {
@@ -138,16 +125,12 @@ func (e *Stream) loop(ctx context.Context, from source, tell bool) {
 		events, err := from.wait(limit)
 		switch {
 		case err != nil && retry == 0:
-			if tell {
-				e.put(Event{Type: EventBroken, Err: err, GPUInstance: Whole, ComputeInstance: Whole})
-			}
+			e.put(Event{Type: EventBroken, Err: err, GPUInstance: Whole, ComputeInstance: Whole})
 			retry = retryFirst
 		case err != nil:
 			retry = min(2*retry, retryLast)
 		case retry != 0:
-			if tell {
-				e.put(Event{Type: EventMended, GPUInstance: Whole, ComputeInstance: Whole})
-			}
+			e.put(Event{Type: EventMended, GPUInstance: Whole, ComputeInstance: Whole})
 			retry = 0
 		}
 		for _, event := range events {

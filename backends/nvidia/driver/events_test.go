@@ -50,14 +50,6 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%+v, want %s", e, want)
 		}
 	}
-	l.Bind(0x1000)
-	if e = receive(t, stream); e.Type != driver.EventBound || e.Data != 0x1000 || e.GPU != "" {
-		t.Errorf("%+v", e)
-	}
-	l.Unbind(0x1000)
-	if e = receive(t, stream); e.Type != driver.EventUnbound {
-		t.Errorf("%+v", e)
-	}
 	// A GPU that says nothing any more is known by its handle.
 	calls := l.Calls("nvmlDeviceGetUUID")
 	l.Lose(3)

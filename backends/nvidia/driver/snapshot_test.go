@@ -33,7 +33,7 @@ func TestModels(t *testing.T) {
 				Index: 3, UUID: l.GPUs[3].UUID, PCIBusID: "0000:40:00.0", Name: config.Name, Serial: "1653",
 				Architecture: g.Architecture, ComputeMajor: config.CudaMajor, ComputeMinor: config.CudaMinor,
 				Minor: 3, MemoryBytes: config.MemoryMB << 20, PowerLimitWatts: 700, MIGCapable: true,
-				Condition: driver.Condition{ECCUncorrected: new(uint64(0)), RemapPending: new(false), RemapFailed: new(false)},
+				Condition: driver.Condition{ECCUncorrected: new(uint64(0)), RemapPending: new(false), RemapFailed: new(false), Overheated: new(false)},
 			}
 			if diff := cmp.Diff(want, g); diff != "" {
 				t.Error(diff)

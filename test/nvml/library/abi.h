@@ -177,29 +177,4 @@ typedef struct {
 	u32 gpuInstanceId, computeInstanceId;
 } EventData;
 
-typedef struct {
-	u32 version;
-	EventSet set;
-} SystemEventSetCreateRequest;
-
-typedef SystemEventSetCreateRequest SystemEventSetFreeRequest;
-
-typedef struct {
-	u32 version;
-	u64 eventTypes;
-	EventSet set;
-} SystemRegisterEventRequest;
-
-typedef struct {
-	u64 eventType;
-	u32 gpuId;
-} SystemEventData;
-
-typedef struct {
-	u32 version, timeoutms;
-	EventSet set;
-	SystemEventData *data;
-	u32 dataSize, numEvent;
-} SystemEventSetWaitRequest;
-
 #endif

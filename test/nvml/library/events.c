@@ -8,36 +8,35 @@
 
 /* Under source_lock. */
 static struct set {
-	bool used, system;
+	bool used;
 	u64 delivered;
 	struct {
 		u64 types, after;
-	} on[MAX_GPUS]; /* of a system's set: the first only */
+	} on[MAX_GPUS];
 } sets[MAX_SETS];
 
 struct event {
 	u64 number, type, data;
 	int gpu;
-	u32 id, gi, ci;
+	u32 gi, ci;
 };
 
-#define DEVICE_EVENTS "event."
-#define SYSTEM_EVENTS "system-event."
+#define EVENTS "event."
 
 void events_forget(void)
 {
 	memset(sets, 0, sizeof sets);
 }
 
-static bool is_set(const struct set *set, bool system)
+static bool is_set(const struct set *set)
 {
 	for (int i = 0; i < MAX_SETS; i++)
 		if (set == &sets[i])
-			return set->used && set->system == system;
+			return set->used;
 	return false;
 }
 
-static int create(EventSet *out, bool system)
+static int create(EventSet *out)
 {
 	int result = out ? INSUFFICIENT_RESOURCES : INVALID_ARGUMENT;
 	source_lock();
@@ -46,7 +45,6 @@ static int create(EventSet *out, bool system)
 			continue;
 		memset(&sets[i], 0, sizeof sets[i]);
 		sets[i].used = true;
-		sets[i].system = system;
 		*out = &sets[i];
 		result = SUCCESS;
 		break;
@@ -55,10 +53,10 @@ static int create(EventSet *out, bool system)
 	return result;
 }
 
-static int destroy(EventSet set, bool system)
+static int destroy(EventSet set)
 {
 	source_lock();
-	bool found = is_set(set, system);
+	bool found = is_set(set);
 	if (found)
 		set->used = false;
 	source_unlock();
@@ -85,8 +83,7 @@ static u64 type_of(const char *word)
 	return value_number(word, &number) ? number : 0;
 }
 
-/* gpu <slot> xid <n> | gpu <slot> type <name|number> [data <n>], [gi <n>] [ci <n>];
- * of the system: unbind|bind [id <n>]. */
+/* gpu <slot> xid <n> | gpu <slot> type <name|number> [data <n>], [gi <n>] [ci <n>]. */
 static bool parse_event(const struct entry *entry, size_t prefix, struct event *out)
 {
 	const char *rest = entry->value;
@@ -96,10 +93,6 @@ static bool parse_event(const struct entry *entry, size_t prefix, struct event *
 	if (!value_number(entry->key + prefix, &out->number) || !out->number)
 		return false;
 	while (next_word(&rest, word, sizeof word)) {
-		if (!strcmp(word, "unbind") || !strcmp(word, "bind")) {
-			out->type = *word == 'u' ? 1 : 2;
-			continue;
-		}
 		if (!next_word(&rest, argument, sizeof argument))
 			return false;
 		if (!strcmp(word, "type")) {
@@ -114,8 +107,6 @@ static bool parse_event(const struct entry *entry, size_t prefix, struct event *
 			out->data = amount;
 		else if (!strcmp(word, "gpu"))
 			out->gpu = amount < MAX_GPUS ? (int)amount : NONE;
-		else if (!strcmp(word, "id"))
-			out->id = (u32)amount;
 		else if (!strcmp(word, "gi"))
 			out->gi = (u32)amount;
 		else if (!strcmp(word, "ci"))
@@ -124,10 +115,10 @@ static bool parse_event(const struct entry *entry, size_t prefix, struct event *
 	return out->type != 0;
 }
 
-static u64 newest_number(const struct file *file, const char *prefix)
+static u64 newest_number(const struct file *file)
 {
-	size_t entries, length = strlen(prefix);
-	const struct entry *entry = file_range(file, prefix, &entries);
+	size_t entries, length = strlen(EVENTS);
+	const struct entry *entry = file_range(file, EVENTS, &entries);
 	u64 newest = 0, number;
 	for (; entries--; entry++)
 		if (value_number(entry->key + length, &number) && number > newest)
@@ -138,18 +129,16 @@ static u64 newest_number(const struct file *file, const char *prefix)
 /* The next event for the set, in the order of their numbers. */
 static bool next_event(struct set *set, const struct file *file, struct event *out)
 {
-	const char *prefix = set->system ? SYSTEM_EVENTS : DEVICE_EVENTS;
-	size_t entries, length = strlen(prefix);
-	const struct entry *entry = file_range(file, prefix, &entries);
+	size_t entries, length = strlen(EVENTS);
+	const struct entry *entry = file_range(file, EVENTS, &entries);
 	bool found = false;
 	for (; entries--; entry++) {
 		struct event event;
 		if (!parse_event(entry, length, &event) || event.number <= set->delivered)
 			continue;
-		if (!set->system && event.gpu == NONE)
+		if (event.gpu == NONE)
 			continue;
-		int on = set->system ? 0 : event.gpu;
-		if (!(set->on[on].types & event.type) || event.number <= set->on[on].after)
+		if (!(set->on[event.gpu].types & event.type) || event.number <= set->on[event.gpu].after)
 			continue;
 		if (!found || event.number < out->number) {
 			*out = event;
@@ -162,7 +151,7 @@ static bool next_event(struct set *set, const struct file *file, struct event *o
 }
 
 /* Blocks until there is an event for the set, the call fails, or time is up. */
-static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, struct event *out)
+static int wait(struct call *call, EventSet set, u32 timeout_ms, struct event *out)
 {
 	u64 deadline = now_ms() + timeout_ms;
 	for (bool told = false;; told = true) {
@@ -170,7 +159,7 @@ static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, st
 		if (result != SUCCESS)
 			return result;
 		source_lock();
-		bool there = is_set(set, system);
+		bool there = is_set(set);
 		bool found = there && next_event(set, call->file, out);
 		source_unlock();
 		if (!there)
@@ -185,13 +174,13 @@ static int wait(struct call *call, EventSet set, bool system, u32 timeout_ms, st
 	}
 }
 
-static int add(const struct call *call, EventSet set, bool system, int on, u64 types)
+static int add(const struct call *call, EventSet set, int on, u64 types)
 {
 	int result = INVALID_ARGUMENT;
 	source_lock();
-	if (is_set(set, system)) {
+	if (is_set(set)) {
 		if (!set->on[on].types)
-			set->on[on].after = newest_number(call->file, system ? SYSTEM_EVENTS : DEVICE_EVENTS);
+			set->on[on].after = newest_number(call->file);
 		set->on[on].types |= types;
 		result = SUCCESS;
 	}
@@ -200,10 +189,10 @@ static int add(const struct call *call, EventSet set, bool system, int on, u64 t
 }
 
 EXPORT int nvmlEventSetCreate(EventSet *set)
-	ANSWER(NULL, create(set, false))
+	ANSWER(NULL, create(set))
 
 EXPORT int nvmlEventSetFree(EventSet set)
-	ANSWER(NULL, destroy(set, false))
+	ANSWER(NULL, destroy(set))
 
 EXPORT int nvmlDeviceGetSupportedEventTypes(Device device, u64 *types)
 	ANSWER(device, number64(c, types, "events"))
@@ -216,7 +205,7 @@ static int register_events(const struct call *call, u64 types, EventSet set)
 		return result;
 	if (types & ~supported || call->mig != NONE)
 		return NOT_SUPPORTED;
-	return add(call, set, false, call->gpu, types);
+	return add(call, set, call->gpu, types);
 }
 
 EXPORT int nvmlDeviceRegisterEvents(Device device, u64 types, EventSet set)
@@ -224,9 +213,9 @@ EXPORT int nvmlDeviceRegisterEvents(Device device, u64 types, EventSet set)
 
 static int wait_device(struct call *call, EventSet set, EventData *out, u32 timeout_ms)
 {
-	struct event event;
+	struct event event = {0};
 	u32 none;
-	int result = out ? wait(call, set, false, timeout_ms, &event) : INVALID_ARGUMENT;
+	int result = out ? wait(call, set, timeout_ms, &event) : INVALID_ARGUMENT;
 	if (result == SUCCESS && number(call, &none, "event.no-instance") == SUCCESS) {
 		event.gi = event.gi == ~0u ? none : event.gi;
 		event.ci = event.ci == ~0u ? none : event.ci;
@@ -244,31 +233,3 @@ static int wait_device(struct call *call, EventSet set, EventData *out, u32 time
 
 EXPORT int nvmlEventSetWait_v2(EventSet set, EventData *data, u32 timeout_ms)
 	ANSWER(NULL, wait_device(c, set, data, timeout_ms))
-
-#define CHECK(request, type, then) \
-	(!(request) ? INVALID_ARGUMENT : (request)->version != VERSION(type, 1) ? VERSION_MISMATCH : (then))
-
-EXPORT int nvmlSystemEventSetCreate(SystemEventSetCreateRequest *request)
-	ANSWER(NULL, CHECK(request, SystemEventSetCreateRequest, create(&request->set, true)))
-
-EXPORT int nvmlSystemEventSetFree(SystemEventSetFreeRequest *request)
-	ANSWER(NULL, CHECK(request, SystemEventSetFreeRequest, destroy(request->set, true)))
-
-EXPORT int nvmlSystemRegisterEvents(SystemRegisterEventRequest *request)
-	ANSWER(NULL, CHECK(request, SystemRegisterEventRequest, add(c, request->set, true, 0, request->eventTypes)))
-
-static int wait_system(struct call *call, SystemEventSetWaitRequest *request)
-{
-	struct event event;
-	if (!request->data || !request->dataSize)
-		return INVALID_ARGUMENT;
-	int result = wait(call, request->set, true, request->timeoutms, &event);
-	if (result != SUCCESS)
-		return result;
-	*request->data = (SystemEventData){.eventType = event.type, .gpuId = event.id};
-	request->numEvent = 1;
-	return SUCCESS;
-}
-
-EXPORT int nvmlSystemEventSetWait(SystemEventSetWaitRequest *request)
-	ANSWER(NULL, CHECK(request, SystemEventSetWaitRequest, wait_system(c, request)))

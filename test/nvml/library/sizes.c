@@ -33,10 +33,5 @@ int main(void)
 	PRINT(GpuFabricInfo_v2);
 	PRINT(GpuFabricInfo_v3);
 	PRINT(EventData);
-	PRINT(SystemEventSetCreateRequest);
-	PRINT(SystemEventSetFreeRequest);
-	PRINT(SystemRegisterEventRequest);
-	PRINT(SystemEventData);
-	PRINT(SystemEventSetWaitRequest);
 	return 0;
 }

@@ -3,7 +3,6 @@ package drivertest
 import (
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
@@ -95,42 +94,5 @@ func (g *GPU) serveEvents() {
 		}
 		set.wanted[g] |= wanted
 		return nvml.SUCCESS
-	}
-}
-
-// Bind and Unbind are events of the system: the kernel module took or left a GPU.
-func (l *Library) Bind(gpu uint32) {
-	l.system <- nvml.SystemEventData_v1{EventType: nvml.SystemEventTypeGpuDriverBind, GpuId: gpu}
-}
-
-// Unbind is the opposite of Bind.
-func (l *Library) Unbind(gpu uint32) {
-	l.system <- nvml.SystemEventData_v1{EventType: nvml.SystemEventTypeGpuDriverUnbind, GpuId: gpu}
-}
-
-func (l *Library) serveSystemEvents() {
-	l.SystemEventSetCreateFunc = func(*nvml.SystemEventSetCreateRequest) nvml.Return {
-		return l.enter(-1, "nvmlSystemEventSetCreate")
-	}
-	l.SystemEventSetFreeFunc = func(*nvml.SystemEventSetFreeRequest) nvml.Return {
-		return l.enter(-1, "nvmlSystemEventSetFree")
-	}
-	l.SystemRegisterEventsFunc = func(*nvml.SystemRegisterEventRequest) nvml.Return {
-		return l.enter(-1, "nvmlSystemRegisterEvents")
-	}
-	l.SystemEventSetWaitFunc = func(request *nvml.SystemEventSetWaitRequest) nvml.Return {
-		if ret := l.enter(-1, "nvmlSystemEventSetWait"); ret != nvml.SUCCESS {
-			return ret
-		}
-		timer := time.NewTimer(time.Duration(request.Timeoutms) * time.Millisecond)
-		defer timer.Stop()
-		select {
-		case e := <-l.system:
-			unsafe.Slice(request.Data, request.DataSize)[0] = e
-			request.NumEvent = 1
-			return nvml.SUCCESS
-		case <-timer.C:
-			return nvml.ERROR_TIMEOUT
-		}
 	}
 }

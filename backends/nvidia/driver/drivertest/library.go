@@ -40,7 +40,6 @@ type Library struct {
 	plugged  int // GPUs that there are
 	counted  int // those that there were when it was initialised
 	sets     []*eventSet
-	system   chan nvml.SystemEventData_v1
 	now      int // calls in the library
 	most     int // the most at one time
 }
@@ -60,7 +59,6 @@ func New(model string, count int) *Library {
 		answers: map[call]nvml.Return{},
 		hanging: map[call]chan struct{}{},
 		calls:   map[string]int{},
-		system:  make(chan nvml.SystemEventData_v1, 16),
 	}
 	l.plugged = count
 	for i := range count {
@@ -245,7 +243,6 @@ func (l *Library) serve() {
 		return l.GPUs[index], nvml.SUCCESS
 	}
 	l.EventSetCreateFunc = l.createSet
-	l.serveSystemEvents()
 }
 
 // functions are those that the library has, until Lack.
@@ -261,8 +258,7 @@ var functions = []string{
 	"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemoteDeviceType", "nvmlDeviceGetNvLinkRemotePciInfo",
 	"nvmlDeviceGetTopologyCommonAncestor",
 	"nvmlEventSetCreate", "nvmlEventSetWait", "nvmlEventSetFree", "nvmlDeviceGetSupportedEventTypes",
-	"nvmlDeviceRegisterEvents", "nvmlSystemEventSetCreate", "nvmlSystemEventSetFree", "nvmlSystemRegisterEvents",
-	"nvmlSystemEventSetWait",
+	"nvmlDeviceRegisterEvents",
 	"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetTemperature", "nvmlDeviceGetPowerUsage", "nvmlDeviceGetClockInfo",
 	"nvmlDeviceGetCurrentClocksEventReasons",
 	"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses",
