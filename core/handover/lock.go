@@ -126,13 +126,12 @@ func (l *FileLock) Holds() bool {
 	return err == nil && os.SameFile(taken, there)
 }
 
-// Release removes the file, if it is still this one, and frees it.
+// Release removes the file, if it is still this one and can be removed, and frees it.
 func (l *FileLock) Release() error {
-	var err error
 	if l.Holds() {
-		err = os.Remove(l.path)
+		_ = os.Remove(l.path) // one that stays is not locked
 	}
-	return errors.Join(err, l.file.Close())
+	return l.file.Close()
 }
 
 // self is this process in words. In a container the host name is the pod's.
