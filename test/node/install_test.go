@@ -36,7 +36,7 @@ func TestInstallationsAreAccepted(t *testing.T) {
 	}
 	for name, path := range installations {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			if out, err := run(t.Context(), "kubectl", "apply", "--dry-run=server", "--namespace="+namespace, "--filename="+path); err != nil {
+			if out, err := run(t.Context(), "kubectl", "apply", "--dry-run=server", "--filename="+path); err != nil {
 				t.Errorf("%s: %v\n%s", name, err, out)
 			}
 		})
