@@ -76,12 +76,6 @@ type Options struct {
 	Timing Timing
 }
 
-// HostPaths are the host's trees as this process sees them. Empty ones are the
-// usual places.
-type HostPaths struct {
-	Sysfs, Devfs, Procfs string
-}
-
 // Timing are the agent's own intervals, and those it hands to its parts.
 type Timing struct {
 	// SwitchLimit is how long a new configuration may wait for its backends
@@ -210,7 +204,7 @@ func Open(opts Options) (*Agent, error) {
 // seat.
 func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Place, error)) (_ *Agent, err error) {
 	opts = opts.withDefaults()
-	if err := opts.checkFeatures(); err != nil {
+	if err := errors.Join(opts.HostPaths.check(), opts.checkFeatures()); err != nil {
 		return nil, err
 	}
 	a := newAgent(opts)

@@ -11,7 +11,6 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
-	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets,
@@ -182,9 +181,4 @@ func (a *Agent) statuses() map[string]supervisor.Status {
 		statuses[s.Name] = s
 	}
 	return statuses
-}
-
-// wire is what backends are told.
-func (h HostPaths) wire() *backendv1.HostPaths {
-	return &backendv1.HostPaths{Sysfs: h.Sysfs, Devfs: h.Devfs, Procfs: h.Procfs}
 }

@@ -49,6 +49,9 @@ func TestMistypedCommands(t *testing.T) {
 		"validate a b":     "was given 2",
 		"topology explian": `did you mean "accelmux topology explain"?`,
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
+		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --sysfs sys":      `--sysfs is "sys": it must be an absolute path`,
+		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --devfs ./dev":    `--devfs is "./dev": it must be an absolute path`,
+		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --procfs ../proc": `--procfs is "../proc": it must be an absolute path`,
 		"run --config " + missing: missing + ": no such file or directory: write one, or name yours with --config",
 	} {
 		stdout, stderr, code := accelmux(t, strings.Fields(line)...)
