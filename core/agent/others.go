@@ -39,6 +39,11 @@ func (a *Agent) reportOthers(report *status.Report) {
 	for _, p := range a.post.Others() {
 		report.Others = append(report.Others, others(&p)...)
 	}
+	if intruder := a.post.Intruder(); intruder != "" {
+		report.Problems = append(report.Problems, status.Problem{
+			Message: "refused to let a process take over from this agent: " + intruder,
+		})
+	}
 }
 
 // contested tells of another device plugin.
@@ -73,10 +78,20 @@ func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error
 	if errors.Is(err, handover.ErrHeld) && !stays(dir) {
 		post, err = patiently(opts.withDefaults().Log, take)
 	}
-	if errors.Is(err, handover.ErrHeld) {
+	if err = holderError(dir, err); errors.Is(err, handover.ErrHeld) {
 		err = fmt.Errorf("%w: stop it, or take over from it with --take-over and a --run-dir of its own", err)
 	}
 	return post, nil, err
+}
+
+// holderError is the error of a lock that is held; if the holder is no agent it names that.
+func holderError(dir string, held error) error {
+	if errors.Is(held, handover.ErrHeld) {
+		if err := handover.CheckHolder(dir); err != nil {
+			return err
+		}
+	}
+	return held
 }
 
 // stays tells the active agent of this one, and reports whether it has answered that it

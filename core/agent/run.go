@@ -109,12 +109,16 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 // serve returns when it is time to end: for a successor, or nil, or with the
 // error of a part.
 func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
-	kept := ""
+	kept, intruder := "", ""
 	for {
 		select {
 		case <-parts.Done():
 			return nil, context.Cause(parts)
 		case <-a.post.Changed():
+			if text := a.post.Intruder(); text != intruder {
+				intruder = text
+				a.log.Warn("refused to let a process take over from this agent", "error", text)
+			}
 			successor, failing := a.post.Ready()
 			if successor == nil {
 				continue

@@ -130,6 +130,9 @@ type turns struct {
 	since time.Time
 	// waits is the place at which it stands by.
 	waits atomic.Pointer[handover.Place]
+	// unseated is why there is neither post nor place since longer than an update takes;
+	// nil if there is.
+	unseated atomic.Pointer[string]
 	// endBefore ends what an earlier turn still answers kubelet; nil if there is none.
 	endBefore func()
 }
@@ -152,6 +155,7 @@ func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover
 		return post, place, nil
 	}
 	pause := seatRetry
+	defer t.unseated.Store(nil)
 	for {
 		post, err := handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
 		if !errors.Is(err, handover.ErrHeld) {
@@ -164,6 +168,9 @@ func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover
 		level := slog.LevelDebug
 		if pause == seatRetryLimit {
 			level = slog.LevelWarn
+			err = holderError(dir, err)
+			text := fmt.Sprintf("no agent serves this node, and this one cannot: %v (%v)", err, queueErr)
+			t.unseated.Store(&text)
 		}
 		t.opts.Log.Log(ctx, level, "the active agent does not answer, trying again", "holder", err, "error", queueErr)
 		if !sleep(ctx, pause/2+rand.N(pause/2+1)) {
@@ -245,11 +252,15 @@ func (t *turns) Report() status.Report {
 	if active != nil {
 		serves = fmt.Sprintf("the agent with pid %d on %s", active.PID, active.Host)
 	}
+	notReady := "this agent stands by: kubelet has the resources from " + serves
+	if text := t.unseated.Load(); text != nil {
+		notReady = *text
+		problems = append(problems, status.Problem{Message: *text})
+	}
 	return status.Report{
 		Role: status.RoleStandby, Others: others(active), Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
 		Config:   status.Config{Path: t.opts.ConfigPath, Reason: "another agent has taken over; this one stands by"},
-		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems,
-		NotReady: []string{"this agent stands by: kubelet has the resources from " + serves},
+		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: []string{notReady},
 	}
 }
 

@@ -18,7 +18,13 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(intruderEnv); dir != "" {
+		intrude(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // place is one end of the other side, closed with the test.
 func place(t *testing.T, dir string) *Place {

@@ -42,6 +42,20 @@ func Lock(path string) (release func() error, err error) {
 	return file.Close, nil
 }
 
+// CheckHolder returns an [ErrNoAgent] that names the process which has the lock of a
+// directory, if that is known and no agent.
+func CheckHolder(dir string) error {
+	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil // then nobody has it, or Lock reports why not
+	}
+	defer func() { _ = file.Close() }() // only read: nothing can be lost
+	if err := checkProcess(holderOf(file)); err != nil {
+		return fmt.Errorf("the lock of the directory %s: %w", dir, err)
+	}
+	return nil
+}
+
 // openLock opens a lock file, or makes it. It neither follows a link nor waits for the
 // other end of a pipe.
 func openLock(path string) (*os.File, error) {
@@ -96,10 +110,19 @@ func LockFile(path string) (*FileLock, error) {
 // holder is who has locked a file, to come after a noun: " (pid 12)"; "" if procfs does not
 // tell, as of a process outside the container.
 func holder(file *os.File) string {
+	if pid := holderOf(file); pid > 0 {
+		return fmt.Sprintf(" (pid %d)", pid)
+	}
+	return ""
+}
+
+// holderOf is the ID of the process that has locked a file (proc_locks(5)); 0 if it is not
+// known, as of a process in another PID namespace.
+func holderOf(file *os.File) int {
 	var stat unix.Stat_t
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil || unix.Fstat(int(file.Fd()), &stat) != nil {
-		return ""
+		return 0
 	}
 	// 1: FLOCK  ADVISORY  WRITE 17942 fe:00:9994208 0 EOF
 	what := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
@@ -109,10 +132,10 @@ func holder(file *os.File) string {
 			continue
 		}
 		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
-			return fmt.Sprintf(" (pid %d)", pid)
+			return pid
 		}
 	}
-	return ""
+	return 0
 }
 
 // Holds reports whether the file is still the one at its path. If it was removed, another

@@ -2,9 +2,7 @@ package handover
 
 import (
 	"context"
-	"net"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -53,7 +51,7 @@ func cut(text string) string { return text[:min(len(text), 253)] }
 func Tell(ctx context.Context, dir string, self Peer) (stays bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, socketName))
+	conn, err := connect(ctx, dir)
 	if err != nil {
 		return false, err
 	}
@@ -90,6 +88,17 @@ func (p *Post) Others() []Peer {
 		others = append(others, *p.refused)
 	}
 	return others
+}
+
+// Intruder is a process that connected though it is no agent, as an error in words; "" if
+// there was none lately.
+func (p *Post) Intruder() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.intruder == nil || time.Since(p.intrudedAt) >= refusedFor {
+		return ""
+	}
+	return p.intruder.Error()
 }
 
 // greet takes the words of a peer.

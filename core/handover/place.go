@@ -25,14 +25,27 @@ type Place struct {
 	running sync.WaitGroup
 }
 
-// Queue connects to the active agent of the directory, as self. It fails at once if nobody
-// listens: then the lock may be free.
-func Queue(ctx context.Context, dir string, self Peer) (*Place, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectLimit)
-	defer cancel()
+// connect connects to the active agent of the directory. It fails with an [ErrNoAgent] if
+// what listens there is none.
+func connect(ctx context.Context, dir string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, socketName))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the active agent: %w", err)
+	}
+	if err := checkPeer(conn); err != nil {
+		return nil, errors.Join(fmt.Errorf("connect to the active agent: %w", err), conn.Close())
+	}
+	return conn, nil
+}
+
+// Queue connects to the active agent of the directory, as self. It fails at once if nobody
+// listens: then the lock may be free; and with an [ErrNoAgent] if who listens is none.
+func Queue(ctx context.Context, dir string, self Peer) (*Place, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	conn, err := connect(ctx, dir)
+	if err != nil {
+		return nil, err
 	}
 	p := &Place{
 		line:    line{conn: conn},

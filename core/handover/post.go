@@ -31,6 +31,9 @@ type Post struct {
 	// refused is who was refused last.
 	refused   *Peer
 	refusedAt time.Time
+	// intruder is why who connected last, but is no agent, was hung up on.
+	intruder   error
+	intrudedAt time.Time
 }
 
 // Successor is an agent that waits for its turn, as the active one sees it.
@@ -84,6 +87,11 @@ func (p *Post) accept() {
 		if err != nil {
 			return
 		}
+		if err := checkPeer(conn); err != nil {
+			p.intrude(err)
+			_ = conn.Close()
+			continue
+		}
 		over := make(chan struct{})
 		s := &Successor{line: line{conn: conn}, over: over, done: sync.OnceFunc(func() { close(over) })}
 		if !p.admit(s) {
@@ -92,6 +100,14 @@ func (p *Post) accept() {
 		}
 		p.running.Go(func() { p.hear(s) })
 	}
+}
+
+// intrude notes a connection that was refused.
+func (p *Post) intrude(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.intruder, p.intrudedAt = err, time.Now()
+	p.poke()
 }
 
 func (p *Post) admit(s *Successor) bool {

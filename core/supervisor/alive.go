@@ -1,25 +1,25 @@
 package supervisor
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"github.com/accelmux/accelmux/core/procfs"
 )
 
 // whyAlive says why a process may still be there after SIGKILL, by the states of its
-// threads under a procfs, as proc_pid_stat(5) has them: one thread that the kernel does
+// threads under root, a procfs, as proc_pid_stat(5) has them: one thread that the kernel does
 // not let go is enough.
-func whyAlive(procfs string, pid int) string {
-	threads, err := filepath.Glob(filepath.Join(procfs, strconv.Itoa(pid), "task", "[0-9]*"))
+func whyAlive(root string, pid int) string {
+	threads, err := filepath.Glob(filepath.Join(root, strconv.Itoa(pid), "task", "[0-9]*"))
 	if err != nil || len(threads) == 0 {
 		return "nothing is known of it"
 	}
 	states := map[byte]string{}
 	for _, thread := range threads {
-		if state := threadState(thread); state != 0 {
+		if state, _, err := procfs.Stat(thread); err == nil {
 			states[state] = thread
 		}
 	}
@@ -34,18 +34,4 @@ func whyAlive(procfs string, pid int) string {
 		return "it is being ended, but the kernel does not get to it: the node is very busy, or the device's driver computes without end"
 	}
 	return "it is being ended, which takes long: the node is very busy"
-}
-
-// threadState is the letter of a thread's state; 0 if it is gone. Its name, in
-// parentheses, may have anything in it.
-func threadState(dir string) byte {
-	text, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return 0
-	}
-	rest := strings.TrimSpace(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if rest == "" {
-		return 0
-	}
-	return rest[0]
 }

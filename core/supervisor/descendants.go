@@ -1,13 +1,14 @@
 package supervisor
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/accelmux/accelmux/core/procfs"
 )
 
 // maxTasks bounds the processes and threads of a backend, those included that left its
@@ -88,7 +89,7 @@ func eachDescendant(orphan int, visit func(*os.Process)) {
 	for _, l := range slices.Backward(all) {
 		withProcess(l.pid, func(process *os.Process) {
 			// The number may have been used again since it was read, but not since then.
-			if parentOf(l.pid) == l.parent {
+			if _, parent, err := procfs.Stat(procfs.Dir(l.pid)); err == nil && parent == l.parent {
 				visit(process)
 			}
 		})
@@ -98,7 +99,7 @@ func eachDescendant(orphan int, visit func(*os.Process)) {
 // countTasks is the number of threads of a process and of all below it; once it is above
 // the limit, the rest is not counted.
 func countTasks(pid, limit int) int {
-	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+	threads, err := os.ReadDir(filepath.Join(procfs.Dir(pid), "task"))
 	if err != nil {
 		return 0 // it has ended
 	}
@@ -116,7 +117,7 @@ func countTasks(pid, limit int) int {
 // for included (proc_pid_task(5); a kernel with CONFIG_PROC_CHILDREN). While children come
 // and go, some may be missing.
 func children(pid int) []int {
-	dir := filepath.Join("/proc", strconv.Itoa(pid), "task")
+	dir := filepath.Join(procfs.Dir(pid), "task")
 	threads, err := os.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -147,23 +148,4 @@ func allTasks() int {
 	var running, all int
 	_, _ = fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all)
 	return all
-}
-
-// parentOf is the ID of a process's parent (ppid in proc_pid_stat(5)); 0 if the process has
-// ended, or its parent is not in our PID namespace.
-func parentOf(pid int) int {
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0
-	}
-	// The name, in parentheses, may have anything in it.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	parent, err := strconv.Atoi(fields[1])
-	if err != nil {
-		return 0
-	}
-	return parent
 }

@@ -1,0 +1,84 @@
+package handover
+
+import (
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/procfs"
+)
+
+// ErrNoAgent is in the error of a process that speaks or locks as an agent does, but is
+// none.
+var ErrNoAgent = errors.New("is not an accelmux agent")
+
+// checkPeer makes sure that the other end of a connection is an agent (SO_PEERCRED in
+// unix(7): who connected or, for who connected, who listens).
+func checkPeer(conn net.Conn) error {
+	socket, ok := conn.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("%w: it is connected by %s", ErrNoAgent, conn.LocalAddr().Network())
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if failed != nil {
+		return fmt.Errorf("ask who is connected: %w", failed)
+	}
+	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
+		return fmt.Errorf("process %d of user %d %w: only root and user %d may be", peer.Pid, peer.Uid, ErrNoAgent, os.Geteuid())
+	}
+	return checkProcess(int(peer.Pid))
+}
+
+// checkProcess makes sure that a process is an agent: it runs the program that this one
+// runs, of any version, and was not started by this one's backends, which could run that
+// program, too. An agent in another container has the ID 0 here, unless the two share the
+// node's process IDs; it is believed, since no backend of this agent is out there. So is one
+// that has more rights than this one, whose program cannot be read.
+func checkProcess(pid int) error {
+	if pid <= 0 || pid == os.Getpid() {
+		return nil
+	}
+	at, err := pid, error(nil)
+	for at > 0 && err == nil {
+		if _, at, err = procfs.Stat(procfs.Dir(at)); at == os.Getpid() {
+			return fmt.Errorf("process %d (%s) %w: one of this agent's backends started it", pid, programOf(pid), ErrNoAgent)
+		}
+	}
+	own, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil // built without: there is nothing to compare
+	}
+	info, err := buildinfo.ReadFile(filepath.Join(procfs.Dir(pid), "exe"))
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return nil
+	case err == nil && info.Path == own.Path:
+		return nil
+	}
+	return fmt.Errorf("process %d (%s) %w: end it", pid, programOf(pid), ErrNoAgent)
+}
+
+// programOf is the path of a process's program, for errors.
+func programOf(pid int) string {
+	path, err := os.Readlink(filepath.Join(procfs.Dir(pid), "exe"))
+	if err != nil {
+		return "of an unknown program"
+	}
+	return path
+}

@@ -1,0 +1,30 @@
+package procfs
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Verifies that a process's name cannot stand for its state or its parent.
+func TestStat(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("12 (a) Z 99 b) S 7 12 12 0 -1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if state, parent, err := Stat(dir); state != 'S' || parent != 7 || err != nil {
+		t.Errorf("%c, %d, %v, want S, 7", state, parent, err)
+	}
+	if _, parent, err := Stat(Dir(os.Getpid())); parent != os.Getppid() || err != nil {
+		t.Errorf("the parent is %d, %v, want %d", parent, err, os.Getppid())
+	}
+	if _, _, err := Stat(filepath.Join(dir, "none")); !os.IsNotExist(err) {
+		t.Errorf("error %v of a process that is not there", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("12"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Stat(dir); err == nil {
+		t.Error("no error of what is no stat file")
+	}
+}
