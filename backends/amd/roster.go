@@ -180,7 +180,7 @@ func (k *record) lost(by look) {
 		k.absent = sdk.Fault("driver-unbound", sdk.RecoverySelf, fmt.Sprintf(
 			"the driver %s has the GPU: bind %s to amdgpu again", onBus.driver, at))
 	default:
-		k.absent = sdk.Fault("gpu-incomplete", sdk.RecoverySelf, "the driver does not tell all of the GPU: "+by.reason(at))
+		k.absent = sdk.Fault("gpu-incomplete", sdk.RecoverySelf, "what the kernel shows of the GPU is incomplete or contradictory: "+by.reason(at))
 	}
 }
 

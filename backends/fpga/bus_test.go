@@ -183,3 +183,28 @@ func TestClassEntryMissing(t *testing.T) {
 		}
 	}
 }
+
+// A function that XRT's driver has, without what the driver makes, is a problem of its own,
+// not one of a card without a driver.
+func TestDriverOfAnAlveoFails(t *testing.T) {
+	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewAlveo(fpgatree.U250))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for side, name := range map[fpgatree.Side]string{fpgatree.User: "user_pf", fpgatree.Management: "mgmt_pf"} {
+		dir, err := tree.Alveo(0, side)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(tree.Root, dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := onTree(t, tree, `{}`)
+	inv := r.inventory("two problems", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 2 })
+	for _, p := range inv.GetProblems() {
+		if !strings.Contains(p, "neither user_pf nor mgmt_pf") || len(inv.GetDevices()) != 0 {
+			t.Errorf("%s; devices %v", p, sdktest.Summary(inv))
+		}
+	}
+}
