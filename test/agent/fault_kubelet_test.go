@@ -44,7 +44,7 @@ func TestKubeletDirectoryUnwritable(t *testing.T) {
 		options := n.options()
 		impatient(&options)
 		n.startAgentWith(options)
-		n.wantProblem(gpu, "kubelet/device-plugins/", "read-only file system")
+		n.wantProblem(gpu, "kubelet/device-plugins", "read-only file system")
 		mended()
 		n.wantCounts(gpu, 4, 4)
 		n.eventually("no problem is left", func() bool { return n.problems() == "" })
