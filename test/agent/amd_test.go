@@ -114,8 +114,8 @@ func TestAMDReset(t *testing.T) {
 	})
 	n.eventually("the holder has a name", func() bool { return len(n.device(first).Holders) == 1 })
 	n.raise(faulty, "umc.ue")
-	n.wantProblem(n.id(faulty), "ecc-uncorrectable", "in use")
-	n.wantCounts(amdGPU, 8, 7)
+	n.wantProblem(n.id(faulty), "ecc-uncorrectable", "waits until")
+	n.wantCounts(amdGPU, 8, 4)
 
 	n.kubelet.Free("pod")
 	n.wantProblem(n.id(faulty), "the last reset failed", "hostPID") // without debugfs it is by PCI

@@ -119,7 +119,7 @@ func TestFPGAAlveo(t *testing.T) {
 	n.change(err)
 	n.eventually("the holder has a name", func() bool { return len(n.device(first).Holders) == 1 })
 	n.change(n.tree.TripFirewall(0, 2, "CL_APERTURE", 0x80000, 1700000000))
-	n.wantProblem(first, "firewall-tripped", "in use")
+	n.wantProblem(first, "firewall-tripped", "waits until")
 	if len(shutdowns) > 0 || len(allocation.Devices) != 2 {
 		t.Errorf("a card that is held was reset: %s", <-shutdowns)
 	}

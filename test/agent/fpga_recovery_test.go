@@ -40,7 +40,7 @@ func TestFPGAReset(t *testing.T) {
 	n.eventually("the holder has a name", func() bool { return len(n.device(held).Holders) == 1 })
 	n.mark(resource)
 	n.raise(faulty, "port0/errors", 2)
-	n.wantProblem(held, "port-errors", "in use")
+	n.wantProblem(held, "port-errors", "waits until")
 	n.wantCounts(resource, 3, 2)
 	n.wantNoDip(resource, 2)
 	n.stopAgent()

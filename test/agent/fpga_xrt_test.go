@@ -189,7 +189,7 @@ func TestFPGAXclbinReset(t *testing.T) {
 	n.eventually("the holder has a name", func() bool { return len(n.device(id).Holders) == 1 })
 	n.mark(u250)
 	n.change(n.tree.TripFirewall(card, 1, "ep_firewall_ctrl_user_00", 1<<19, 1700000000))
-	n.wantProblem(id, "firewall-tripped", "in use")
+	n.wantProblem(id, "firewall-tripped", "waits until")
 	x.wantCalls(1, "program --device "+address+" --user /proc/self/fd/3", file)
 	x.answer(xbutilAnswer{status: 1, words: "ERROR: Device is busy"})
 	n.kubelet.Free("pod")

@@ -173,7 +173,7 @@ func TestNVIDIAFaultOfMIGReplicas(t *testing.T) {
 	n.wantCounts(nvidiaGPU, 4, 4)
 	n.wantCounts(nvidiaMIG, 12, 12)
 	n.mark(nvidiaGPU)
-	n.event("gpu 1 xid 95 gi 2 ci 0")
+	n.event("gpu 1 xid 48 gi 2 ci 0")
 	n.wantCounts(nvidiaMIG, 12, 8)
 	n.event("gpu 1 xid 79")
 	n.wantCounts(nvidiaMIG, 12, 0)
