@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -50,7 +52,7 @@ func (a *Agent) Report() status.Report {
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)
 	report.NotReady = append(a.notReady(current, v), a.takenAway(v)...)
-	report.Problems = status.Fold(report.Problems)
+	report.Problems = status.Bound(status.Fold(report.Problems))
 	return report
 }
 
@@ -170,11 +172,18 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 	}
 }
 
+// maxFaults is how many faults of a backend's devices are looked at for a report, before
+// those of one cause are made one problem.
+const maxFaults = 2 * inventory.MaxDevices
+
 // reportDevices adds what is wrong with single devices.
 func (a *Agent) reportDevices(report *status.Report, v *view) {
-	waiting := a.resets.waiting()
+	waiting, count := a.resets.waiting(), map[string]int{}
 	v.each(func(device *inventory.Device, verdict health.Verdict) {
 		for _, fault := range verdict.Faults {
+			if count[device.Backend]++; count[device.Backend] > maxFaults {
+				continue
+			}
 			message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
 			if fault.From != "" {
 				message += "; it is the fault of " + fault.From + ", which this is a part of"
@@ -187,6 +196,13 @@ func (a *Agent) reportDevices(report *status.Report, v *view) {
 			})
 		}
 	})
+	for _, backend := range slices.Sorted(maps.Keys(count)) {
+		if more := count[backend] - maxFaults; more > 0 {
+			report.Problems = append(report.Problems, status.Problem{
+				Backend: backend, Message: fmt.Sprintf("its devices have %d more faults; see accelmux devices", more),
+			})
+		}
+	}
 }
 
 // MetricsAddress is where metrics are served, host:port; "" while they are not.

@@ -9,9 +9,8 @@ import (
 // Explanation is a choice, and the best other one.
 type Explanation struct {
 	Result
-	// RunnerUp is the best of all other sets of this size that were found; nil if there is
-	// none. If it is as good, the order of IDs has decided. It can be better where the
-	// choice is not [Result.Exact].
+	// RunnerUp is the best of all other sets of this size; nil if there is none. If it
+	// is as good, the order of IDs has decided.
 	RunnerUp *Result
 	// Equal: the runner-up is as good in every part.
 	Equal bool
@@ -39,7 +38,7 @@ func (t *Topology) Explain(ctx context.Context, r Request) Explanation {
 			e.RunnerUp = &other
 		}
 	}
-	e.Equal = e.RunnerUp != nil && !better(&e.Result, e.RunnerUp) && !better(e.RunnerUp, &e.Result)
+	e.Equal = e.RunnerUp != nil && !better(&e.Result, e.RunnerUp)
 	return e
 }
 

@@ -141,7 +141,7 @@ var outcomes = map[string]outcome{
 	"endless-output":   {says: []string{"it writes to its standard output, which nobody reads after the handshake", "kB were thrown away since 2", "let it log to its standard error"}},
 	"long-line":        {says: []string{"it writes to its standard output, which nobody reads after the handshake: 195 kB were thrown away since 2"}},
 	"many-samples":     {begin: measure, says: []string{"telemetry cannot be had, and is tried again: it sends samples far more often than every"}},
-	"many-metrics":     {begin: measure, says: []string{"the sample has 100000 metrics, and at most 65536 are allowed"}},
+	"many-metrics":     {begin: measure, says: []string{"the sample has 70000 metrics, and at most 65536 are allowed"}},
 
 	"duplicate-ids":        {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
 	"foreign-ids":          {shared: true, says: []string{"backend bad reports the same ID as backend mock", "the one of bad is left out"}},

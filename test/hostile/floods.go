@@ -12,7 +12,7 @@ import (
 
 const (
 	// manyDevices are far more than the contract allows, in a message that it allows.
-	manyDevices = 100_000
+	manyDevices = 70_000
 	// bigMessage is far beyond the contract's limit, in bytes.
 	bigMessage = 100 << 20
 )
@@ -20,7 +20,7 @@ const (
 func floods() []Misdeed {
 	return []Misdeed{
 		{
-			Name: "many-devices", Group: Floods, What: "lists 100,000 devices",
+			Name: "many-devices", Group: Floods, What: "lists 70,000 devices",
 			lie: func(i *backendv1.Inventory) {
 				for n := range manyDevices {
 					i.Devices = append(i.Devices, device(fmt.Sprintf("flood-%d", n)))
@@ -33,7 +33,7 @@ func floods() []Misdeed {
 		},
 		{
 			// An allowed size, and every one of them another inventory.
-			Name: "heavy-messages", Group: Floods, What: "sends messages of 15 MB as fast as it can",
+			Name: "heavy-messages", Group: Floods, What: "sends messages of 7 MB as fast as it can",
 			watch: func(b *backend, stream watchStream) error {
 				text := strings.Repeat("z", backendplugin.MaxMessageSize-1<<20)
 				for on() {
@@ -118,7 +118,7 @@ func floods() []Misdeed {
 			},
 		},
 		{
-			Name: "many-metrics", Group: Floods, What: "measures 100,000 values at once", Call: "Sample",
+			Name: "many-metrics", Group: Floods, What: "measures 70,000 values at once", Call: "Sample",
 			sample: func(stream sampleStream) error {
 				metrics := make([]*backendv1.Metric, manyDevices)
 				for i := range metrics {
