@@ -9,8 +9,10 @@ import (
 const (
 	// seriesWindow is the time for which a backend has a budget of series.
 	seriesWindow = time.Hour
-	// baseSeries and deviceSeries are how many series a backend may have in that time, and
-	// how many more for each device that it measures; at most as many as a sample may have.
+	// baseSeries and deviceSeries are how many series a backend may have at once, and how
+	// many more for each device that it measures; at most as many as a sample may have. In
+	// the window it may have as many again, a few at a time, so that one that had too many
+	// once need not wait for the next window.
 	baseSeries, deviceSeries = 1024, 256
 )
 
@@ -21,14 +23,17 @@ type budget struct {
 	seed        maphash.Seed
 	since       time.Time
 	window      int
+	room        float64 // part of the limit that has come in addition
 	now, before map[uint64]struct{}
 }
 
 // turn begins another window if it is time.
 func (b *budget) turn(now time.Time) {
-	if b.now != nil && now.Sub(b.since) < seriesWindow {
+	b.room = float64(now.Sub(b.since)) / float64(seriesWindow)
+	if b.now != nil && b.room < 1 {
 		return
 	}
+	b.room = 0
 	if b.now == nil {
 		b.seed = maphash.MakeSeed()
 	}
@@ -46,12 +51,12 @@ func (b *budget) admit(id identity, devices int) error {
 	if _, known := b.now[hash]; known {
 		return nil
 	}
-	limit := seriesLimit(devices)
+	limit := int(float64(seriesLimit(devices)) * (1 + b.room))
 	_, known := b.before[hash]
 	if len(b.now) < limit || known && len(b.now) < 2*limit {
 		b.now[hash] = struct{}{}
 		return nil
 	}
-	return fmt.Errorf("the backend has had %d series within %s, and with %d devices it may have no more: labels are for few values, such as the names of sensors",
+	return fmt.Errorf("the backend has had %d series within %s, and with %d devices it may have no more now: labels are for few values, such as the names of sensors",
 		len(b.now), seriesWindow, devices)
 }

@@ -120,6 +120,10 @@ func floods() []Misdeed {
 		{
 			Name: "many-metrics", Group: Floods, What: "measures 70,000 values at once", Call: "Sample",
 			sample: func(stream sampleStream) error {
+				// What it has before the flood it keeps.
+				if err := stream.Send(&backendv1.SampleResponse{Metrics: []*backendv1.Metric{metric("load_ratio", 0.5)}}); err != nil {
+					return err
+				}
 				metrics := make([]*backendv1.Metric, manyDevices)
 				for i := range metrics {
 					metrics[i] = metric(fmt.Sprintf("flood_%d", i%512), float64(i))

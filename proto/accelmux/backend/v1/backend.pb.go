@@ -2490,8 +2490,9 @@ type Metric struct {
 	// but not what the core or monitoring use: backend, device, resource,
 	// namespace, pod, container, node, service, endpoint, instance, job, le,
 	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
-	// Each set of values is a series, which monitoring stores: in an hour a backend
-	// may have 1,024 of them and 256 for each device; others are left out.
+	// Each set of values is a series, which monitoring stores: a backend may have
+	// 1,024 of them and 256 for each device, and as many again within an hour; others
+	// are left out.
 	// No two metrics of a sample have the same device, name and labels.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
