@@ -47,7 +47,7 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 		if other != nil {
 			compared.RunnerUp = &other[i].Value
 			if c.Decides == "ids" && part.Compare(other[i]) != 0 {
-				c.Decides = compared.Part
+				c.Decides, c.RunnerUpBetter = compared.Part, part.Compare(other[i]) < 0
 			}
 		}
 		c.Compared = append(c.Compared, compared)

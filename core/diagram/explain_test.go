@@ -117,6 +117,22 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
+// TestRunnerUpBetter verifies that the text does not praise a choice that was not compared
+// with all sets where the runner-up is better.
+func TestRunnerUpBetter(t *testing.T) {
+	value := int64(9)
+	choice := Choice{
+		Resource: "example.com/gpu", RunnerUp: &Set{}, Decides: "sumOfLinks", RunnerUpBetter: true, Method: "greedy",
+		Compared: []Compared{{Part: "sumOfLinks", Better: "more", Chosen: 7, RunnerUp: &value}},
+	}
+	var text bytes.Buffer
+	Reasons(&text, &choice)
+	if want := "is better in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
+		strings.Contains(text.String(), "The chosen set is better") {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
+}
+
 // TestWithoutLinks verifies that pairs without links are told.
 func TestWithoutLinks(t *testing.T) {
 	units := machine(3, func(int, int) inventory.Link { return inventory.Link{} })

@@ -101,6 +101,9 @@ func (c *Choice) verdict() string {
 		return "The runner-up is as good in everything that is compared; the order of the IDs has decided."
 	}
 	text := "The chosen set is better"
+	if c.RunnerUpBetter {
+		text = "The runner-up, which was only found while looking for one, is better"
+	}
 	for i, part := range c.Compared {
 		if part.Part != c.Decides || part.RunnerUp == nil {
 			continue

@@ -9,8 +9,9 @@ import (
 // Explanation is a choice, and the best other one.
 type Explanation struct {
 	Result
-	// RunnerUp is the best of all other sets of this size; nil if there is none. If it
-	// is as good, the order of IDs has decided.
+	// RunnerUp is the best of all other sets of this size that were found; nil if there is
+	// none. If it is as good, the order of IDs has decided. It can be better where the
+	// choice is not [Result.Exact].
 	RunnerUp *Result
 	// Equal: the runner-up is as good in every part.
 	Equal bool
@@ -38,7 +39,7 @@ func (t *Topology) Explain(ctx context.Context, r Request) Explanation {
 			e.RunnerUp = &other
 		}
 	}
-	e.Equal = e.RunnerUp != nil && !better(&e.Result, e.RunnerUp)
+	e.Equal = e.RunnerUp != nil && !better(&e.Result, e.RunnerUp) && !better(e.RunnerUp, &e.Result)
 	return e
 }
 

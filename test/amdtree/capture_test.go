@@ -85,10 +85,3 @@ func TestRulesAreTheCaptures(t *testing.T) {
 		t.Errorf("links are %v, captured were %v", after, before)
 	}
 }
-
-func TestNoCapture(t *testing.T) {
-	t.Setenv("ACCELMUX_FIXTURES", t.TempDir())
-	if _, err := sysroot.Fixture("amd/topology-parsing.tar.gz"); err == nil {
-		t.Error("a capture that is not there was found")
-	}
-}

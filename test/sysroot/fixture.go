@@ -7,26 +7,15 @@ import (
 	"testing"
 )
 
-// Fixture is the path of a file below the directory of captures: ACCELMUX_FIXTURES,
-// or shared/fixtures beside the project. It is fs.ErrNotExist where there is none.
-func Fixture(name string) (string, error) {
-	dir := os.Getenv("ACCELMUX_FIXTURES")
-	if dir == "" {
-		_, here, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(here), "..", "..", "..", "shared", "fixtures")
-	}
-	path := filepath.Join(dir, name)
-	_, err := os.Stat(path)
-	return path, err
-}
-
-// Captured is [Fixture] for a test, which is skipped where there is none: the captures
-// are not part of the project, and no machine has to have them.
+// Captured is the path of a capture of a real machine, such as
+// "amd/topology-parsing.tar.gz", or of a directory of them; testdata/README.md lists them.
+// The test fails if there is none.
 func Captured(tb testing.TB, name string) string {
 	tb.Helper()
-	path, err := Fixture(name)
-	if err != nil {
-		tb.Skipf("there is no capture %s here (ACCELMUX_FIXTURES says where they are): %v", name, err) //nolint:forbidigo // it is by design
+	_, here, _, _ := runtime.Caller(0)
+	path := filepath.Join(filepath.Dir(here), "testdata", name)
+	if _, err := os.Stat(path); err != nil {
+		tb.Fatalf("there is no capture %s: %v", name, err)
 	}
 	return path
 }

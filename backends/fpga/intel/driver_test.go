@@ -145,11 +145,11 @@ func TestBounds(t *testing.T) {
 		trees[name] = write(t, m)
 	}
 	for _, name := range []string{"mock_sys_dfl_d5005_nlb0", "mock_sys_dfl_n3000_nlb0", "mock_sys_dfl_n6000_sku0_nlb0", "mock_sys_tmp-dcp-rc-nlb3"} {
-		if archive, err := sysroot.Fixture("fpga/" + name + ".tar.gz"); err == nil {
-			if trees[name], err = fpgatree.Unpack(sysroot.TempDir(t), archive); err != nil {
-				t.Fatal(err)
-			}
+		tree, err := fpgatree.Unpack(sysroot.TempDir(t), sysroot.Captured(t, "fpga/"+name+".tar.gz"))
+		if err != nil {
+			t.Fatal(err)
 		}
+		trees[name] = tree
 	}
 	for name, tree := range trees {
 		cards, regions := 0, 0
