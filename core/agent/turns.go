@@ -248,19 +248,22 @@ func (t *turns) Report() status.Report {
 	if place := t.waits.Load(); place != nil {
 		active = place.Active()
 	}
-	serves := "another agent"
+	// In a rollout a DaemonSet deletes an older pod that is not ready at once, so an agent
+	// on standby is ready as long as another one serves the node.
+	notReady, reason := []string{}, "this agent is on standby"
 	if active != nil {
-		serves = fmt.Sprintf("the agent with pid %d on %s", active.PID, active.Host)
+		reason += fmt.Sprintf(": the agent with pid %d on %s serves the node", active.PID, active.Host)
 	}
-	notReady := "this agent stands by: kubelet has the resources from " + serves
 	if text := t.unseated.Load(); text != nil {
-		notReady = *text
+		notReady = append(notReady, *text)
 		problems = append(problems, status.Problem{Message: *text})
+	} else if active == nil {
+		notReady = append(notReady, "this agent is on standby, and no other agent has reported that it serves this node")
 	}
 	return status.Report{
 		Role: status.RoleStandby, Others: others(active), Node: t.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: t.startedAt,
-		Config:   status.Config{Path: t.opts.ConfigPath, Reason: "another agent has taken over; this one stands by"},
-		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: []string{notReady},
+		Config:   status.Config{Path: t.opts.ConfigPath, Reason: reason},
+		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: problems, NotReady: notReady,
 	}
 }
 

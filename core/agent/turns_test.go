@@ -43,7 +43,7 @@ func TestStandbyWithoutAnActiveAgent(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if report := standby.Report(); len(report.Problems) > 0 || !strings.HasPrefix(report.NotReady[0], "this agent stands by") {
+	if report := standby.Report(); len(report.Problems) > 0 || !strings.HasPrefix(report.NotReady[0], "this agent is on standby, and no other") {
 		t.Errorf("not ready: %q, problems: %v", report.NotReady, report.Problems)
 	}
 	if err := standby.post.Close(); err != nil {

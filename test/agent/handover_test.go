@@ -74,7 +74,7 @@ func (t *turn) wantRole(role status.Role) {
 	t.Helper()
 	t.eventually("the agent is "+string(role), func() bool {
 		report, err := t.client.Report(t.Context())
-		return err == nil && report.Role == role && (len(report.NotReady) == 0) == (role == status.RoleActive)
+		return err == nil && report.Role == role && (len(report.NotReady) == 0) == (role != status.RoleSuccessor)
 	})
 }
 

@@ -31,7 +31,7 @@ func (p *program) wantRole(role status.Role) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
 		report, err := p.client.Report(p.Context())
-		return err == nil && report.Role == role && (len(report.NotReady) == 0 || role != status.RoleActive)
+		return err == nil && report.Role == role && (len(report.NotReady) == 0) == (role != status.RoleSuccessor)
 	})
 }
 
