@@ -169,7 +169,7 @@ func TestBackendOutOfMemory(t *testing.T) {
 			lifted := c.limit(n, first)
 			// So many devices cost it several times what either limit leaves it, however
 			// often it collects garbage.
-			n.scenario("plug: [{count: 20000, id: 'new-{{.Index}}'}]")
+			n.scenario("plug: [{count: 4000, id: 'new-{{.Index}}'}]")
 			n.eventually("the backend dies", func() bool { now := n.backend("mock"); return now.PID != first && now.LastError != "" })
 			last := n.backend("mock").LastError
 			if !slices.ContainsFunc(c.says, func(says string) bool { return strings.Contains(last, says) }) {
@@ -211,7 +211,7 @@ func (n *node) limitAddresses(pid int) func() {
 // lets it have some megabytes more than it has: what it has stays charged where it was.
 func (n *node) limitMemory(pid int) func() {
 	n.Helper()
-	const limit = "16M"
+	const limit = "4M"
 	base, files := "/sys/fs/cgroup", map[string]string{"memory.max": limit, "memory.swap.max": "0"}
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err == nil {
 		base, files = "/sys/fs/cgroup/memory", map[string]string{"memory.limit_in_bytes": limit}
