@@ -12,8 +12,10 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 # gRPC without its trace pages, and so without the templates that keep the linker
 # from leaving out what nobody calls: a quarter of a backend.
 TAGS     := grpcnotrace
-# The same sources give the same programs, whatever GOFLAGS and the like the builder has.
-GO_BUILD := env -u GOEXPERIMENT GOFLAGS=-buildvcs=false GOWORK=off GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -tags $(TAGS)
+# The same sources give the same programs, whatever the builder's environment has of GOFLAGS
+# and the like. What counts beside: the C compiler, for programs that need cgo, and a
+# GOEXPERIMENT that was set by go env -w.
+GO_BUILD := env -u GOEXPERIMENT -u GOFIPS140 GOFLAGS=-buildvcs=false GOWORK=off GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -tags $(TAGS)
 LDFLAGS  := -s -w -X github.com/accelmux/accelmux/core/status.Version=$(VERSION)
 # Programs that need cgo; `make build CGO_PROGRAMS=` goes without a C compiler.
 CGO_PROGRAMS ?= ./cmd/accelmux-backend-nvidia

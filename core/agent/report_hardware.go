@@ -48,7 +48,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	uncovered, anyThere := map[string][]pcibus.Accelerator{}, false
 	for _, a := range found {
 		slot, _, _ := strings.Cut(a.Address, ".")
-		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return pcibus.Covers(b.Command, a) })
+		covered := slices.ContainsFunc(profile.Backends, func(b config.Backend) bool { return covers(b, a) })
 		anyThere = anyThere || covered
 		if !covered && !listed[slot] {
 			uncovered[a.Vendor] = append(uncovered[a.Vendor], a)
@@ -59,10 +59,10 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	}
 	for _, b := range profile.Backends {
 		is := reported[b.Name]
-		if is == nil || len(is.Devices) > 0 || !pcibus.Known(b.Command) {
+		if is == nil || len(is.Devices) > 0 || !slices.ContainsFunc(kinds(b), pcibus.Known) {
 			continue
 		}
-		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !pcibus.Covers(b.Command, a) })
+		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !covers(b, a) })
 		switch {
 		case len(its) > 0:
 			problems = append(problems, status.Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
@@ -75,6 +75,17 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	return problems
 }
 
+// kinds are those of a backend: by its program, and by the presets that a program of another
+// name has in its configuration.
+func kinds(b config.Backend) []string {
+	return append(slices.Clone(b.Allow.Presets), strings.TrimPrefix(b.Command, config.CommandPrefix))
+}
+
+// covers reports whether a backend is made for an accelerator.
+func covers(b config.Backend, a pcibus.Accelerator) bool {
+	return slices.ContainsFunc(kinds(b), func(kind string) bool { return pcibus.Covers(kind, a) })
+}
+
 // ignored reports whether a profile leaves an accelerator out on purpose.
 func ignored(profile *config.Profile, a pcibus.Accelerator) bool {
 	return slices.Contains(profile.IgnorePCI, a.Vendor) || slices.Contains(profile.IgnorePCI, a.Vendor+":"+a.Device)
@@ -82,10 +93,9 @@ func ignored(profile *config.Profile, a pcibus.Accelerator) bool {
 
 // uncoveredMessage is about accelerators of one vendor.
 func uncoveredMessage(profile *config.Profile, its []pcibus.Accelerator) string {
-	program := strings.TrimPrefix(pcibus.Program(its[0]), config.CommandPrefix)
 	advice := "accelmux has no backend for this hardware"
-	if program != "" {
-		advice = "add the backend " + program
+	if kind := pcibus.Kind(its[0]); kind != "" {
+		advice = "add the backend " + kind
 	}
 	return fmt.Sprintf("the PCI bus has %s, which no backend of the profile %s covers: %s, or add %s to the profile's ignorePCI",
 		describe(its), profile.Name, advice, its[0].Vendor)

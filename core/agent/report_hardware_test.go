@@ -28,7 +28,7 @@ func TestHardwareProblems(t *testing.T) {
 	const none = "it lists no devices, and the PCI bus has no hardware for it: give the profile p a nodeSelector that leaves this node out, or take the backend out of it"
 	for name, tc := range map[string]struct {
 		found    []pcibus.Accelerator
-		backends []string // those of the profile, with a "+" if they list a device at 0000:05:00, "?" if they have not reported
+		backends []string // those of the profile, with a "+" if they list a device at 0000:05:00, "?" if they have not reported, "*" if their program has a name of its own and their preset
 		selector *config.NodeSelector
 		ignore   []string
 		want     []string
@@ -46,6 +46,7 @@ func TestHardwareProblems(t *testing.T) {
 		"not listed, no driver": {two, []string{"nvidia"}, nil, nil, []string{
 			"nvidia: it lists no devices, but the PCI bus has 2 accelerators, 0000:05:00.0 (10de:15f8, class 0302) and 1 more: no kernel driver is bound; load the vendor's driver"}},
 		"not listed":                {two[1:], []string{"nvidia"}, nil, nil, []string{"nvidia: it lists no devices, but the PCI bus has the accelerator 0000:06:00.0 (10de:15f8, class 0302): the kernel driver is nvidia"}},
+		"program of another name":   {two[1:], []string{"nvidia*"}, nil, nil, []string{"nvidia: it lists no devices, but the PCI bus has the accelerator 0000:06:00.0"}},
 		"not reported":              {two, []string{"nvidia?"}, nil, nil, nil},
 		"no hardware":               {nil, []string{"nvidia"}, nil, nil, []string{"nvidia: " + none}},
 		"one of several":            {two, []string{"nvidia+", "fpga"}, nil, nil, nil},
@@ -57,8 +58,12 @@ func TestHardwareProblems(t *testing.T) {
 			profile := &config.Profile{Name: "p", NodeSelector: tc.selector, IgnorePCI: tc.ignore}
 			var reported []*inventory.Backend
 			for _, text := range tc.backends {
-				name := strings.TrimRight(text, "+?")
-				profile.Backends = append(profile.Backends, config.Backend{Name: name, Command: config.CommandPrefix + name})
+				name := strings.TrimRight(text, "+?*")
+				backend := config.Backend{Name: name, Command: config.CommandPrefix + name}
+				if strings.HasSuffix(text, "*") {
+					backend.Command, backend.Allow.Presets = "wrapper", []string{name}
+				}
+				profile.Backends = append(profile.Backends, backend)
 				b := &inventory.Backend{Name: name}
 				if strings.HasSuffix(text, "+") {
 					b.Devices = []*inventory.Device{{PCIBusID: "0000:05:00.0"}}

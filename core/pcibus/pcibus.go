@@ -144,36 +144,37 @@ func readID(dir, name string) string {
 	return digits
 }
 
-// Covers reports whether a backend's program is made for an accelerator.
-func Covers(program string, a Accelerator) bool {
-	vendors, ok := coverage[program]
-	if !ok || program == fpga && a.Class[:2] != classProcessing {
+// Covers reports whether backends of a kind are made for an accelerator. A kind is the name
+// of a program of ours after "accelmux-backend-", such as "nvidia".
+func Covers(kind string, a Accelerator) bool {
+	vendors, ok := coverage[kind]
+	if !ok || kind == fpga && a.Class[:2] != classProcessing {
 		return false
 	}
 	return slices.Contains(vendors, a.Vendor)
 }
 
-// Known reports whether a backend's program is one that covers hardware of the PCI bus
-// alone, so that it has no devices without.
-func Known(program string) bool { return coverage[program] != nil }
+// Known reports whether backends of a kind cover hardware of the PCI bus alone, so that
+// they have no devices without.
+func Known(kind string) bool { return coverage[kind] != nil }
 
-// Program is the program that is made for an accelerator; "" if there is none.
-func Program(a Accelerator) string {
-	for _, program := range []string{nvidia, amd, fpga} {
-		if Covers(program, a) {
-			return program
+// Kind is the kind of backend that is made for an accelerator; "" if there is none.
+func Kind(a Accelerator) string {
+	for _, kind := range []string{nvidia, amd, fpga} {
+		if Covers(kind, a) {
+			return kind
 		}
 	}
 	return ""
 }
 
 const (
-	nvidia = "accelmux-backend-nvidia"
-	amd    = "accelmux-backend-amd"
-	fpga   = "accelmux-backend-fpga"
+	nvidia = "nvidia"
+	amd    = "amd"
+	fpga   = "fpga"
 )
 
-// coverage is the PCI vendors of each program's hardware. Alveo cards have Xilinx's,
+// coverage is the PCI vendors of each kind's hardware. Alveo cards have Xilinx's,
 // Advantech's, Amazon's or AMD's own (xocl's xocl_devices.h).
 var coverage = map[string][]string{
 	nvidia: {vendorNVIDIA},

@@ -89,12 +89,12 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("accelerators (-want +got):\n%s", diff)
 	}
-	var programs []string
+	var kinds []string
 	for _, a := range got {
-		programs = append(programs, Program(a))
+		kinds = append(kinds, Kind(a))
 	}
-	if diff := cmp.Diff([]string{nvidia, nvidia, amd, amd, fpga, fpga, ""}, programs); diff != "" {
-		t.Errorf("programs (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{nvidia, nvidia, amd, amd, fpga, fpga, ""}, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	if _, err := Read(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a PCI bus: %v", err)
