@@ -113,3 +113,32 @@ func TestFabricAttributes(t *testing.T) {
 		}
 	}
 }
+
+// Verifies that a GPU whose NVLink fabric does not work as a whole stays healthy, since it
+// can be used without its peers, and that the problem is reported.
+func TestFabricProblems(t *testing.T) {
+	joined := driver.Fabric{State: "completed"}
+	for name, c := range map[string]struct {
+		gpu  driver.GPU
+		want string // what the problem says; "" for no problem
+	}{
+		"no fabric":          {driver.GPU{}, ""},
+		"joined":             {driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(false)}}, ""},
+		"limited capacity":   {driver.GPU{Fabric: &joined, Condition: driver.Condition{FabricLimited: new(true)}}, "limited capacity"},
+		"not joined":         {driver.GPU{Fabric: &driver.Fabric{State: "in-progress"}}, "not joined its NVLink fabric yet (in-progress)"},
+		"failed to join":     {driver.GPU{Fabric: &driver.Fabric{State: "completed", Err: driver.ErrFailed}}, "did not join its NVLink fabric"},
+		"GPU without answer": {driver.GPU{Fabric: &driver.Fabric{State: "in-progress"}, Err: driver.ErrLost}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.gpu.UUID, c.gpu.PCIBusID = uuidA, busA
+			devices, problems := listOf(t, migNone, c.gpu)
+			if c.want == "" && len(problems) > 0 ||
+				c.want != "" && (len(problems) != 1 || !strings.HasPrefix(problems[0], uuidA+": ") || !strings.Contains(problems[0], c.want)) {
+				t.Errorf("problems are %q, want %q", problems, c.want)
+			}
+			if state := devices[0].GetHealth().GetState(); c.gpu.Err == nil && state != backendv1.HealthState_HEALTH_STATE_HEALTHY {
+				t.Errorf("the GPU is %v, want healthy", devices[0].GetHealth())
+			}
+		})
+	}
+}
