@@ -12,11 +12,11 @@ import (
 // drmMajor is the number of DRM's devices (DRM_MAJOR in include/drm/drm_drv.h).
 const drmMajor = 226
 
-// The faults of a single partition: a device node of it is missing, or the kernel does not
-// show all of a partition that was listed.
+// Codes of the faults of a single partition: one of its device nodes is missing, or the
+// kernel shows only a part of a partition that was listed.
 const nodeMissing, partitionIncomplete = "node-missing", "partition-incomplete"
 
-// given is what a container gets, or the fault for which it gets nothing.
+// given is what a container gets with a device, or the fault for which it gets nothing.
 type given struct {
 	edits *sdk.Edits
 	fault *sdk.Health

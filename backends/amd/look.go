@@ -39,8 +39,8 @@ type slot struct {
 	err    error  // why it does not answer
 }
 
-// gather looks at everything; known are the GPUs of the looks before. It takes as long
-// as the files take.
+// gather scans everything; known are the GPUs of earlier scans. It takes as long as the
+// reads take.
 func (b *Backend) gather(cfg *config, known []gpu.GPU) look {
 	root := cfg.host.Sysfs
 	found := look{cfg: cfg, began: time.Now(), given: map[string]given{}, bus: map[pci.Address]slot{}}
@@ -72,9 +72,9 @@ func (b *Backend) gather(cfg *config, known []gpu.GPU) look {
 	return found
 }
 
-// reconcile leaves out GPUs that have another ID than the known GPU at their address
-// though KFD has the same unique IDs for both: the card's unique_id is wrong, and the GPU
-// is the one that is known.
+// reconcile leaves out a GPU whose ID differs from that of the known GPU at its address
+// although KFD has the same unique IDs for both. The card's unique_id in sysfs is wrong
+// then, and the GPU is the known one.
 func (f *look) reconcile(known []gpu.GPU) {
 	f.inventory.GPUs = slices.DeleteFunc(f.inventory.GPUs, func(g gpu.GPU) bool {
 		at := g.PCI.Address
@@ -83,12 +83,12 @@ func (f *look) reconcile(known []gpu.GPU) {
 			return false
 		}
 		f.inventory.Problems = append(f.inventory.Problems, gpu.Problem{Device: at.String(), Lost: true, Err: fmt.Errorf(
-			"its unique_id makes it %s, but KFD has the same IDs for it as for %s: one of them is damaged, see the kernel's log", g.ID, known[i].ID)})
+			"by its unique_id it is %s, but KFD has the same IDs for it as for %s, so one of the two is wrong: see the kernel's log", g.ID, known[i].ID)})
 		return true
 	})
 }
 
-// sameSilicon reports whether KFD has one unique ID for both.
+// sameSilicon reports whether the two GPUs have a unique ID of KFD in common.
 func sameSilicon(a, b gpu.GPU) bool {
 	return slices.ContainsFunc(a.Partitions, func(p gpu.Partition) bool {
 		return p.UniqueID != 0 && slices.ContainsFunc(b.Partitions, func(q gpu.Partition) bool { return q.UniqueID == p.UniqueID })
@@ -137,8 +137,8 @@ func (f look) reason(at pci.Address) string {
 	return "it is not among the GPUs of the driver"
 }
 
-// partitionReason is why a partition of a card that is there is not: what does not answer
-// in KFD and DRM, which do not say whose it is.
+// partitionReason says why a partition of a present card is missing: what does not answer
+// in KFD and DRM. These do not say which partition it belongs to.
 func (f look) partitionReason() string {
 	var all []string
 	for _, p := range f.inventory.Problems {
@@ -148,7 +148,7 @@ func (f look) partitionReason() string {
 	}
 	switch len(all) {
 	case 0:
-		return "there is no KFD node of it"
+		return "it has no KFD node"
 	case 1:
 		return all[0]
 	}

@@ -142,8 +142,8 @@ func (k *record) found(g gpu.GPU, by look, now time.Time) {
 	k.gpu, k.absent, k.stray = g, nil, false
 }
 
-// keep adds to the partitions that were found those that the card had in the same mode,
-// with a fault: a mode has all its partitions, so one that is missing is broken, not gone.
+// keep adds to the partitions found those that the card had before in the same mode, with a
+// fault: in a mode a card has all its partitions, so a missing one is broken, not gone.
 func (k *record) keep(found []gpu.Partition, by look) []gpu.Partition {
 	for _, p := range k.gpu.Partitions {
 		if slices.ContainsFunc(found, func(f gpu.Partition) bool { return f.ID == p.ID }) {
@@ -151,7 +151,7 @@ func (k *record) keep(found []gpu.Partition, by look) []gpu.Partition {
 		}
 		p.Links = nil
 		k.given[p.ID] = given{fault: sdk.Fault(partitionIncomplete, sdk.RecoverySelf,
-			"the kernel does not show all of the partition: "+by.partitionReason())}
+			"the kernel shows only a part of the partition: "+by.partitionReason())}
 		found = append(slices.Clip(found), p)
 	}
 	slices.SortFunc(found, func(a, b gpu.Partition) int { return cmp.Compare(a.Index, b.Index) })

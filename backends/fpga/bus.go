@@ -12,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/backends/pci"
 )
 
-// makers are how cards on the PCI bus are recognized, by what settings call the drivers
-// that list them, and how to get these drivers.
+// makers lists, for each maker, the settings' names of the drivers that list its cards, how
+// to recognize a card on the PCI bus, and how to load its kernel driver.
 var makers = []struct {
 	drivers []string
 	model   func(pci.Device) string
@@ -26,13 +26,13 @@ var makers = []struct {
 // processingAccelerator is the base class of FPGAs on the PCI bus.
 const processingAccelerator = 0x12
 
-// made is what drivers make in the directory of a PCI function. Captures of real machines
-// have it without the link to the driver.
+// made are the files that drivers create in the directory of a PCI function. Captures of
+// real machines have them, but not the link to the driver.
 var made = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
 
-// unbound are the problems of cards on the PCI bus of which no function has a driver, but
-// for those that are known: these have a fault. A virtual function without a driver is
-// none: it is for a virtual machine.
+// unbound returns problems for cards on the PCI bus of which no function has a driver.
+// Known cards are left out: they have a fault. A virtual function without a driver is no
+// problem: it is for a virtual machine.
 func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
 	devices, _ := pci.OfClass(cfg.host.Sysfs, processingAccelerator) // those that can be read
 	var all []driver.Problem
@@ -71,7 +71,7 @@ func has(dir, name string) bool {
 	return err == nil
 }
 
-// slot is the address of function 0: those of a board differ in the function.
+// slot is the address of function 0; the functions of a board differ only in that number.
 func slot(d pci.Device) pci.Address {
 	at := d.Address
 	at.Function = 0

@@ -44,7 +44,7 @@ type given struct {
 	err   error
 }
 
-// gather reads a driver; known are the cards that it has found before. It takes as long as
+// gather reads a driver's cards; known are the cards of earlier scans. It takes as long as
 // the driver takes.
 func gather(cfg *config, d driver.Driver, known []driver.Card) look {
 	found := look{cfg: cfg, began: time.Now(), given: map[string]given{}, places: map[string]place{}}

@@ -236,7 +236,8 @@ func (l *loop) sensed(known *record, senses driver.Senses, began time.Time) {
 	s.last = senses
 }
 
-// implausible is the problem of sensors with values that cannot be; empty if there are none.
+// implausible is the problem of a card with sensors that report impossible values; "" if
+// there are none.
 func (s sensing) implausible(card driver.Card) string {
 	const shown = 3
 	names := s.last.Implausible
@@ -247,7 +248,7 @@ func (s sensing) implausible(card driver.Card) string {
 	if n := len(names) - shown; n > 0 {
 		names, more = names[:shown], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Sprintf("%s: the values of the sensors %s%s are out of all bounds, so they are left out of the metrics: see whether the firmware of the card's controller is current",
+	return fmt.Sprintf("%s: sensors %s%s report impossible values, which are left out of the metrics: check whether the firmware of the card's controller is current",
 		card.ID, strings.Join(names, ", "), more)
 }
 

@@ -103,7 +103,7 @@ func (r *roster) of(by *reader) []driver.Card {
 	return all
 }
 
-// addresses are where cards on the PCI bus are known of.
+// addresses are the PCI addresses of known cards.
 func (r *roster) addresses() map[pci.Address]bool {
 	all := map[pci.Address]bool{}
 	for _, known := range r.cards {

@@ -12,11 +12,12 @@ import (
 	"github.com/accelmux/accelmux/backends/uevent"
 )
 
-// What tells that GPUs, MIG devices or the driver come and go, before a look finds
-// it by itself: the kernel, by uevents, and NVML, by events of MIG. None says what there is now, so all that follows is a look, soon.
+// GPUs, MIG devices and the driver can come and go between two scans. The kernel reports it
+// by uevents, and NVML reports MIG changes by events. Neither reports the new state, so
+// each event only starts a scan soon.
 //
 //	kernel: pci, module ──┐
-//	                      ├──► change ──► one look for a burst
+//	                      ├──► change ──► one scan for a burst
 //	NVML: MIG ────────────┘
 
 const (
@@ -43,8 +44,8 @@ func concerns(e uevent.Event) bool {
 	return false
 }
 
-// told takes what the kernel tells. A GPU that NVML does not list, or no longer has, may
-// be another now, which NVML finds when it is opened.
+// told handles an event of the kernel. If NVML does not list a GPU, or still lists one that
+// is gone, it is opened again: another GPU may be at that address now.
 func (l *loop) told(e uevent.Event, ok bool) {
 	l.kernel.Hear(e, ok)
 	l.renew = l.renew || len(l.mismatched) > 0
@@ -94,11 +95,11 @@ func (l *loop) patience(found look) time.Duration {
 	return min(pause, l.cfg.rescan)
 }
 
-// mismatch is a GPU of which the kernel and NVML disagree.
+// mismatch is a GPU that only one of the kernel and NVML lists.
 type mismatch struct {
 	busID string
-	// node is what is wrong with its device node, "" for nothing: NVML lists no GPU whose
-	// node it cannot open.
+	// node says what is wrong with its device node; "" if nothing is. NVML does not list a
+	// GPU whose node it cannot open.
 	node string
 }
 
@@ -106,7 +107,7 @@ type mismatch struct {
 // module has and NVML does not list, or the other way round. NVML counts GPUs when
 // it is opened. Where there is no such bus, nothing is known.
 func mismatches(host sdk.HostPaths, s driver.Snapshot, missingNode func(minor int) error) []mismatch {
-	present, _ := pci.List(host.Sysfs, vendorNVIDIA, classVGA, class3D) // those that can be read will do
+	present, _ := pci.List(host.Sysfs, vendorNVIDIA, classVGA, class3D) // unreadable devices are left out
 	if len(present) == 0 {
 		return nil
 	}

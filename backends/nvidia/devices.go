@@ -68,7 +68,7 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 			devices = append(devices, l.instance(known, instance))
 		}
 		if len(known.gpu.Instances) == 0 && known.gpu.Err == nil {
-			l.problems = append(l.problems, known.gpu.UUID+": the GPU is in MIG mode and has no MIG devices, so nothing of it is listed: "+
+			l.problems = append(l.problems, known.gpu.UUID+": the GPU is in MIG mode and has no MIG devices, so neither it nor a part of it is listed: "+
 				"create them (nvidia-smi mig -cgi <profiles> -C), or switch MIG mode off (nvidia-smi -mig 0)")
 		}
 	}
@@ -79,7 +79,7 @@ func (l *listing) devices(r *roster) ([]*sdk.Device, []string) {
 	return devices, l.problems
 }
 
-// dropLinks drops links to GPUs that are not listed, as those in MIG mode.
+// dropLinks drops links to GPUs that are not listed, such as those in MIG mode.
 func dropLinks(devices []*sdk.Device) {
 	listed := map[string]bool{}
 	for _, d := range devices {
@@ -90,14 +90,14 @@ func dropLinks(devices []*sdk.Device) {
 	}
 }
 
-// fabric reports what does not work of a GPU's NVLink fabric and is no fault of the GPU,
-// which can be used without its peers.
+// fabric reports problems of a GPU's NVLink fabric that are not faults of the GPU: it can
+// still be used on its own.
 func (l *listing) fabric(known *record) {
 	g := known.gpu
 	switch f := g.Fabric; {
 	case g.Err != nil || f == nil:
 	case f.Err != nil:
-		l.problems = append(l.problems, g.UUID+": the GPU did not join its NVLink fabric, so it has no NVLink to others: "+f.Err.Error()+
+		l.problems = append(l.problems, g.UUID+": the GPU did not join its NVLink fabric, so it has no NVLinks to other GPUs: "+f.Err.Error()+
 			"; see the log of the fabric manager, then reset the GPU")
 	case !f.Joined():
 		l.problems = append(l.problems, g.UUID+": the GPU has not joined its NVLink fabric yet ("+f.State+
@@ -142,7 +142,7 @@ func (l *listing) gpu(known *record) *sdk.Device {
 	g := known.gpu
 	d := l.base(known, g.UUID, classGPU, g.MemoryBytes)
 	d.Health = l.health(known)
-	// With the strategy none the MIG devices are not listed: their faults show here.
+	// With the strategy none the MIG devices are not listed, so the GPU shows their faults.
 	d.Health = sdk.Graver(d.Health, known.worst(known.hasInstance))
 	d.Links = l.links[g.UUID]
 	if g.PowerLimitWatts > 0 {
@@ -253,8 +253,8 @@ func (l *listing) health(known *record) *sdk.Health {
 // model is the name without the vendor's, which every GPU has.
 func model(name string) string { return strings.TrimPrefix(name, "NVIDIA ") }
 
-// linksOf are a snapshot's links in the contract's terms, in both directions: NVLinks, and
-// the path over PCIe beside them.
+// linksOf returns a snapshot's links as the contract has them, in both directions: NVLinks,
+// and in addition the path over PCIe.
 func linksOf(links []driver.Link) map[string][]*sdk.Link {
 	of := map[string][]*sdk.Link{}
 	add := func(l driver.Link, kind backendv1.LinkKind, count uint32) {

@@ -20,8 +20,8 @@ type fault struct {
 	despite bool
 }
 
-// health is the health of the GPU as a whole. A fault of a part that is no MIG device
-// of the GPU is the GPU's: the device was destroyed, or MIG mode was switched off.
+// health is the health of the whole GPU. A fault of a MIG device that does not exist is the
+// GPU's: the device was destroyed, or MIG mode was switched off.
 func (k *record) health(table *xid.Table) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return !k.hasInstance(s) })
 	for _, fault := range k.conditions(table) {
@@ -38,7 +38,7 @@ func (k *record) health(table *xid.Table) *sdk.Health {
 	return sdk.Healthy()
 }
 
-// worst is the gravest fault of those scopes; nil if there is none.
+// worst returns the gravest fault of the scopes that of accepts; nil if there is none.
 func (k *record) worst(of func(scope) bool) *sdk.Health {
 	var worst *sdk.Health
 	for _, s := range slices.SortedFunc(maps.Keys(k.faults), scope.compare) {
@@ -49,15 +49,14 @@ func (k *record) worst(of func(scope) bool) *sdk.Health {
 	return worst
 }
 
-// hasInstance reports whether what concerns s concerns some MIG devices of the GPU and
-// not the GPU as a whole.
+// hasInstance reports whether s names MIG devices that the GPU has, and not the whole GPU.
 func (k *record) hasInstance(s scope) bool {
 	return s != whole && k.gpu.MIGEnabled && slices.ContainsFunc(k.gpu.Instances, s.covers)
 }
 
-// concerned is what an event is of. Only an XID names a MIG device (nvmlEventData_t in
-// nvml.h), and one that reaches further than that is the whole GPU's. Some libraries
-// name the instances 0 and 0 of a GPU that has none, so an instance must be there.
+// concerned returns the scope of an event. Only an XID names a MIG device (nvmlEventData_t
+// in nvml.h), and some XIDs reach the whole GPU. Some libraries name the instances 0 and 0
+// on a GPU without MIG, so the instance must exist.
 func (k *record) concerned(e driver.Event, table *xid.Table) scope {
 	named := scope{e.GPUInstance, e.ComputeInstance}
 	if e.Type == driver.EventXID && k.hasInstance(named) && !table.Lookup(e.XID).WholeGPU {
@@ -66,7 +65,7 @@ func (k *record) concerned(e driver.Event, table *xid.Table) scope {
 	return whole
 }
 
-// instanceHealth is what is said of one MIG device, by its own faults alone.
+// instanceHealth is the health of one MIG device by its own faults alone.
 func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return s != whole && s.covers(i) })
 	switch {
@@ -102,9 +101,9 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 	add(is(c.RemapFailed), "row-remap-failed", sdk.RecoveryReplacement, "the memory has no spare rows left: replace the GPU")
 	add(is(c.Unrepairable), "memory-unrepairable", sdk.RecoveryReplacement, "the memory has errors that cannot be repaired: replace the GPU")
 	add(is(c.SRAMExceeded), "sram-threshold-exceeded", sdk.RecoveryReplacement,
-		"the caches had more uncorrectable errors than NVIDIA tolerates: run NVIDIA's field diagnostic, and replace the GPU if it says so")
+		"the caches had more uncorrectable errors than NVIDIA's threshold: run NVIDIA's field diagnostic, and replace the GPU if it says so")
 	add(is(c.FabricUnhealthy), "fabric-unhealthy", sdk.RecoverySelf,
-		"the driver says that the GPU's NVLink fabric is unhealthy: see nvidia-smi -q (Fabric) and the log of the fabric manager")
+		"the driver reports that the GPU's NVLink fabric is unhealthy: see nvidia-smi -q (Fabric) and the log of the fabric manager")
 	add(is(c.Overheated), "overheated", sdk.RecoverySelf,
 		"the hardware slows the GPU down because of heat: check fans, airflow and the room; the GPU is back when it has cooled down")
 	const reset = "reset the GPU (nvidia-smi --gpu-reset) when nothing uses it"
@@ -181,15 +180,15 @@ func (k *record) renew() {
 	}
 }
 
-// selfTest is how long a GPU that was lost must answer, without an error, until it is taken
-// for sound though the driver has no recovery action; selfTestPause is the time between
-// the looks at it.
+// selfTest is how long a GPU that was lost must answer without an error before it counts as
+// healthy on a driver without recovery actions; selfTestPause is the time between the scans
+// of it.
 const selfTest, selfTestPause = time.Minute, 10 * time.Second
 
-// test is the self-test of a GPU that was lost, at a look that asked it. The driver does
-// not take a GPU back that it has given up, unless it has set it up from the start. So one
-// that answers everything again, for selfTest, without an error event and with none of the
-// conditions, has been, as after a reload of the driver.
+// test runs the self-test of a GPU that was lost, once a scan. The driver never uses a lost
+// GPU again unless it has initialized it from the start. So a GPU that answers for
+// selfTest, without an error event and with none of the conditions, has been initialized,
+// as after a reload of the driver.
 func (k *record) test(now time.Time, table *xid.Table) {
 	switch err := k.gpu.Err; {
 	case errors.Is(err, driver.ErrLost) || errors.Is(err, driver.ErrReset) || !k.missing.IsZero():

@@ -14,7 +14,7 @@ type look struct {
 	snapshot driver.Snapshot
 	stream   *driver.Stream // a new one, or nil
 	made     made
-	// mismatched are GPUs of which the driver and the kernel disagree.
+	// mismatched are GPUs that only one of the kernel and the driver lists.
 	mismatched []mismatch
 	// quick says that only health was looked at, since only events asked for it.
 	quick bool

@@ -39,12 +39,12 @@ type record struct {
 	given map[string]given
 	// fresh says that the driver was loaded anew, and nothing was heard since.
 	fresh bool
-	// wasLost says that the GPU was lost and has passed no self-test since; answering is
-	// since when it answers again without an error, zero if it does not.
+	// wasLost: the GPU was lost and has passed no self-test since. answering is the time
+	// since when it has answered without an error; zero if it does not.
 	wasLost   bool
 	answering time.Time
-	// missing is since when NVML does not count the GPU any more; zero if it does. node is
-	// what is wrong with its device node then, "" for nothing.
+	// missing is the time since when NVML no longer lists the GPU; zero if it does. node
+	// says what is wrong with its device node then; "" if nothing is.
 	missing time.Time
 	node    string
 }
@@ -171,9 +171,9 @@ func placed(gpus []driver.GPU, sysfs string) []driver.GPU {
 	return gpus
 }
 
-// overlooked notes GPUs of which the kernel and NVML disagree. Once the driver was opened
-// anew for them (settled), those that no other problem is about are reported: else a GPU
-// would be missing without a word.
+// overlooked reports GPUs that only one of the kernel and NVML lists, once the driver was
+// opened again for them (settled) and unless another problem is about them. Without it a
+// GPU could be missing and nothing would be reported.
 func (r *roster) overlooked(mismatched []mismatch, settled bool) {
 	for _, m := range mismatched {
 		if known := r.gpus[r.at(m.busID)]; known != nil {
@@ -252,7 +252,7 @@ func identifier(procfs string) func(busID string) string {
 	}
 }
 
-// information is a line of what the kernel module says of a GPU, in
+// information returns a line of what the kernel module reports about a GPU, in
 // <procfs>/driver/nvidia/gpus/<bus ID>/information; "" if it has none.
 func information(procfs, busID, name string) string {
 	if busID == "" {

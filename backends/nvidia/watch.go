@@ -69,7 +69,8 @@ type loop struct {
 	// kernel tells of changes.
 	kernel *uevent.Ear
 	// renew says that the driver must be opened anew to see which GPUs there are;
-	// mismatched are those of which it and the kernel disagreed when that was done last.
+	// mismatched are the GPUs that only one of the kernel and NVML listed when the driver
+	// was last opened again.
 	renew      bool
 	mismatched []mismatch
 	// away is why the driver cannot be asked; nil if it can.

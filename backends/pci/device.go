@@ -72,14 +72,14 @@ func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 	}), err
 }
 
-// OfClass reads all devices of a base class, such as 0x12, by address. Errors are those of
-// [List].
+// OfClass returns all devices of a base class, such as 0x12, sorted by address. Errors are
+// those of [List].
 func OfClass(root string, base uint8) ([]Device, error) {
 	return list(root, "class", 24, func(class uint64) bool { return class>>16 == uint64(base) })
 }
 
-// list reads the devices of which a file has a number that is wanted, and no more than that
-// file of the others. A device whose file cannot be read is read, for its error.
+// list reads the devices for which a file has a wanted number; of other devices only that
+// file is read. A device whose file cannot be read is included, for its error.
 func list(root, file string, bits int, want func(uint64) bool) ([]Device, error) {
 	entries, err := os.ReadDir(directory(root))
 	if err != nil {

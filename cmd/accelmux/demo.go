@@ -128,7 +128,7 @@ func (d *demo) startAgent(ctx context.Context, backendDir string, log *slog.Logg
 		StateDir:   filepath.Join(d.dir, "state"),
 		RunDir:     filepath.Join(d.dir, "run"),
 		BackendDir: backendDir,
-		// Not the machine's own hardware, which the demo has no backend for.
+		// Not the machine's own hardware: the demo has no backend for it.
 		HostPaths: agent.HostPaths{Sysfs: filepath.Join(d.dir, "sys")},
 		Log:       log,
 		// A node waits longer before it believes that a pod is gone.

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// limitMemory has the garbage collector keep this process below three quarters of the memory
-// limit of its cgroup; the rest is for the backends, which are in it, too. Without that a
-// heap that may double meets the limit, and the kernel kills the agent. GOMEMLIMIT in the
-// environment takes precedence. root is "/", but for tests.
+// limitMemory makes the garbage collector keep this process below three quarters of its
+// cgroup's memory limit; the rest is for the backends, which are in the same cgroup.
+// Without it the heap may double, reach the limit, and the kernel kills the agent.
+// GOMEMLIMIT in the environment takes precedence. root is "/" except in tests.
 func limitMemory(root string, log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -25,10 +25,10 @@ func limitMemory(root string, log *slog.Logger) {
 	}
 }
 
-// cgroupLimit is the least memory limit of the process's cgroup and of those above it, in
-// bytes; 0 for none. It reads memory.max of version 2 and memory.limit_in_bytes of version 1
-// (admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel). A container that sees
-// its own cgroup as the root finds the files there.
+// cgroupLimit returns the least memory limit of the process's cgroup and of those above it,
+// in bytes; 0 if there is none. It reads memory.max (cgroup v2) and memory.limit_in_bytes
+// (v1); see admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of the kernel. If a
+// container sees its own cgroup as the root, the files are there.
 func cgroupLimit(root string) int64 {
 	file, err := os.Open(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
@@ -51,7 +51,7 @@ func cgroupLimit(root string) int64 {
 		}
 		for path := filepath.Clean("/" + parts[2]); ; path = filepath.Dir(path) {
 			text, err := os.ReadFile(filepath.Join(top, path, name))
-			// "max", or in version 1 a number near 2^63, is none.
+			// "max", or in version 1 a number near 2^63, means no limit.
 			if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n > 0 {
 				least = min(least, n)
 			}

@@ -77,7 +77,8 @@ func printAs(w io.Writer, format string, value any, table func(*tabwriter.Writer
 	return writer.Flush()
 }
 
-// printYAML prints a list element by element: as a whole, many devices take some 17 kB each.
+// printYAML prints a list element by element: encoding many devices at once takes some 17
+// kB for each.
 func printYAML(w io.Writer, value any) error {
 	parts := []any{value}
 	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && list.Len() > 0 {

@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	// maxProcs is how many processors the agent uses at once: it has little to compute.
+	// maxProcs is the number of processors that the agent uses at once: it has little to
+	// compute.
 	maxProcs = 4
-	// reservedThreads is more than the agent ever needs at once: one for each of maxProcs,
-	// for each backend process, and for each file that is being read or written.
+	// reservedThreads is more threads than the agent ever needs at once: one for each of
+	// maxProcs, for each backend process, and for each file that is being read or written.
 	reservedThreads = 32
 )
 
@@ -113,11 +114,11 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	}
 }
 
-// reap has this process wait for orphans of backends, until end is called.
+// reap makes this process wait for orphaned processes of backends, until end is called.
 func (f *runFlags) reap(ctx context.Context) (end func()) {
 	reaper, err := supervisor.NewReaper()
 	if err != nil {
-		f.Log.Warn("orphans of backends are not waited for", "error", err)
+		f.Log.Warn("cannot reap orphaned processes of backends", "error", err)
 		return func() {}
 	}
 	f.Reaper = reaper

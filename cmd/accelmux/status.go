@@ -25,8 +25,9 @@ exits with 1 and says what is missing. If so, it exits with 0 and prints "ready"
 or "ready, with N problems:" and each problem on a line of its own. On a node that no
 profile is for it prints "ready, with nothing to do" and why.
 
-With --alive it prints nothing, and exits with 1 unless the agent answers, which costs the agent next to
-nothing and works while it can open no file; for liveness probes.`,
+With --alive it prints nothing, and exits with 1 unless the agent answers. This is for
+liveness probes: it costs the agent next to nothing, and works even if the agent can open
+no more files.`,
 	}, (*status.Client).Report, statusTable)
 	ready := command.Flags().Bool("ready", false, "exit with 1 unless every backend has reported and kubelet has every resource")
 	alive := command.Flags().Bool("alive", false, "exit with 1 unless the agent answers")

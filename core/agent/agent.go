@@ -67,8 +67,7 @@ type Options struct {
 	// Settled is called after each round that kubelet was told the outcome of, and must
 	// return at once; nil for nobody.
 	Settled func()
-	// Reaper is the process's, which takes care of what backends leave behind; nil if it
-	// has none.
+	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *supervisor.Reaper
 	// Log is where the agent logs; nil discards.
 	Log *slog.Logger
@@ -129,11 +128,11 @@ type Agent struct {
 	// injection knows which way of injection the node can do; nil without an API
 	// server to ask.
 	injection *injection.Watcher
-	// unchosen is why no profile is chosen; nil if one is.
+	// unchosen says why no profile is chosen; nil if one is.
 	unchosen atomic.Pointer[unchosen]
 	// events writes Events; nil without an API server.
 	events *events.Recorder
-	// bus is asked which accelerators the machine has.
+	// bus reads which accelerators the machine has.
 	bus *pcibus.Bus
 	// tally counts what is done, for metrics; endpoint serves them, nil if nobody
 	// wants them.
@@ -170,7 +169,7 @@ type Agent struct {
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[view]
 	journal journal
-	// nodes are the round's.
+	// nodes are the device nodes as this round found them.
 	nodes nodes
 	// unreleased are devices that could not be released, for status.
 	unreleased unreleased

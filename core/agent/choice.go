@@ -88,14 +88,14 @@ func (a *Agent) choose() {
 	a.poke()
 }
 
-// unchosen is why no profile is chosen. It is nothing to worry about where none is for
-// this node and none ran before.
+// unchosen says why no profile is chosen. It is no problem if no profile is for this node
+// and none ran before.
 type unchosen struct {
 	text    string
 	nothing bool
 }
 
-// refuseChoice notes why no profile is chosen.
+// refuseChoice records why no profile is chosen.
 func (a *Agent) refuseChoice(err error) {
 	why := unchosen{text: err.Error(), nothing: errors.Is(err, selection.ErrNone)}
 	if before := a.unchosen.Swap(&why); before != nil && *before == why {
@@ -113,8 +113,8 @@ func (a *Agent) refuseChoice(err error) {
 	a.events.Record(events.ProfileRefused, "no profile can be chosen, what runs stays: %v", err)
 }
 
-// choiceNotes are the problems of the choice; unchosen is why no profile can be chosen,
-// "" if that is no problem.
+// choiceNotes returns the problems of the choice; unchosen says why no profile can be
+// chosen, "" if that is no problem.
 func (a *Agent) choiceNotes(current *plan, unchosen string) []string {
 	var notes []string
 	if unchosen != "" {

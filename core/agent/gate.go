@@ -142,7 +142,7 @@ func (g *gate) begin(what work, keys []inventory.Key, held func(inventory.Key) b
 	}, inventory.Key{}
 }
 
-// resetting are the faults of devices that are being reset; nil for none.
+// resetting returns the faults of devices that are being reset; nil if there are none.
 func (g *gate) resetting() map[inventory.Key]health.Fault {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +161,8 @@ func (g *gate) resetting() map[inventory.Key]health.Fault {
 	return faults
 }
 
-// verdicts are health's, and the faults that follow from resets: of devices that are
-// being reset, and of those that a reset waits for.
+// verdicts returns health's verdicts, with the faults of devices that are being reset or
+// that a reset waits for.
 type verdicts struct {
 	health *health.View
 	resets map[inventory.Key]health.Fault

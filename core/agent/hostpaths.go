@@ -7,13 +7,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// HostPaths are the host's trees as this process sees them, all absolute: the contract
-// with the backends has no other. Empty ones are the usual places.
+// HostPaths are the host's trees as this process sees them, as absolute paths: the contract
+// with the backends demands it. An empty path stands for the usual one.
 type HostPaths struct {
 	Sysfs, Devfs, Procfs string
 }
 
-// check refuses what every backend would refuse.
+// check refuses paths that every backend would refuse.
 func (h HostPaths) check() error {
 	for _, p := range []struct{ flag, path string }{{"--sysfs", h.Sysfs}, {"--devfs", h.Devfs}, {"--procfs", h.Procfs}} {
 		if !filepath.IsAbs(p.path) {
@@ -23,7 +23,7 @@ func (h HostPaths) check() error {
 	return nil
 }
 
-// wire is what backends are told.
+// wire returns the paths as backends get them.
 func (h HostPaths) wire() *backendv1.HostPaths {
 	return &backendv1.HostPaths{Sysfs: h.Sysfs, Devfs: h.Devfs, Procfs: h.Procfs}
 }

@@ -84,7 +84,8 @@ func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error
 	return post, nil, err
 }
 
-// holderError is the error of a lock that is held; if the holder is no agent it names that.
+// holderError returns the error for a lock that another process has. If that process is not
+// an agent, the error names it.
 func holderError(dir string, held error) error {
 	if errors.Is(held, handover.ErrHeld) {
 		if err := handover.CheckHolder(dir); err != nil {

@@ -48,7 +48,7 @@ func (p *plan) backend(name string) *config.Backend {
 	return nil
 }
 
-// defined are the backends whose devices may need CDI definitions.
+// defined returns the backends whose devices may need CDI definitions.
 func (p *plan) defined() []string {
 	var names []string
 	for _, b := range p.profile.Backends {
@@ -97,7 +97,7 @@ func (p *plan) policies() map[string]health.BackendPolicy {
 	return policies
 }
 
-// editPolicy is what a backend's container edits may have.
+// editPolicy is what the container edits of a backend may contain.
 func (a *Agent) editPolicy(b *config.Backend) inventory.Policy {
 	allowed := b.Allow.Expand()
 	return inventory.Policy{
@@ -106,5 +106,5 @@ func (a *Agent) editPolicy(b *config.Backend) inventory.Policy {
 	}
 }
 
-// nodes are the host's device nodes.
+// nodes gives access to the host's device nodes.
 func (h HostPaths) nodes() inventory.HostNodes { return inventory.HostNodes{Devfs: h.Devfs} }

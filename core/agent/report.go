@@ -172,8 +172,8 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 	}
 }
 
-// maxFaults is how many faults of a backend's devices are looked at for a report, before
-// those of one cause are made one problem.
+// maxFaults bounds the faults of a backend's devices that a report considers, before faults
+// with the same cause are folded into one problem.
 const maxFaults = 2 * inventory.MaxDevices
 
 // reportDevices adds what is wrong with single devices.
@@ -208,7 +208,8 @@ func (a *Agent) reportDevices(report *status.Report, v *view) {
 // MetricsAddress is where metrics are served, host:port; "" while they are not.
 func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
 
-// Alive implements status.Source: those parts answer that a node cannot do without.
+// Alive implements status.Source. It returns when the parts that the node depends on have
+// answered.
 func (a *Agent) Alive() {
 	a.plans.inForce()
 	a.supervisor.Status()

@@ -23,14 +23,14 @@ func reportEmpty(report *status.Report, v *view) {
 	report.Problems = append(report.Problems, placeholderProblems(v.plan.profile, v.snapshot.Backends)...)
 }
 
-// reportUnselected adds the devices that no resource selects: nobody can use them. A
-// device is in use if what it is a part of is, or a part of it. What is wrong with an
-// unhealthy one is a problem already, and may be why no resource selects it.
+// reportUnselected adds the devices that no resource selects, so that no pod can get them.
+// A device is in use if its parent or one of its partitions is selected. An unhealthy
+// device is left out: it is a problem already, and its fault may be why nothing selects it.
 func reportUnselected(report *status.Report, v *view) {
 	if v == nil || v.plan.idle() {
 		return
 	}
-	explained := map[string]bool{} // by other problems
+	explained := map[string]bool{} // by another problem
 	for _, p := range v.table.Problems {
 		explained[p.Device] = true
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// reportHardware adds what the PCI bus has and backends do not, and the other way round.
+// reportHardware adds the differences between the PCI bus and what the backends list.
 func (a *Agent) reportHardware(report *status.Report, v *view) {
 	if v == nil || v.plan.idle() {
 		return
@@ -31,10 +31,11 @@ func (a *Agent) reportHardware(report *status.Report, v *view) {
 	}
 }
 
-// hardwareProblems are, one for each cause: accelerators that no configured backend covers
-// and no device stands for; backends that list nothing though their hardware is there;
-// and backends whose hardware is not there though the profile expects it. Backends that
-// have not reported yet are left out. See the README's "Hardware that no backend lists".
+// hardwareProblems returns one problem for each cause: accelerators that no configured
+// backend covers and no backend lists; backends that list nothing although their hardware
+// is there; and backends whose hardware is missing although the profile expects it.
+// Backends that have not reported yet are left out. See the README's "Hardware that no
+// backend lists".
 func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []status.Problem) {
 	reported, listed := map[string]*inventory.Backend{}, map[string]bool{}
 	for _, b := range backends {
@@ -91,7 +92,7 @@ func ignored(profile *config.Profile, a pcibus.Accelerator) bool {
 	return slices.Contains(profile.IgnorePCI, a.Vendor) || slices.Contains(profile.IgnorePCI, a.Vendor+":"+a.Device)
 }
 
-// uncoveredMessage is about accelerators of one vendor.
+// uncoveredMessage is the problem of uncovered accelerators of one vendor.
 func uncoveredMessage(profile *config.Profile, its []pcibus.Accelerator) string {
 	advice := "accelmux has no backend for this hardware"
 	if kind := pcibus.Kind(its[0]); kind != "" {
@@ -106,7 +107,7 @@ func unlistedAdvice(its []pcibus.Accelerator) string {
 	if slices.ContainsFunc(its, func(a pcibus.Accelerator) bool { return a.Driver == "" }) {
 		return "no kernel driver is bound; load the vendor's driver"
 	}
-	return "the kernel driver is " + its[0].Driver + "; the backend's log and other problems say what it lacks"
+	return "the kernel driver is " + its[0].Driver + "; see the backend's log and other problems for what it lacks"
 }
 
 // describe counts accelerators, and names the first.

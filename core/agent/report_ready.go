@@ -7,9 +7,9 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// notReady is what is missing before the node can use what the profile promises: backends
-// that have not reported, and resources that kubelet does not have from this agent. A
-// device that is broken is not: the agent has done its part.
+// notReady returns what is missing before the node can use what the profile promises:
+// backends that have not reported, and resources that kubelet does not have from this
+// agent. A broken device does not count: the agent has done its part.
 func (a *Agent) notReady(current *plan, v *view) []string {
 	if current.idle() {
 		return a.notChosen()
@@ -31,8 +31,8 @@ func (a *Agent) notReady(current *plan, v *view) []string {
 	return append(missing, a.unregistered(v)...)
 }
 
-// notChosen is what is missing while no profile is in force: nothing where none is for
-// this node.
+// notChosen returns what is missing while no profile is in force; nothing if no profile is
+// for this node.
 func (a *Agent) notChosen() []string {
 	switch why := a.unchosen.Load(); {
 	case why == nil:
@@ -44,7 +44,7 @@ func (a *Agent) notChosen() []string {
 	}
 }
 
-// notReported is why a backend has not reported yet.
+// notReported says why a backend has not reported yet.
 func notReported(name string, s supervisor.Status) string {
 	switch {
 	case s.LastError == "":
@@ -55,7 +55,7 @@ func notReported(name string, s supervisor.Status) string {
 	return fmt.Sprintf("backend %s has not reported yet; its last failure: %s", name, s.LastError)
 }
 
-// unregistered are the resources that kubelet has not taken yet, or no more.
+// unregistered returns the resources that kubelet has not accepted yet, or no longer has.
 func (a *Agent) unregistered(v *view) []string {
 	serving := map[string]bool{}
 	for _, s := range a.plugin.Status() {
@@ -70,8 +70,8 @@ func (a *Agent) unregistered(v *view) []string {
 	return missing
 }
 
-// takenAway are the resources that another device plugin serves, too: which of the two
-// kubelet goes by is not known for sure.
+// takenAway returns the resources that another device plugin serves, too. Which of the two
+// kubelet uses is not known for certain.
 func (a *Agent) takenAway(v *view) []string {
 	var missing []string
 	seen := map[string]bool{}

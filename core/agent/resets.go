@@ -26,8 +26,8 @@ const maxResetDoublings = 6
 // reaches is found by a look at all devices, which this many bear in one round.
 const maxResets = 64
 
-// codeResetPending is the code of devices that are given to no new container, since a
-// reset that reaches them waits for those that hold some of them.
+// codeResetPending is the fault code of devices that no new container gets, because a reset
+// that reaches them waits for the containers that have some of them.
 const codeResetPending = "reset-pending"
 
 // resets tries to recover faulted devices by resetting them, a whole reset group
@@ -50,8 +50,8 @@ type resets struct {
 	pending map[inventory.Key]pendingReset
 }
 
-// pendingReset is a reset that waits for containers: of which device, what for, and
-// since when.
+// pendingReset is a reset that waits: of is the faulted device, blockers what the reset
+// waits for.
 type pendingReset struct {
 	of       inventory.Key
 	blockers string
@@ -77,14 +77,14 @@ type attempt struct {
 	worked time.Time
 	// failure is why the last reset failed, "" if it worked.
 	failure string
-	// blocker is what a reset waits for, "" if for nothing; since when; and the devices
-	// that it reaches.
+	// blocker is what a reset waits for, "" if for nothing; blocked is since when; reached
+	// are the devices that the reset reaches.
 	blocker string
 	blocked time.Time
 	reached []inventory.Key
 }
 
-// unblock notes that nothing keeps the group from being reset.
+// unblock records that the reset waits for nothing any more.
 func (a *attempt) unblock() { a.blocker, a.blocked, a.reached = "", time.Time{}, nil }
 
 // confirmLimit is how long a backend may go on reporting a fault after a reset
@@ -158,13 +158,13 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 	}
 	if pending := r.waiters(v); !maps.Equal(pending, r.pending) {
 		r.pending = pending
-		r.agent.poke() // the next round gives them to nobody, or to anybody again
+		r.agent.poke() // the next round withdraws the devices, or advertises them again
 	}
 	return next
 }
 
-// waiters are the devices that resets wait for, but for those of groups whose last reset
-// failed. The caller holds r.mu.
+// waiters returns the devices that resets wait for, without those of groups whose last
+// reset failed. The caller holds r.mu.
 func (r *resets) waiters(v *view) map[inventory.Key]pendingReset {
 	pending := map[inventory.Key]pendingReset{}
 	for _, attempt := range r.attempts {
@@ -185,8 +185,8 @@ func (r *resets) waiters(v *view) map[inventory.Key]pendingReset {
 	return pending
 }
 
-// faults are those of devices that are being reset, and of those that a reset waits for
-// and that have no fault otherwise.
+// faults returns the faults of devices that are being reset, and of healthy devices that a
+// reset waits for.
 func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
 	faults := r.agent.gate.resetting()
 	r.mu.Lock()
@@ -200,7 +200,7 @@ func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
 		}
 		faults[key] = health.Fault{
 			Code: codeResetPending, Recovery: inventory.RecoverySelf, Since: waits.since,
-			Message: fmt.Sprintf("the device works, but no new container gets it: the reset of %s reaches it, and waits until %s", waits.of.ID, waits.blockers),
+			Message: fmt.Sprintf("the device is healthy, but no new container gets it: the reset of %s also resets this device, and waits until %s", waits.of.ID, waits.blockers),
 		}
 	}
 	return faults
@@ -278,17 +278,17 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 	})
 }
 
-// awaited is what keeps a device from being reset, as the end of "waits until".
+// awaited says what a reset waits for at a device, as the end of "waits until".
 func (r *resets) awaited(key inventory.Key) string {
 	if !r.agent.book.Held(key) {
 		return "the work on device " + key.ID + " is done"
 	}
 	for _, holder := range r.agent.book.Holders(key) {
 		if holder.Pod != "" {
-			return fmt.Sprintf("pod %s/%s is gone, which has device %s", holder.Namespace, holder.Pod, key.ID)
+			return fmt.Sprintf("pod %s/%s, which has device %s, is gone", holder.Namespace, holder.Pod, key.ID)
 		}
 	}
-	return "the container is gone that has device " + key.ID + " and that kubelet has not named yet"
+	return "the container that has device " + key.ID + ", which kubelet has not named yet, is gone"
 }
 
 // reached are all devices that lose their state in a reset of the members: also

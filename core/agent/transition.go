@@ -125,7 +125,7 @@ func (p *plans) inForce() *plan {
 	return p.current
 }
 
-// idle reports whether nothing runs, and nothing is on its way to that.
+// idle reports whether nothing runs and no plan is being put in force.
 func (p *plans) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

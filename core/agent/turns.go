@@ -130,8 +130,8 @@ type turns struct {
 	since time.Time
 	// waits is the place at which it stands by.
 	waits atomic.Pointer[handover.Place]
-	// unseated is why there is neither post nor place since longer than an update takes;
-	// nil if there is.
+	// unseated says why this process is neither active nor on standby for longer than an
+	// update takes; nil if it is one of the two.
 	unseated atomic.Pointer[string]
 	// endBefore ends what an earlier turn still answers kubelet; nil if there is none.
 	endBefore func()
@@ -248,8 +248,8 @@ func (t *turns) Report() status.Report {
 	if place := t.waits.Load(); place != nil {
 		active = place.Active()
 	}
-	// In a rollout a DaemonSet deletes an older pod that is not ready at once, so an agent
-	// on standby is ready as long as another one serves the node.
+	// In a rollout a DaemonSet immediately deletes an older pod that is not ready, so an
+	// agent on standby is ready as long as another one serves the node.
 	notReady, reason := []string{}, "this agent is on standby"
 	if active != nil {
 		reason += fmt.Sprintf(": the agent with pid %d on %s serves the node", active.PID, active.Host)

@@ -23,25 +23,24 @@ const (
 	codeNoCDIName = "no-cdi-name"
 )
 
-// Intervals of the search for device nodes: of all, and while one is missing.
+// Intervals of checks for device nodes: of all, and while one is missing.
 const (
 	nodesInterval        = 30 * time.Second
 	missingNodesInterval = 2 * time.Second
 )
 
-// nodes knows which device nodes are not on the node. Only paths below /dev can be
-// checked: other directories of the host are not visible from a container. Its methods
-// are for one goroutine.
+// nodes finds out which device nodes are missing on the node. Only paths below /dev can be
+// checked: other directories of the host are not visible from a container. Its methods are
+// for one goroutine.
 type nodes struct {
 	// devfs is the root of the host's device nodes as this process sees it.
 	devfs string
-	// found has the paths that were looked for, and whether they are there; all are
-	// looked for again at next.
+	// found has the checked paths, and whether they exist; all are checked again at next.
 	found map[string]bool
 	next  time.Time
 }
 
-// missing are the devices with a node that is not there, each with the node's path. The
+// missing returns the devices with a missing device node, each with the node's path. The
 // next call is due at n.next.
 func (n *nodes) missing(snapshot *inventory.Snapshot, now time.Time) map[inventory.Key]string {
 	if !now.Before(n.next) {
@@ -62,8 +61,8 @@ func (n *nodes) missing(snapshot *inventory.Snapshot, now time.Time) map[invento
 	return missing
 }
 
-// firstMissing is the first device node of the edits that is not there, "" if all are.
-// One that cannot be looked for counts as there.
+// firstMissing returns the first device node of the edits that is missing, "" if there is
+// none. One that cannot be checked counts as present.
 func (n *nodes) firstMissing(edits inventory.Edits) string {
 	for _, node := range edits.DeviceNodes {
 		name, ok := strings.CutPrefix(node.HostPath, "/dev/")
@@ -72,7 +71,7 @@ func (n *nodes) firstMissing(edits inventory.Edits) string {
 		}
 		there, known := n.found[name]
 		if !known {
-			// A link counts: where it leads depends on the root it is read from.
+			// A link counts as present: its target depends on the root from which it is read.
 			_, err := os.Lstat(filepath.Join(n.devfs, name))
 			there = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 			n.found[name] = there
@@ -84,10 +83,9 @@ func (n *nodes) firstMissing(edits inventory.Edits) string {
 	return ""
 }
 
-// unusable are the faults of the devices that no container can be started with: those
-// with a device node that is not on the node, and those that CDI cannot give to a
-// container though their resource is injected by CDI. A fault is gone as soon as its
-// cause is.
+// unusable returns the faults of devices that no container can be started with: those with
+// a missing device node, and those that CDI cannot give to a container although their
+// resource is injected by CDI. A fault is cleared as soon as its cause is gone.
 func (a *Agent) unusable(snapshot *inventory.Snapshot, injected []*inventory.Device, names *cdi.Names, before *view) map[inventory.Key]health.Fault {
 	now := time.Now()
 	faults := map[inventory.Key]health.Fault{}
@@ -109,7 +107,8 @@ func (a *Agent) unusable(snapshot *inventory.Snapshot, injected []*inventory.Dev
 	return faults
 }
 
-// withFaults is the table with these faults added to the verdicts of the devices' units.
+// withFaults returns the table with these faults added to the verdicts of the devices'
+// units.
 func withFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *resource.Table {
 	if len(faults) == 0 {
 		return table
@@ -137,7 +136,7 @@ func withFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *r
 	return &result
 }
 
-// withFault is a device's verdict with its fault, if it has one of these.
+// withFault returns a device's verdict, with its fault if it has one of these.
 func withFault(verdict health.Verdict, faults map[inventory.Key]health.Fault, key inventory.Key) health.Verdict {
 	fault, ok := faults[key]
 	if !ok {

@@ -74,7 +74,7 @@ func (v *view) verdict(key inventory.Key) health.Verdict {
 	return v.ownVerdict(key)
 }
 
-// ownVerdict is verdict without what follows from holds.
+// ownVerdict is verdict without the consequences of allocations.
 func (v *view) ownVerdict(key inventory.Key) health.Verdict {
 	return withFault(v.health.Verdict(key), v.unusable, key)
 }
@@ -135,7 +135,7 @@ func (v *view) kin(device *inventory.Device) usage.Kin {
 	return kin
 }
 
-// lineage is a device of the snapshot with those that it is a part of, from itself up.
+// lineage returns a device of the snapshot and its ancestors, from itself up.
 func (v *view) lineage(key inventory.Key) []inventory.Key {
 	keys := []inventory.Key{key}
 	for d := v.device(key); d != nil && d.Parent != ""; d = v.device(key) {
@@ -145,7 +145,7 @@ func (v *view) lineage(key inventory.Key) []inventory.Key {
 	return keys
 }
 
-// isSelected reports whether a resource has the device.
+// isSelected reports whether a resource selects the device.
 func (v *view) isSelected(key inventory.Key) bool { return v.owner(key) != nil }
 
 // lastSeen is a device as this round or one before it saw it, or nil; also of a
@@ -186,7 +186,7 @@ func (v *view) unit(name, id string) *resource.Unit {
 	return nil
 }
 
-// forAmend is what is needed to judge edits that Prepare returned.
+// forAmend returns what is needed to check edits that Prepare returned.
 func (v *view) forAmend(name, backend string) (*config.Backend, config.Injection, bool) {
 	b, r := v.plan.backend(backend), v.resource(name)
 	if b == nil || r == nil {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxForeignFiles bounds how many files of other owners are looked at.
+	// maxForeignFiles bounds how many files of other owners are read.
 	maxForeignFiles = 1024
-	// maxForeignSize bounds what is read of one, in bytes: a round waits for it.
+	// maxForeignSize bounds the size of a file that is read, in bytes: a round waits for it.
 	maxForeignSize = 2 << 20
 )
 
@@ -100,12 +100,12 @@ func definedIn(path string, st stamp) map[string]bool {
 	return devices
 }
 
-// uncheckedNotes are the problems with files that are too large to be read.
+// uncheckedNotes returns the problems with files that are too large to be read.
 func (s *Store) uncheckedNotes() []string {
 	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(s.foreign)) {
 		if f := s.foreign[name]; f.stamp.mode.IsRegular() && f.stamp.size > maxForeignSize {
-			notes = append(notes, fmt.Sprintf("CDI: %s has %d bytes and is not checked for devices of accelmux, as it has more than %d; "+
+			notes = append(notes, fmt.Sprintf("CDI: %s has %d bytes and is not checked for devices of accelmux, because it has more than %d; "+
 				"container runtimes read it whenever a spec changes, and ignore a device that two files define: make it smaller, or remove it",
 				filepath.Join(s.opts.Dir, name), f.stamp.size, maxForeignSize))
 		}

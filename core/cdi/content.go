@@ -8,8 +8,9 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// content are the edits of a definition. There may be thousands of definitions, and their texts
-// would be most of the memory: only a hash is kept of the text, and who has the edits.
+// content is the edits of a definition. There may be thousands of definitions, and their
+// texts would take most of the memory, so only a hash of the text and the source of the
+// edits are stored.
 type content struct {
 	sum sum
 	// size is the length of the text.

@@ -38,7 +38,7 @@ func (s *Store) Definitions() []Definition {
 	return out
 }
 
-// devices are the devices of a backend that have a definition, sorted, each once.
+// devices returns the devices of a backend that have a definition, sorted, each once.
 func (s *Store) devices(backend string) []inventory.Key {
 	all := map[inventory.Key]struct{}{}
 	for k, f := range s.files {

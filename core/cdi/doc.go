@@ -16,8 +16,8 @@
 // cannot say (which device a derived name belongs to, which edits an amendment
 // added) is in a small file beside it that runtimes do not read, so that a spec
 // asks for no newer version of CDI than its edits need. Variables, mounts and hooks that
-// all devices of a file have are the spec's own, so that a container with several of
-// them gets each once.
+// all devices of a file have are in the spec's own edits, so that a container with several
+// of the devices gets each once.
 //
 // The package does not know who holds a device (see package usage), nor whether
 // it is healthy.

@@ -31,8 +31,8 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		}
 	}
 	for _, d := range e.DeviceNodes {
-		// With the type, a runtime refuses a block device. The numbers are its own to look up:
-		// a module gets others when it is loaded again, and the name keeps its meaning.
+		// With the type, a runtime refuses a block device. The runtime looks up the numbers:
+		// a kernel module gets new ones when it is loaded again.
 		node := &specs.DeviceNode{Path: d.Path, Type: "c", Permissions: d.Permissions}
 		// Saying the host path asks for CDI 0.5.0, so only where it differs.
 		if d.HostPath != d.Path {

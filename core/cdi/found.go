@@ -161,7 +161,7 @@ func (s *foundSpec) readDevices(dec *json.Decoder) error {
 	return err
 }
 
-// share adds the spec's own edits to those of each device.
+// share adds the spec's own edits to the edits of each device.
 func (s *foundSpec) share(common *specs.ContainerEdits) error {
 	if len(common.DeviceNodes)+len(common.AdditionalGIDs)+shareable(*common) == 0 {
 		return nil

@@ -16,20 +16,22 @@ import (
 )
 
 // Agents may share a directory if they have different backends: the specs of a backend
-// belong to the agent that has locked its lock file. Two that wrote the same file would
-// remove each other's definitions, also those that containers hold. What is nobody's, as
-// the specs of a backend that the configuration has no more, is left as it is.
+// belong to the agent that has locked its lock file. Two agents that wrote the same file
+// would remove each other's definitions, also those that containers use. Specs without an
+// owner, such as those of a backend that is no longer configured, are left as they are.
 
 const (
-	// lockSuffix is none that runtimes read.
+	// lockSuffix is a suffix that runtimes do not read.
 	lockSuffix = ".lock"
-	// ownRetry is how often a backend's specs are tried that another agent has.
+	// ownRetry is the interval of attempts to lock the specs of a backend that another agent
+	// has.
 	ownRetry = 10 * time.Second
 )
 
-// own makes the specs of a backend this store's, and loads them if they were not. The
-// error is for specs that another agent has. What cannot be locked for another reason is
-// not: the agent must run, whatever the file system. The caller holds s.mu.
+// own locks the specs of a backend for this store, and loads them if it did not have them.
+// The error is a [handover.ErrHeld]: another agent has them. If they cannot be locked for
+// another reason, they count as locked: the agent must run on any file system. The caller
+// holds s.mu.
 func (s *Store) own(backend string) error {
 	held, owned := s.owned[backend]
 	if held != nil && held.Holds() {
@@ -39,7 +41,7 @@ func (s *Store) own(backend string) error {
 	lock, err := handover.LockFile(path)
 	if errors.Is(err, handover.ErrHeld) {
 		s.disown(backend)
-		err = fmt.Errorf("backend %s: %w: it keeps the CDI specs of a backend of this name in this directory, and has another state directory; "+
+		err = fmt.Errorf("backend %s: %w: it has another state directory, and writes CDI specs for a backend of the same name in this directory; "+
 			"remove one of the two agents (two charts, or a service beside a DaemonSet), give the backends different names, "+
 			"or have the agents take turns with --take-over and one --state-dir", backend, err)
 		if s.contested[backend] == "" {
@@ -50,7 +52,7 @@ func (s *Store) own(backend string) error {
 	}
 	delete(s.contested, backend)
 	if err != nil && !owned {
-		s.log.Warn("cannot lock the CDI specs; another agent that writes them would not be noticed", "backend", backend, "error", err)
+		s.log.Warn("cannot lock the CDI specs; another agent that writes them will not be noticed", "backend", backend, "error", err)
 	}
 	if held != nil {
 		_ = held.Release() // of a file that was removed
@@ -64,8 +66,8 @@ func (s *Store) own(backend string) error {
 	return nil
 }
 
-// ownAll makes the specs of the devices' backends this store's, where no other agent has
-// them, and takes those again whose lock file was removed.
+// ownAll locks the specs of the devices' backends, unless another agent has them, and locks
+// those again whose lock file was removed.
 func (s *Store) ownAll(devices []*inventory.Device) {
 	backends := map[string]bool{}
 	for _, d := range devices {
@@ -80,7 +82,7 @@ func (s *Store) ownAll(devices []*inventory.Device) {
 	}
 }
 
-// disown forgets the specs of a backend.
+// disown forgets the specs of a backend and releases their lock.
 func (s *Store) disown(backend string) {
 	if lock := s.owned[backend]; lock != nil {
 		_ = lock.Release() // of a file that was removed
@@ -89,7 +91,8 @@ func (s *Store) disown(backend string) {
 	maps.DeleteFunc(s.files, func(k kind, _ *specFile) bool { return k.backend == backend })
 }
 
-// ownsAll reports whether what was owned is locked still, as far as it could be.
+// ownsAll reports whether all specs of this store are still locked, as far as they could
+// be.
 func (s *Store) ownsAll() bool {
 	for _, lock := range s.owned {
 		if lock != nil && !lock.Holds() {
@@ -99,7 +102,7 @@ func (s *Store) ownsAll() bool {
 	return true
 }
 
-// release frees all specs.
+// release releases the locks of all specs.
 func (s *Store) release() error {
 	var errs []error
 	for _, lock := range s.owned {
@@ -111,7 +114,7 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// load reads what an earlier run left of a backend.
+// load reads the specs that an earlier run left of a backend.
 func (s *Store) load(backend string) error {
 	for _, separator := range []string{"-", "_"} {
 		if _, err := statefile.Sweep(s.opts.Dir, filePrefix+backend+separator); err != nil {
@@ -140,7 +143,7 @@ func (s *Store) load(backend string) error {
 	return nil
 }
 
-// kindOfFile is the inverse of [kind.stem], for a file's name with that suffix.
+// kindOfFile is the inverse of [kind.stem], for a file name with the suffix.
 func kindOfFile(name, suffix string) (kind, bool) {
 	stem := strings.TrimSuffix(strings.TrimPrefix(name, filePrefix), suffix)
 	separator := "-"
@@ -152,7 +155,7 @@ func kindOfFile(name, suffix string) (kind, bool) {
 	return k, ok && k.check() == nil && k.stem()+suffix == name
 }
 
-// contestedNotes are the problems with specs that another agent has.
+// contestedNotes returns the problems with specs that another agent has locked.
 func (s *Store) contestedNotes() []string {
 	return slices.Sorted(maps.Values(s.contested))
 }

@@ -18,7 +18,7 @@ const maxDefinitions = 16
 // The container runtime reads all specs when one of them has changed: 70 MB cost containerd
 // 6.4 s and 1.35 GB. Sizes are those of edits as compact JSON, in bytes.
 const (
-	// maxEdits bounds the edits of one definition.
+	// maxEdits bounds the edits of a definition.
 	maxEdits = 64 << 10
 	// maxSpecs bounds the edits of all definitions of a backend.
 	maxSpecs = 8 << 20
@@ -58,7 +58,7 @@ type definitions map[string]*definition
 // same reports whether all names mean the same.
 func (d definitions) same(o definitions) bool { return maps.EqualFunc(d, o, (*definition).same) }
 
-// size is that of all edits.
+// size is the size of all edits.
 func (d definitions) size() int {
 	size := 0
 	for _, definition := range d {
@@ -148,7 +148,7 @@ func plan(old definitions, last func(inventory.Key) string, wanted []*given, hel
 	return p
 }
 
-// fit leaves out new definitions, the last first, until the rest has room.
+// fit leaves out new definitions, from the last on, until the rest fits into room.
 func (p *planned) fit(old definitions, wanted []*given, room int) {
 	size := p.next.size()
 	for _, w := range slices.Backward(wanted) {
@@ -165,7 +165,7 @@ func (p *planned) fit(old definitions, wanted []*given, room int) {
 		delete(p.next, name)
 		delete(p.current, key)
 		p.errs[key] = fmt.Errorf("device %s is not defined for CDI: the container edits of backend %s would have more than %d bytes as JSON, "+
-			"which the container runtime reads again and again; have the backend report fewer devices, or smaller edits", key, key.Backend, maxSpecs)
+			"and the container runtime reads all of them whenever one changes; make the backend report fewer devices, or smaller edits", key, key.Backend, maxSpecs)
 	}
 }
 

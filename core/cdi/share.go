@@ -7,14 +7,14 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 )
 
-// Variables, mounts and hooks that all devices of a file have are the spec's own. Device
-// nodes and groups stay with the devices, which need edits of their own.
+// Variables, mounts and hooks that all devices of a file have are in the spec's own edits.
+// Device nodes and groups stay with the devices, which need edits of their own.
 //
-// What a name means is computed from the whole file: a definition that is kept for a
-// container and lacks an edit takes that edit out of the spec's, and no name changes its
-// meaning by that. compose puts back together what without takes apart.
+// The edits of a device name are the spec's own and the device's together. If a definition
+// that is kept for a container lacks an edit, that edit is no longer shared, so no name
+// changes its meaning. compose reverses without.
 
-// shared are the variables and mounts that both have, and the hooks with which both
+// shared returns the variables and mounts that both have, and the hooks with which both
 // begin: hooks run in their order.
 func shared(a, b specs.ContainerEdits) specs.ContainerEdits {
 	n := 0
@@ -27,14 +27,14 @@ func shared(a, b specs.ContainerEdits) specs.ContainerEdits {
 // shareable is the number of edits that could be shared.
 func shareable(e specs.ContainerEdits) int { return len(e.Env) + len(e.Mounts) + len(e.Hooks) }
 
-// without are the edits of a device less those that it shares.
+// without returns the edits of a device without those that are shared.
 func without(e, common specs.ContainerEdits) specs.ContainerEdits {
 	e.Env, e.Mounts = less(e.Env, common.Env), less(e.Mounts, common.Mounts)
 	e.Hooks = e.Hooks[len(common.Hooks):]
 	return e
 }
 
-// both are the values in both lists, which are sorted by id.
+// both returns the values that are in both lists, which are sorted by id.
 func both[T any](a, b []T, id func(T) string) (out []T) {
 	for len(a) > 0 && len(b) > 0 {
 		switch order := strings.Compare(id(a[0]), id(b[0])); {
@@ -52,7 +52,7 @@ func both[T any](a, b []T, id func(T) string) (out []T) {
 	return out
 }
 
-// less is the list without some of its values, which are in the same order.
+// less returns the list without some of its values, which are in the same order.
 func less[T any](list, some []T) (out []T) {
 	for _, v := range list {
 		if len(some) > 0 && reflect.DeepEqual(v, some[0]) {

@@ -68,15 +68,15 @@ func (d definitions) device(device *specs.Device, k kind, name string) error {
 	return nil
 }
 
-// frame is the spec without its devices: its version, and the edits that all devices
-// share. A runtime applies those once to a container, however many of the devices it gets.
+// frame is the spec without its devices: its version, and the edits that all devices share.
+// A runtime applies those once to a container, for any number of its devices.
 func (d definitions) frame(k kind, names []string) (*specs.Spec, error) {
 	spec := &specs.Spec{Kind: k.String()}
 	single := &specs.Spec{Kind: spec.Kind, Devices: make([]specs.Device, 1)}
 	var (
 		common specs.ContainerEdits
-		// least is the number of edits of the device with the fewest, of those with neither
-		// device nodes nor groups: CDI refuses a device without edits of its own.
+		// least is the smallest number of edits among devices with neither device nodes nor
+		// groups: CDI refuses a device without edits of its own.
 		least = math.MaxInt
 	)
 	for i, name := range names {

@@ -23,9 +23,9 @@ type Options struct {
 	// Dir is the directory of dynamic specs that the container runtime reads,
 	// usually /var/run/cdi. It is created, mode 0755, whenever it is missing.
 	Dir string
-	// Backends are those whose specs the store is to have. Open fails with a
-	// [handover.ErrHeld] if another agent has one of them. Specs of others become the
-	// store's when a device of theirs is published.
+	// Backends are the backends whose specs Open locks. Open fails with a [handover.ErrHeld]
+	// if another agent has one of them. The specs of another backend are locked when one of
+	// its devices is published.
 	Backends []string
 	// Adopted, if set, is called with the devices that an earlier run defined, which
 	// containers may hold, before they are changed. It must not call the store.
@@ -66,8 +66,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	files map[kind]*specFile
-	// owned are the backends whose specs are this store's, with their locks; nil for
-	// one that could not be locked. contested is why another agent has a backend's.
+	// owned are the backends whose specs this store has, with their locks; a lock is nil if
+	// it could not be taken. contested says, by backend, that another agent has its specs.
 	owned     map[string]*handover.FileLock
 	contested map[string]string
 	// names are those of the latest Publish.
@@ -85,11 +85,10 @@ type Store struct {
 	closed   bool
 }
 
-// Open takes over what an earlier run left of the backends in the directory: its
-// definitions stay known, its temporary files are removed. A file of ours that is
-// damaged is moved aside, as runtimes can't read it either. The error is for a
-// directory that can be neither created nor read, and for a backend that another
-// agent has.
+// Open loads what an earlier run left of the backends in the directory: its definitions
+// stay known, its temporary files are removed. A damaged file of ours is moved aside,
+// because runtimes cannot read it either. The error is for a directory that can be neither
+// created nor read, and for a backend whose specs another agent has.
 func Open(opts Options) (*Store, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("open the CDI directory: no directory given")
@@ -205,7 +204,8 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 	return writeErr
 }
 
-// room is how many bytes the edits of a kind may have, beside those of the backend's others.
+// room is how many bytes the edits of a kind may have, given the other kinds of the
+// backend.
 func (s *Store) room(k kind) int {
 	room := maxSpecs
 	for other, f := range s.files {

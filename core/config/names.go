@@ -41,7 +41,7 @@ func checkProfileName(name string) error {
 	return nil
 }
 
-// checkPCI wants the IDs of a PCI vendor, or of a vendor and a device.
+// checkPCI checks that id is a PCI vendor, or a vendor and a device.
 func checkPCI(id string) error {
 	if !pciSyntax.MatchString(id) {
 		return fmt.Errorf("must be a PCI vendor such as 10de, or a vendor and a device such as 10de:1eb8, in lower-case hexadecimal digits as lspci -n prints them, is %s", show(id))
@@ -156,10 +156,10 @@ func checkEnv(name, value string) error {
 
 var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 
-// checkEnvPattern wants the name of an environment variable, or how several begin.
+// checkEnvPattern checks the name of an environment variable, or a prefix and *.
 func checkEnvPattern(pattern string) error {
 	if !envPattern.MatchString(pattern) {
-		return fmt.Errorf("must be the name of an environment variable, with * at its end for all that begin so, is %s", show(pattern))
+		return fmt.Errorf("must be the name of an environment variable, or a prefix and * for all names that begin with it, is %s", show(pattern))
 	}
 	return nil
 }

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Allowed is what container edits may have, as lists of EditPolicy.
+// Allowed is what container edits may contain, as the lists of EditPolicy.
 type Allowed struct {
 	Devices, Mounts []string
-	// ReadOnlyMounts are host paths of mounts that may not be writable.
+	// ReadOnlyMounts are host paths that may only be mounted read-only.
 	ReadOnlyMounts []string
 	Hooks, Env     []string
 	GIDs           []uint32
 }
 
-// presets are what backends of a kind need, by the name of their program without
+// presets has what a kind of backend needs, by the name of its program without
 // CommandPrefix.
 var presets = map[string]Allowed{
 	"amd": {Devices: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"}},
@@ -31,8 +31,8 @@ var presets = map[string]Allowed{
 }
 
 // nvidiaPreset has the search paths of nvidia-container-toolkit 1.20 (internal/discover,
-// internal/lookup/root, pkg/lookup and pkg/nvcdi), for a driver on the host, and for those
-// in the containers of the GPU Operator and of GKE.
+// internal/lookup/root, pkg/lookup and pkg/nvcdi), for a driver on the host and for a
+// driver in a container of the GPU Operator or of GKE.
 func nvidiaPreset() Allowed {
 	const operator, gke = "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"
 	a := Allowed{
@@ -62,10 +62,10 @@ func nvidiaPreset() Allowed {
 	return a
 }
 
-// Presets are the names that EditPolicy.Presets may have, sorted.
+// Presets returns the names that EditPolicy.Presets may have, sorted.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// Expand is what the lists and the presets allow together.
+// Expand returns what the lists and the presets allow together.
 func (p EditPolicy) Expand() Allowed {
 	a := Allowed{
 		Devices: slices.Clone(p.Devices), Mounts: slices.Clone(p.Mounts), Hooks: slices.Clone(p.Hooks), Env: slices.Clone(p.Env),

@@ -33,8 +33,9 @@ type Profile struct {
 	// applies. Default 0; -1000000 to 1000000. It belongs to a nodeSelector.
 	Priority int `yaml:"priority"`
 	// IgnorePCI are accelerators that the profile leaves out on purpose, so that they are
-	// no problem: a PCI vendor ("10de") or a vendor and a device ("10de:1eb8"), in four
-	// lower-case hexadecimal digits each, as lspci -n prints them. At most 64.
+	// not reported as problems: a PCI vendor ("10de"), or a vendor and a device
+	// ("10de:1eb8"), in four lower-case hexadecimal digits each, as lspci -n prints them. At
+	// most 64.
 	IgnorePCI []string `yaml:"ignorePCI"`
 	// Backends run side by side, each in a process of its own. At least one.
 	Backends []Backend `yaml:"backends"`
@@ -154,22 +155,22 @@ const (
 	ResetNever ResetMode = "never"
 )
 
-// EditPolicy says what a backend's container edits may have; what it does not allow is
-// refused (inventory.Policy). The lists add to the presets. Patterns of paths are absolute
-// and in the syntax of path.Match; one that ends in "/**" takes in everything below it.
+// EditPolicy says what a backend's container edits may contain; all else is refused
+// (inventory.Policy). The lists add to the presets. Patterns of paths are absolute and in
+// the syntax of path.Match; one that ends in "/**" matches everything below it.
 type EditPolicy struct {
-	// Presets are what backends of these kinds need, by the names of Presets. Default: that
-	// of the backend's program, if there is one; an empty list is none.
+	// Presets are names of presets, each with what a kind of backend needs. Default: that of
+	// the backend's program, if there is one; an empty list is none.
 	Presets []string `yaml:"presets"`
-	// Devices are host paths of device nodes. Block devices and some other nodes are
-	// refused whatever it says: raw memory, disks.
+	// Devices are host paths of device nodes. Some nodes are always refused: block devices,
+	// raw memory, disks.
 	Devices []string `yaml:"devices"`
 	// Mounts are host paths of mounts.
 	Mounts []string `yaml:"mounts"`
 	// Hooks are paths of OCI hook programs.
 	Hooks []string `yaml:"hooks"`
 	// Env are names of environment variables, of containers and of hooks; "*" at the end
-	// of one takes in all that begin so. Some are refused whatever it says: PATH, LD_*.
+	// matches all names with that prefix. Some names are always refused: PATH, LD_*.
 	Env []string `yaml:"env"`
 	// GIDs are additional groups, beside those that own the device nodes; 1 to 2^32-2.
 	GIDs []int `yaml:"gids"`

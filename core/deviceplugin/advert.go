@@ -43,9 +43,9 @@ type advert struct {
 	unlisted uint64
 	// closing are instances on their way out.
 	closing sync.WaitGroup
-	// failures in a row, when the last was, and the kubelet it happened with; run's
-	// own. Changes that we want do not count. refused is whether the last try ended
-	// in an error.
+	// failures is the number of failures in a row, lastFailure when the last one was, and
+	// lastKubelet the kubelet at that time; they are run's own. Changes that the agent makes
+	// do not count. refused is whether the last attempt ended in an error.
 	failures    int
 	lastFailure time.Time
 	refused     bool
@@ -54,7 +54,7 @@ type advert struct {
 	mu      sync.Mutex
 	now     *view
 	changed chan struct{} // closed and replaced with every view, and to repeat it
-	// repeats is how often the list was to be sent though it is the same.
+	// repeats is how often the same list was to be sent again.
 	repeats int
 	// gone are units that left the view: whether their device had a Prepare hook.
 	gone map[string]bool
@@ -203,9 +203,8 @@ func (a *advert) succeed(ctx context.Context, why cause) error {
 	return nil
 }
 
-// pause waits after failures in a row. A kubelet that was not there at the last
-// failure ends it and resets the count, as does a stream that served for MaxBackoff
-// since.
+// pause waits after failures in a row. It ends, and the count is reset, when kubelet has
+// been restarted since the last failure, or when a stream has lasted MaxBackoff since then.
 func (a *advert) pause(ctx context.Context) {
 	a.mu.Lock()
 	stable := a.current != nil && a.current.servedSince(a.lastFailure) >= a.timing.MaxBackoff

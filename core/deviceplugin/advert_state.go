@@ -2,15 +2,16 @@ package deviceplugin
 
 import "time"
 
-// viewAndChange is the view, how often it was repeated, and a channel that is closed when
-// one of them changes.
+// viewAndChange returns the view, how often it was repeated, and a channel that is closed
+// when one of them changes.
 func (a *advert) viewAndChange() (*view, int, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now, a.repeats, a.changed
 }
 
-// repeat has the list sent again; false if kubelet does not take the resource now.
+// repeat sends the list again; it returns false if kubelet does not accept the resource
+// now.
 func (a *advert) repeat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -124,8 +124,8 @@ func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
 //   - a container path that both fill has the later host path; with the same host
 //     path it has the permissions of both, and is writable if one of them says so.
 //
-// A device node is given by its path without links. It is an error if it is no node that a
-// container may have: a runtime without CDI takes whatever it finds there.
+// A device node is given by its path without links. A path that is not a node which a
+// container may have is an error: a runtime without CDI accepts any kind of node.
 func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, host inventory.HostNodes) (conflicts []string, err error) {
 	envs := map[string]string{}
 	nodes := map[string]*pluginapi.DeviceSpec{}

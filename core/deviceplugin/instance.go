@@ -58,7 +58,8 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		return nil, errors.New(noDirectory(filepath.Dir(path)))
 	}
 	if err != nil {
-		// Each try has another path: with it in the text, each would be logged.
+		// Each attempt has a different path, so an error with the path would be logged each
+		// time.
 		return nil, fmt.Errorf("create a socket in %s, trying again: %w", filepath.Dir(path), errnoOf(err))
 	}
 	in := &instance{
@@ -98,8 +99,8 @@ func (in *instance) offers(v *view) bool {
 		(in.options.GetGetPreferredAllocationAvailable() || !v.topology.Helps())
 }
 
-// servedSince is how long after t the newest stream has lasted, or did; 0 or less if it
-// ended before t, or there was none. advert.mu is held.
+// servedSince returns how long the newest stream has lasted, or did last, after t; 0 or
+// less if it ended before t or there was none. advert.mu is held.
 func (in *instance) servedSince(t time.Time) time.Duration {
 	if !in.streamed {
 		return 0
@@ -114,8 +115,8 @@ func (in *instance) servedSince(t time.Time) time.Duration {
 	return end.Sub(begin)
 }
 
-// errnoOf is the system's error in err, without the operation and the path; err itself if
-// there is none.
+// errnoOf returns the system's error in err, without the operation and the path; err itself
+// if there is none.
 func errnoOf(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno

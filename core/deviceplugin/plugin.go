@@ -60,7 +60,7 @@ type Options struct {
 	// Came, if set, is called when there is a kubelet.sock, and when there is another
 	// one: kubelet was started. It must not block.
 	Came func()
-	// Nodes sees what the device nodes are that are given without CDI.
+	// Nodes resolves and checks the device nodes that containers get without CDI.
 	Nodes inventory.HostNodes
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
@@ -265,7 +265,8 @@ func (p *Plugin) Yield(ctx context.Context) {
 	}
 }
 
-// Repeat sends kubelet the list of one resource again, so that it writes its checkpoint.
+// Repeat sends kubelet the list of one resource again, which makes kubelet write its
+// checkpoint.
 func (p *Plugin) Repeat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -39,13 +39,13 @@ type Choice struct {
 	// Decides is the name of the part that decides; "ids" if all parts are equal, so
 	// that the order of the IDs decides; missing without a runner-up.
 	Decides string `json:"decides,omitempty"`
-	// RunnerUpBetter says that the runner-up is the better one, which can be where Exact is
+	// RunnerUpBetter: the runner-up is better than the choice, which is possible if Exact is
 	// false.
 	RunnerUpBetter bool `json:"runnerUpBetter,omitempty"`
-	// Method is how the set was found: enumeration, greedy, or order where there was
-	// nothing to choose.
+	// Method is how the set was found: enumeration, greedy, or order if there was nothing to
+	// choose.
 	Method string `json:"method"`
-	// Exact says that no other set is better.
+	// Exact: no other set is better.
 	Exact bool `json:"exact"`
 }
 

@@ -59,9 +59,9 @@ type Link struct {
 	// Count is how many lie side by side.
 	Count    int `json:"count"`
 	Distance int `json:"distance,omitempty"`
-	// Path is the kind of the path over PCIe that a pair with a direct link has as well.
+	// Path is the kind of the path over PCIe of a pair that also has a direct link.
 	Path string `json:"path,omitempty"`
-	// Weight is how many points the pair counts for in a choice.
+	// Weight is the points of the pair in a choice.
 	Weight int64 `json:"weight"`
 	// OneWay says that B reports no link to A, so that the weight is 0.
 	OneWay bool `json:"oneWay,omitempty"`

@@ -97,7 +97,7 @@ type direction struct {
 	direct, path *inventory.Link
 }
 
-// weight is what the direction counts for.
+// weight is the points of the direction.
 func (d direction) weight() (sum int64) {
 	for _, l := range []*inventory.Link{d.direct, d.path} {
 		if l != nil {
@@ -107,7 +107,7 @@ func (d direction) weight() (sum int64) {
 	return sum
 }
 
-// describe is the direction as a link between two devices.
+// describe returns the direction as a link between two devices.
 func (d direction) describe(a, b *inventory.Device) Link {
 	l, path := d.direct, ""
 	switch {

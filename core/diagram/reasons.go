@@ -102,7 +102,7 @@ func (c *Choice) verdict() string {
 	}
 	text := "The chosen set is better"
 	if c.RunnerUpBetter {
-		text = "The runner-up, which was only found while looking for one, is better"
+		text = "The runner-up is better (it was found only by the search for a runner-up)"
 	}
 	for i, part := range c.Compared {
 		if part.Part != c.Decides || part.RunnerUp == nil {
@@ -136,7 +136,7 @@ func (s *Set) pairs() string {
 	return strings.Join(texts, ", ")
 }
 
-// method says how the set was found, and whether another may be better.
+// method describes how the set was found, and whether another may be better.
 func (c *Choice) method() string {
 	switch c.Method {
 	case "order":

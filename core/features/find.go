@@ -275,10 +275,9 @@ func (n *found) put(value string, parts ...string) bool {
 	return true
 }
 
-// value is an attribute or a capacity of a device as text. A version is as its vendor
-// writes it where the backend has that, too, as <name>Text: a semantic version has no
-// leading zeros.
-// The capacity memory is written by [size].
+// value returns an attribute or a capacity of a device as text. A version is written as its
+// vendor does if the backend reports that, too, as <name>Text: a semantic version has no
+// leading zeros. [size] writes the capacity memory.
 func value(d *inventory.Device, name string) (string, bool) {
 	if attribute, ok := d.Attributes.Get(name + "Text"); ok && attribute.String() != "" {
 		return attribute.String(), true
@@ -294,9 +293,9 @@ func value(d *inventory.Device, name string) (string, bool) {
 	return strconv.FormatInt(capacity, 10), ok
 }
 
-// size is a number of bytes as vendors name the memory of their devices: in GiB, such as
-// 48G, below that in MiB, rounded. Equal partitions may differ by some MiB, and drivers
-// withhold some.
+// size writes a number of bytes as vendors name the memory of their devices: in GiB, such
+// as 48G, or below that in MiB, rounded. Equal partitions may differ by some MiB, and
+// drivers reserve some.
 func size(bytes int64) string {
 	for _, unit := range []struct {
 		bytes int64

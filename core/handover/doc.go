@@ -21,8 +21,9 @@
 // The messages are one JSON object a line. Unknown fields are ignored, so that
 // agents of different versions understand each other.
 //
-// Both ends check that the other one is an agent, by the credentials of the socket and the
-// program of the process: a backend of this node may reach the socket and the lock, too.
+// Each end checks that the other one is an agent, by the credentials of the socket and the
+// program of the process: a backend of this node may be able to use the socket and the
+// lock, too.
 //
 // The package does not know what an agent is, or when it is ready.
 //

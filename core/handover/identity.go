@@ -14,12 +14,12 @@ import (
 	"github.com/accelmux/accelmux/core/procfs"
 )
 
-// ErrNoAgent is in the error of a process that speaks or locks as an agent does, but is
-// none.
+// ErrNoAgent is in the error for a process that connects or locks like an agent, but is not
+// one.
 var ErrNoAgent = errors.New("is not an accelmux agent")
 
-// checkPeer makes sure that the other end of a connection is an agent (SO_PEERCRED in
-// unix(7): who connected or, for who connected, who listens).
+// checkPeer checks that the process at the other end of a connection is an agent
+// (SO_PEERCRED, unix(7): the process that connected, or the one that listens).
 func checkPeer(conn net.Conn) error {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -45,11 +45,11 @@ func checkPeer(conn net.Conn) error {
 	return checkProcess(int(peer.Pid))
 }
 
-// checkProcess makes sure that a process is an agent: it runs the program that this one
-// runs, of any version, and was not started by this one's backends, which could run that
-// program, too. An agent in another container has the ID 0 here, unless the two share the
-// node's process IDs; it is believed, since no backend of this agent is out there. So is one
-// that has more rights than this one, whose program cannot be read.
+// checkProcess checks that a process is an agent: it runs the same program as this one, in
+// any version, and was not started by one of this agent's backends, which could run that
+// program, too. The ID of an agent in another container is 0 here, unless the two share the
+// node's process IDs. It is accepted: no backend of this agent runs there. A process with
+// more rights than this one, whose program cannot be read, is accepted, too.
 func checkProcess(pid int) error {
 	if pid <= 0 || pid == os.Getpid() {
 		return nil
@@ -62,7 +62,7 @@ func checkProcess(pid int) error {
 	}
 	own, ok := debug.ReadBuildInfo()
 	if !ok {
-		return nil // built without: there is nothing to compare
+		return nil // not built into this program: nothing to compare
 	}
 	info, err := buildinfo.ReadFile(filepath.Join(procfs.Dir(pid), "exe"))
 	switch {
@@ -74,7 +74,7 @@ func checkProcess(pid int) error {
 	return fmt.Errorf("process %d (%s) %w: end it", pid, programOf(pid), ErrNoAgent)
 }
 
-// programOf is the path of a process's program, for errors.
+// programOf returns the path of a process's program, for errors.
 func programOf(pid int) string {
 	path, err := os.Readlink(filepath.Join(procfs.Dir(pid), "exe"))
 	if err != nil {

@@ -43,7 +43,7 @@ func Lock(path string) (release func() error, err error) {
 }
 
 // CheckHolder returns an [ErrNoAgent] that names the process which has the lock of a
-// directory, if that is known and no agent.
+// directory, if that process is known and not an agent.
 func CheckHolder(dir string) error {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -56,8 +56,8 @@ func CheckHolder(dir string) error {
 	return nil
 }
 
-// openLock opens a lock file, or makes it. It neither follows a link nor waits for the
-// other end of a pipe.
+// openLock opens a lock file, or creates it. It does not follow a link, and does not wait
+// for the other end of a pipe.
 func openLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.ELOOP) {
@@ -78,15 +78,15 @@ func openLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// FileLock is a lock file that this process has.
+// FileLock is a lock file that this process has locked.
 type FileLock struct {
 	path string
 	file *os.File
 }
 
-// LockFile creates a lock file and locks it. Unlike that of [Lock] it may be in a
-// directory that others clean up: see [FileLock.Holds]. The error is an [ErrHeld] if
-// another process has it, with its ID if procfs has that.
+// LockFile creates a lock file and locks it. Unlike that of [Lock] it may be in a directory
+// that others clean up: see [FileLock.Holds]. The error is an [ErrHeld] if another process
+// has locked it, with that process's ID if procfs has it.
 func LockFile(path string) (*FileLock, error) {
 	file, err := openLock(path)
 	if err != nil {
@@ -116,8 +116,8 @@ func holder(file *os.File) string {
 	return ""
 }
 
-// holderOf is the ID of the process that has locked a file (proc_locks(5)); 0 if it is not
-// known, as of a process in another PID namespace.
+// holderOf returns the ID of the process that has locked a file (proc_locks(5)); 0 if it is
+// not known, such as for a process in another PID namespace.
 func holderOf(file *os.File) int {
 	var stat unix.Stat_t
 	locks, err := os.ReadFile("/proc/locks")
@@ -138,8 +138,8 @@ func holderOf(file *os.File) int {
 	return 0
 }
 
-// Holds reports whether the file is still the one at its path. If it was removed, another
-// process may have one of that name.
+// Holds reports whether the locked file is still the one at its path. If it was removed,
+// another process may have locked a new one.
 func (l *FileLock) Holds() bool {
 	taken, err := l.file.Stat()
 	if err != nil {
@@ -149,10 +149,11 @@ func (l *FileLock) Holds() bool {
 	return err == nil && os.SameFile(taken, there)
 }
 
-// Release removes the file, if it is still this one and can be removed, and frees it.
+// Release removes the file, if it is still at its path and can be removed, and releases the
+// lock.
 func (l *FileLock) Release() error {
 	if l.Holds() {
-		_ = os.Remove(l.path) // one that stays is not locked
+		_ = os.Remove(l.path) // a file that cannot be removed is unlocked all the same
 	}
 	return l.file.Close()
 }

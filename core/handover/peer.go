@@ -90,8 +90,8 @@ func (p *Post) Others() []Peer {
 	return others
 }
 
-// Intruder is a process that connected though it is no agent, as an error in words; "" if
-// there was none lately.
+// Intruder returns the error about the last process that connected and is not an agent; ""
+// if there was none lately.
 func (p *Post) Intruder() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

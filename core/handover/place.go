@@ -26,7 +26,7 @@ type Place struct {
 }
 
 // connect connects to the active agent of the directory. It fails with an [ErrNoAgent] if
-// what listens there is none.
+// the process that listens there is not an agent.
 func connect(ctx context.Context, dir string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, socketName))
 	if err != nil {

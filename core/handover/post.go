@@ -31,7 +31,8 @@ type Post struct {
 	// refused is who was refused last.
 	refused   *Peer
 	refusedAt time.Time
-	// intruder is why who connected last, but is no agent, was hung up on.
+	// intruder is the error about the last process that was disconnected because it is not
+	// an agent.
 	intruder   error
 	intrudedAt time.Time
 }
@@ -102,7 +103,7 @@ func (p *Post) accept() {
 	}
 }
 
-// intrude notes a connection that was refused.
+// intrude records a connection that was refused.
 func (p *Post) intrude(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxRemembered is how many bytes of faults are remembered of a backend, as faultCost
-	// and the texts count. Beyond it only the gravest fault of each device is, with a
-	// message of at most tightMessage bytes, until all its faults are gone.
+	// maxRemembered bounds the stored faults of a backend, in bytes: faultCost and the texts
+	// of each fault. Beyond it only the gravest fault of each device is stored, with texts
+	// of at most tightMessage bytes, until all faults of the backend are cleared.
 	maxRemembered = 4 << 20
 	faultCost     = 128
 	tightMessage  = 64
@@ -19,7 +19,8 @@ const (
 
 func (f *fault) cost() int { return faultCost + len(f.code) + len(f.message) + len(f.note) }
 
-// remembered is how many bytes are by backend. The caller holds j.mu, or is alone.
+// remembered returns the bytes of stored faults by backend. The caller holds j.mu, or is
+// the only user.
 func (j *Judge) remembered() map[string]int {
 	used := map[string]int{}
 	for k, r := range j.records {
@@ -30,13 +31,13 @@ func (j *Judge) remembered() map[string]int {
 	return used
 }
 
-// keepBudget has each backend's faults fit into its budget.
+// keepBudget makes each backend's faults fit into its budget.
 func (j *Judge) keepBudget() {
 	used := j.remembered()
 	for backend := range j.tight {
 		if used[backend] == 0 {
 			delete(j.tight, backend)
-			j.log.Info("all faults of the backend are remembered again", "backend", backend)
+			j.log.Info("all faults of the backend are stored again", "backend", backend)
 		}
 	}
 	for backend, n := range used {
@@ -54,8 +55,8 @@ func (j *Judge) keepBudget() {
 	}
 }
 
-// tighten leaves the gravest fault that stands, or is over if none does, and the beginning
-// of its texts. It reports whether anything changed.
+// tighten keeps only the gravest fault that is not cleared, or the gravest cleared one, and
+// the beginning of its texts. It reports whether anything changed.
 func (r *record) tighten() bool {
 	if len(r.faults) == 0 {
 		return false
@@ -67,20 +68,20 @@ func (r *record) tighten() bool {
 	return true
 }
 
-// budgetNotes are about backends over their budget.
+// budgetNotes returns the problems of backends that are over their budget.
 func (j *Judge) budgetNotes() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var notes []string
 	for _, backend := range slices.Sorted(maps.Keys(j.tight)) {
 		notes = append(notes, fmt.Sprintf(
-			"backend %s reports more faults than are remembered of a backend (%d MiB): of each device only the gravest counts; fewer codes and shorter messages help",
+			"the faults of backend %s take more than %d MiB, so only the gravest fault of each device is stored; make the backend report fewer codes and shorter messages",
 			backend, maxRemembered>>20))
 	}
 	return notes
 }
 
-// fitting is a statement with a message that fits into the budget.
+// fitting returns a report of health with a message that fits into the budget.
 func (r *record) fitting(h inventory.Health) inventory.Health {
 	if r.tight {
 		h.Message = shorten(h.Message, tightMessage)

@@ -50,7 +50,7 @@ func TestBudgetOfABackend(t *testing.T) {
 		t.Errorf("the other backend's device has %+v", v)
 	}
 	notes := func() string { return strings.Join(r.judge.Notes(), "\n") }
-	if !strings.Contains(notes(), "backend many reports more faults than are remembered") {
+	if !strings.Contains(notes(), "the faults of backend many take more than") {
 		t.Errorf("notes are %q", notes())
 	}
 	recovered := func(int) inventory.Health { return inventory.Health{State: inventory.StateHealthy, Recovered: true} }

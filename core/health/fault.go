@@ -64,7 +64,7 @@ type record struct {
 	// sound is when the last fault went.
 	falls int
 	sound time.Time
-	// tight: its backend has used up what is remembered of it; see Judge.keepBudget.
+	// tight: the faults of its backend are over their budget; see Judge.keepBudget.
 	tight bool
 	// published is faults for verdicts; nil when it must be made again.
 	published []Fault
@@ -151,7 +151,7 @@ func (r *record) add(n fault, now time.Time) bool {
 	return r.find(n.code, n.derived) != nil
 }
 
-// most is how many faults are remembered of the device.
+// most is the largest number of faults that are stored of the device.
 func (r *record) most() int {
 	if r.tight {
 		return 1

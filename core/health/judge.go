@@ -74,7 +74,7 @@ type Judge struct {
 	changed map[inventory.Key]bool
 	logged  int
 	absent  int // maxAbsent, but for tests
-	// tight are the backends that have used up what is remembered of them.
+	// tight are the backends whose faults are over their budget.
 	tight map[string]bool
 
 	file *stateFile
@@ -112,8 +112,8 @@ func Open(o Options) (*Judge, error) {
 	return j, nil
 }
 
-// Notes are what an operator must know about the state file, and about backends that
-// report more faults than are remembered.
+// Notes returns problems with the state file, and of backends whose faults are over their
+// budget.
 func (j *Judge) Notes() []string { return append(j.file.currentNotes(), j.budgetNotes()...) }
 
 // SetPolicies replaces all policies. They count from the next Judge on.

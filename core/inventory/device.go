@@ -136,8 +136,8 @@ type Link struct {
 	Distance int
 }
 
-// Direct reports whether a link joins two devices on its own, beside the path over PCIe
-// and NUMA nodes that they have as well. A device has one link of each sort to a peer.
+// Direct reports whether a link is a direct one, in addition to the path over PCIe and NUMA
+// nodes. A device has at most one link of each sort to a peer.
 func (l Link) Direct() bool {
 	switch l.Kind {
 	case "nvlink", "nvswitch", "xgmi", "same_device":

@@ -23,7 +23,7 @@ var mountOptions = []string{
 
 // ParseEdits checks container edits against the contract's limits and the
 // policy. The error says in one sentence what is wrong and what would be right.
-// The remark is a sentence on optional edits that the policy refuses and that are left
+// The remark is a message about optional edits that the policy refuses and that are left
 // out, or "". A nil wire gives empty edits.
 func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark string, err error) {
 	if wire == nil {
@@ -44,18 +44,18 @@ type editsParser struct {
 	policy Policy
 	// owners are the groups of the device nodes.
 	owners []uint32
-	// omitted are the reasons for which optional edits are left out.
+	// omitted are the reasons why optional edits are left out.
 	omitted []string
 }
 
-// maxOmitted is how many reasons a remark has.
+// maxOmitted bounds the reasons in a remark.
 const maxOmitted = 3
 
 func (p *editsParser) remark() string {
 	if len(p.omitted) == 0 {
 		return ""
 	}
-	text := "containers come without optional edits: " + strings.Join(p.omitted[:min(len(p.omitted), maxOmitted)], "; ")
+	text := "optional edits are left out of containers: " + strings.Join(p.omitted[:min(len(p.omitted), maxOmitted)], "; ")
 	if more := len(p.omitted) - maxOmitted; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}

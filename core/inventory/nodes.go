@@ -11,16 +11,16 @@ import (
 	"syscall"
 )
 
-// HostNodes sees the host's device nodes.
+// HostNodes gives access to the host's device nodes.
 type HostNodes struct {
 	// Devfs is the host's /dev as this process sees it, such as /host/dev; other paths of
-	// the host are looked for beside it. "" sees nothing.
+	// the host are looked up beside it. If it is "", no path can be seen.
 	Devfs string
 }
 
 // HostNode is a device node of the host.
 type HostNode struct {
-	// Path is the host's, without symbolic links.
+	// Path is the path on the host, without symbolic links.
 	Path string
 	// GID is the group that owns it.
 	GID uint32
@@ -30,14 +30,14 @@ type HostNode struct {
 // include/linux/namei.h.
 const maxSymlinks = 40
 
-// Find follows the symbolic links of a host path and checks that a container may have
-// what is there. The error is for the operator; it is an fs.ErrNotExist where nothing can
-// be seen from here. Regular files pass: runtimes refuse them, and tests have them in the
-// place of nodes.
+// Find follows the symbolic links of a host path and checks that a container may have the
+// node. The error is for the operator; it is an fs.ErrNotExist if this process cannot see
+// the node. Regular files are accepted: runtimes refuse them, and tests use them instead of
+// nodes.
 //
-// Callers that pass a path to a container runtime without CDI must pass the one that is
-// returned: such a runtime follows links and takes whatever kind of node it finds. With CDI
-// the spec has the type, and the runtime checks it.
+// For a container runtime without CDI, callers must pass the returned path: such a runtime
+// follows links and accepts any kind of node. With CDI the spec has the type, and the
+// runtime checks it.
 func (h HostNodes) Find(hostPath string) (HostNode, error) {
 	if h.Devfs == "" {
 		return HostNode{}, fs.ErrNotExist
@@ -73,7 +73,8 @@ func refusedKind(mode fs.FileMode) string {
 	return "a pipe or a socket"
 }
 
-// resolve is the path without links. A link with an absolute target is one of the host's.
+// resolve returns the path without links. An absolute target of a link is a path on the
+// host.
 func (h HostNodes) resolve(hostPath string) (resolved string, info fs.FileInfo, err error) {
 	resolved = "/"
 	rest := hostPath
@@ -112,7 +113,7 @@ func (h HostNodes) resolve(hostPath string) (resolved string, info fs.FileInfo, 
 	return resolved, info, nil
 }
 
-// here is where this process sees a path of the host.
+// here returns where this process sees a path of the host.
 func (h HostNodes) here(hostPath string) string {
 	if below, ok := strings.CutPrefix(hostPath, "/dev/"); ok {
 		return filepath.Join(h.Devfs, below)

@@ -231,11 +231,12 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	return h, remark
 }
 
-// linkLimit is how many links each of so many devices may have.
+// linkLimit is how many links each of a number of devices may have.
 func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
 
-// links are those that are sound, of a device of so many; the remark says what became of
-// the others. Listed is the device with an ID, or nil.
+// links returns the valid links of a device; devices is the number of devices of the
+// backend. The remark is about the links that were dropped. listed returns the device with
+// an ID, or nil.
 func links(d *Device, devices int, wire []*backendv1.Link, listed func(id string) *Device) (out []Link, remark string) {
 	var (
 		dropped int

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// Policy says what a backend's container edits may have: it is an allow-list. Patterns of
-// paths are absolute and in the syntax of path.Match; one that ends in "/**" takes in
-// everything below it. An empty list allows nothing, and a malformed pattern matches
-// nothing. The nodes that every container has (/dev/null and the like) are always allowed.
+// Policy is an allow-list for a backend's container edits. Patterns of paths are absolute
+// and in the syntax of path.Match; one that ends in "/**" matches everything below it. An
+// empty list allows nothing, and a malformed pattern matches nothing. The nodes that every
+// container has (/dev/null and the like) are always allowed.
 //
-// Whatever it allows, some things are always refused: nodes of raw memory, of disks, of the
-// kernel log and of CPU registers, block devices and directories of nodes, mounts of the
-// whole root, and environment variables that would change which code a container runs.
-// Nodes are refused below any directory called dev, since a driver's root, a container's or
-// that of a process has one, too.
+// Always refused are nodes of raw memory, of disks, of the kernel log and of CPU registers,
+// block devices and directories of nodes, mounts of the whole root, and environment
+// variables that would change which code a container runs. Nodes are refused below any
+// directory called dev: the root of a driver, a container or a process has one, too.
 type Policy struct {
 	// Devices are host paths of device nodes.
 	Devices []string
-	// Mounts are host paths of mounts, ReadOnlyMounts of those that may not be writable.
+	// Mounts are host paths that may be mounted, ReadOnlyMounts those that may only be
+	// mounted read-only.
 	Mounts, ReadOnlyMounts []string
 	// Hooks are paths of OCI hook programs.
 	Hooks []string
 	// Env are names of environment variables, of containers and of hooks. One that ends in
-	// "*" takes in all names that begin so.
+	// "*" matches all names with that prefix.
 	Env []string
 	// GIDs are additional groups. A group that owns one of the device nodes in the same
 	// edits is always allowed.
 	GIDs []uint32
-	// Nodes sees what the device nodes are.
+	// Nodes resolves and checks the device nodes.
 	Nodes HostNodes
 }
 
@@ -59,8 +59,8 @@ var deniedPaths = []string{
 // runtime specification.
 var defaultNodes = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// deniedEnv are prefixes of variables that a backend may never set: they choose which code
-// runs, or where the container believes its API server to be.
+// deniedEnv are prefixes of variables that a backend may never set: they decide which code
+// runs, or where the container finds its API server.
 var deniedEnv = []string{"LD_", "GLIBC_TUNABLES", "KUBERNETES_"}
 
 // policyError says that the node's policy, not the contract, refuses something.
@@ -68,8 +68,8 @@ type policyError struct{ message string }
 
 func (e *policyError) Error() string { return e.message }
 
-// checkDevice checks the host path of a device node, and what is there, and returns what
-// it found; a node that cannot be seen from here is only checked by its path.
+// checkDevice checks the host path of a device node, and the node itself, and returns the
+// node. If this process cannot see the node, only its path is checked.
 func (p Policy) checkDevice(hostPath string) (HostNode, error) {
 	if !slices.Contains(defaultNodes, hostPath) {
 		if err := check("device node", hostPath, "allow.devices", p.Devices); err != nil {
@@ -186,7 +186,7 @@ func match(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// checkEnv refuses names that are none, and those that the policy does not allow.
+// checkEnv refuses invalid names, and names that the policy does not allow.
 func (p Policy) checkEnv(name string) error {
 	if len(name) > maxEnvName || !nameSyntax.MatchString(name) {
 		return fmt.Errorf("environment variable %s is no name; use letters, digits and '_', at most %d, not starting with a digit",
@@ -211,7 +211,7 @@ func (p Policy) checkEnv(name string) error {
 		quote(name))}
 }
 
-// gids are the additional groups that are allowed, sorted, and those that are not.
+// gids returns the additional groups that are allowed, sorted, and those that are refused.
 func (p Policy) gids(wire []uint32, owners []uint32) (allowed, refused []uint32) {
 	for _, gid := range slices.Compact(slices.Sorted(slices.Values(wire))) {
 		if slices.Contains(owners, gid) || slices.Contains(p.GIDs, gid) {

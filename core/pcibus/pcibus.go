@@ -1,8 +1,8 @@
-// Package pcibus reads which accelerators are on the PCI bus, whether a backend lists them
-// or not, so that the agent can report hardware that nobody covers.
+// Package pcibus finds the accelerators on the PCI bus, whether or not a backend lists
+// them, so that the agent can report hardware that no backend covers.
 //
-// It knows no driver and opens no device: vendor, device, class and driver link of each
-// function are what sysfs has of them (Documentation/ABI/testing/sysfs-bus-pci).
+// It uses no driver and opens no device: it reads vendor, device, class and driver link of
+// each function from sysfs (Documentation/ABI/testing/sysfs-bus-pci).
 package pcibus
 
 import (
@@ -19,13 +19,13 @@ import (
 
 // Accelerator is a card or chip: the functions of one slot.
 type Accelerator struct {
-	// Address is that of the first function that is an accelerator: "0000:65:00.0".
+	// Address is the address of the first function that is an accelerator: "0000:65:00.0".
 	Address string
-	// Vendor and Device are its IDs, four lower-case hexadecimal digits: "10de".
+	// Vendor and Device are its PCI IDs, four lower-case hexadecimal digits each: "10de".
 	Vendor, Device string
 	// Class is its class code without the programming interface: "0302".
 	Class string
-	// Driver is the kernel driver that is bound to it; "" for none.
+	// Driver is the kernel driver that is bound to it; "" if there is none.
 	Driver string
 }
 
@@ -37,7 +37,7 @@ type function struct {
 	onRoot bool
 }
 
-// Vendors whose hardware is told apart.
+// Vendors that the rules distinguish.
 const (
 	vendorNVIDIA = "10de"
 	vendorATI    = "1002" // AMD's GPUs
@@ -52,12 +52,12 @@ const (
 	classProcessing = "12"
 )
 
-// maxID is above the length of an ID or a class in sysfs: "0x030200\n".
+// maxID is more than the length of an ID or a class in sysfs: "0x030200\n".
 const maxID = 16
 
-// Read returns the accelerators below a root of sysfs, by address. The error is
-// fs.ErrNotExist where there is no PCI bus. A function that cannot be read is left out:
-// it may just have been unplugged.
+// Read returns the accelerators below a root of sysfs, sorted by address. The error is
+// fs.ErrNotExist if there is no PCI bus. A function that cannot be read is left out: it may
+// just have been unplugged.
 //
 // NVIDIA's and AMD's display controllers count, and processing accelerators of every
 // vendor. These do not:
@@ -106,8 +106,8 @@ func (f *function) counts(ofCPU bool) bool {
 	return false
 }
 
-// readFunction is false for one that cannot be read, and for a virtual function whose
-// physical one is there.
+// readFunction returns false for a function that cannot be read, and for a virtual function
+// whose physical function is on this machine.
 func readFunction(dir, address string) (f function, ok bool) {
 	path := filepath.Join(dir, address)
 	class, vendor, device := readID(path, "class"), readID(path, "vendor"), readID(path, "device")
@@ -128,7 +128,7 @@ func readFunction(dir, address string) (f function, ok bool) {
 	return f, true
 }
 
-// readID is the digits of an ID: "10de" of "0x10de\n"; "" if it cannot be read.
+// readID returns the digits of an ID: "10de" for "0x10de\n"; "" if it cannot be read.
 func readID(dir, name string) string {
 	file, err := os.Open(filepath.Join(dir, name)) //nolint:gosec // below the root of sysfs
 	if err != nil {
@@ -144,8 +144,8 @@ func readID(dir, name string) string {
 	return digits
 }
 
-// Covers reports whether backends of a kind are made for an accelerator. A kind is the name
-// of a program of ours after "accelmux-backend-", such as "nvidia".
+// Covers reports whether backends of a kind support an accelerator. A kind is the name of
+// one of this project's programs after "accelmux-backend-", such as "nvidia".
 func Covers(kind string, a Accelerator) bool {
 	vendors, ok := coverage[kind]
 	if !ok || kind == fpga && a.Class[:2] != classProcessing {
@@ -154,11 +154,11 @@ func Covers(kind string, a Accelerator) bool {
 	return slices.Contains(vendors, a.Vendor)
 }
 
-// Known reports whether backends of a kind cover hardware of the PCI bus alone, so that
-// they have no devices without.
+// Known reports whether backends of a kind only support hardware on the PCI bus, so that
+// they have no devices without such hardware.
 func Known(kind string) bool { return coverage[kind] != nil }
 
-// Kind is the kind of backend that is made for an accelerator; "" if there is none.
+// Kind returns the kind of backend that supports an accelerator; "" if there is none.
 func Kind(a Accelerator) string {
 	for _, kind := range []string{nvidia, amd, fpga} {
 		if Covers(kind, a) {
@@ -174,18 +174,18 @@ const (
 	fpga   = "fpga"
 )
 
-// coverage is the PCI vendors of each kind's hardware. Alveo cards have Xilinx's,
-// Advantech's, Amazon's or AMD's own (xocl's xocl_devices.h).
+// coverage has the PCI vendors of each kind's hardware. Alveo cards have the vendor ID of
+// Xilinx, Advantech, Amazon or AMD (xocl's xocl_devices.h).
 var coverage = map[string][]string{
 	nvidia: {vendorNVIDIA},
 	amd:    {vendorATI},
 	fpga:   {vendorIntel, "10ee", "13fe", "1d0f", "3475"},
 }
 
-// interval is how old an answer of a Bus may be.
+// interval is how old a result of a Bus may be.
 const interval = 10 * time.Second
 
-// Bus reads the PCI bus when it is asked, at most every 10 s. It is safe for concurrent use.
+// Bus reads the PCI bus on request, at most every 10 s. It is safe for concurrent use.
 type Bus struct {
 	sysfs string
 
@@ -195,10 +195,10 @@ type Bus struct {
 	err    error
 }
 
-// New is the bus below a root of sysfs.
+// New returns the bus below a root of sysfs.
 func New(sysfs string) *Bus { return &Bus{sysfs: sysfs} }
 
-// Accelerators is [Read].
+// Accelerators returns what [Read] returned at most 10 s ago.
 func (b *Bus) Accelerators() ([]Accelerator, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,3 +1,2 @@
-// Package procfs reads what Linux says of a process in /proc. It does not know what the
-// process is to us.
+// Package procfs reads /proc/PID of Linux. It does not know what a process is to the agent.
 package procfs

@@ -70,10 +70,10 @@
 // A resource is there from its first device on. Without devices it stays, empty,
 // as long as the agent runs and the configuration has a template that may have made
 // its name (Mapper.Inherit). One that containers hold units of is there in any case, if a template may
-// have made its name. A resource makes 256 names at most while the agent runs, 64 at
-// once and then one every 10 s: kubelet never removes a name from the Node's status,
-// and a backend may report values that are always new. Devices that would make more
-// names are left out, and are problems.
+// have made its name. A resource makes at most 256 names while the agent runs, the first 64
+// immediately and then one every 10 s: kubelet never removes a name from the Node's status,
+// and a backend may report values that are always new. Devices that would make more names
+// are left out, and are problems.
 //
 // The package does not advertise anything, and it does not choose between
 // devices; packages deviceplugin and topology do.

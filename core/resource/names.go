@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A resource with placeholders makes maxNames names at most while the agent runs: the
-// first nameBurst at once, then one in each nameInterval. Each name is a socket and a
+// A resource with placeholders makes at most maxNames names while the agent runs: the first
+// nameBurst immediately, then one in each nameInterval. Each name is a socket and a
 // registration, and kubelet never removes one from the Node's status.
 const (
 	maxNames     = 256
@@ -77,9 +77,9 @@ type names struct {
 	written map[string]bool
 	kinds   map[kindKey]*kind
 	owners  map[string]*kind
-	// budgets are by template, also of those of earlier profiles.
+	// budgets has the budgets by template, including those of earlier profiles.
 	budgets map[string]*budget
-	// retryAt is when a kind may get the name for which it waits; zero if none waits.
+	// retryAt is when a waiting kind may get its name; zero if none waits.
 	retryAt time.Time
 	// held are the names that containers hold units of.
 	held map[string]bool
@@ -198,7 +198,7 @@ func (n *names) giveTo(k *kind) {
 			r.Name, n.describe(k), k.name, maxNames)
 	case owner == nil && !b.made[k.name] && !b.limiter.Allow():
 		n.retryAt = time.Now().Add(nameInterval)
-		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which must wait: a resource makes %d names at once, and then one every %v",
+		k.why = fmt.Sprintf("resource %s: %s makes the name %s, which must wait: a resource makes %d names immediately, and then one every %v",
 			r.Name, n.describe(k), k.name, nameBurst, nameInterval)
 	default:
 		n.owners[k.name], b.made[k.name], k.why = k, true, ""

@@ -242,7 +242,7 @@ func TestNamesAreBounded(t *testing.T) {
 		if len(made) != nameBurst+1 || len(table.Problems) != 2 || !table.RetryAt.Equal(time.Now().Add(nameInterval)) {
 			t.Fatalf("%d names at once, problems %v, next at %v", len(made), table.Problems, table.RetryAt)
 		}
-		const waits = `resource ex.com/{accelmux.io/id}: accelmux.io/id "D0064" makes the name ex.com/D0064, which must wait: a resource makes 64 names at once, and then one every 10s`
+		const waits = `resource ex.com/{accelmux.io/id}: accelmux.io/id "D0064" makes the name ex.com/D0064, which must wait: a resource makes 64 names immediately, and then one every 10s`
 		if got := table.Problems[0]; got.Device != "D0064" || got.Message != waits {
 			t.Errorf("problem %+v; want %s", got, waits)
 		}

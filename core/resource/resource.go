@@ -23,8 +23,8 @@ type Table struct {
 	Problems []inventory.Problem
 	// Unassigned are devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key
-	// RetryAt is when to map again though nothing changed, because a device waits for
-	// a name; zero if none does.
+	// RetryAt is when to map again although nothing changed, because a device waits for a
+	// name; zero if none waits.
 	RetryAt time.Time
 
 	// layout says where the units are; nil for a table that no Mapper made.

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// childName is the child's argv[0], by which it knows what it is to do.
+	// childName is the child's argv[0], by which it recognizes its task.
 	childName = "accelmux-check-settings"
-	// maxMemory is how many bytes the child may take beyond what it has at its start, and
-	// maxSeconds how much processor time it has. The kernel ends it beyond that.
+	// maxMemory is how many bytes the child may use in addition to those it has at its
+	// start, and maxSeconds how much processor time. The kernel ends a child that exceeds
+	// them.
 	maxMemory  = 128 << 20
 	maxSeconds = 10
-	// maxOutput bounds what is read of the child, in bytes.
+	// maxOutput bounds the child's output, in bytes.
 	maxOutput = 1 << 20
 )
 
@@ -32,16 +33,16 @@ type question struct {
 }
 
 type answer struct {
-	// Broken is why the schema cannot be used; "" if it can.
+	// Broken says why the schema cannot be used; "" if it can.
 	Broken string       `json:"broken,omitempty"`
 	Fields []FieldError `json:"fields,omitempty"`
 }
 
 // Check checks settings against a schema, in a child process that ends before Check
-// returns. It returns what is wrong with the settings, at most 64 errors; none if the
-// schema accepts them. An error means that they are not checked: the schema cannot be used,
-// the check took more time or memory than it may, or the child could not be started. Texts
-// of the schema are in both as they are, which may not be printable.
+// returns. It returns at most 64 errors of the settings; none if the schema accepts them.
+// An error means that the settings were not checked: the schema cannot be used, the check
+// exceeded its time or memory, or the child could not be started. Both may contain texts of
+// the schema as they are, which may be unprintable.
 func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settings json.RawMessage) ([]FieldError, error) {
 	if !json.Valid(settings) {
 		return []FieldError{{Message: "they are not JSON"}}, nil
@@ -53,7 +54,7 @@ func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settin
 	var output limitedBuffer
 	child := exec.CommandContext(ctx, "/proc/self/exe")
 	child.Args = []string{childName}
-	// One thread for Go code, and a heap that is collected before it meets its limit.
+	// One thread for Go code, and a heap that is collected before it reaches its limit.
 	child.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", maxMemory/2), "GOTRACEBACK=none"}
 	child.Stdin, child.Stdout = bytes.NewReader(input), &output
 	child.WaitDelay = time.Second
@@ -75,7 +76,7 @@ func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settin
 	return a.Fields, nil
 }
 
-// limitedBuffer takes at most maxOutput bytes.
+// limitedBuffer accepts at most maxOutput bytes.
 type limitedBuffer struct{ bytes.Buffer }
 
 func (b *limitedBuffer) Write(p []byte) (int, error) {
@@ -85,8 +86,9 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// A process that Check started does nothing else. This is done here, and not by main, so
-// that no program or test that uses the package can forget it and start itself in full.
+// A process that Check started does nothing else. This is in an init function and not in
+// main, so that no program or test that uses the package can omit it and run itself in
+// full.
 func init() {
 	if len(os.Args) != 1 || os.Args[0] != childName {
 		return
@@ -114,10 +116,10 @@ func runChild(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(a)
 }
 
-// limit bounds this process's memory and processor time, and has it leave no core file.
+// limit bounds this process's memory and processor time, and disables core files.
 func limit() error {
 	// The sixth number of statm is data and stack in pages, see proc(5). A Go program has
-	// mapped some before it does anything.
+	// mapped some memory before it does anything.
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return err

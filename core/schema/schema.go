@@ -22,8 +22,8 @@ type FieldError struct {
 }
 
 const (
-	// maxFields is how many errors of one check are reported, and maxText how many bytes of
-	// a field's path or message are.
+	// maxFields bounds the reported errors of a check, and maxText the bytes of a field's
+	// path or message.
 	maxFields = 64
 	maxText   = 1024
 )
@@ -35,8 +35,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
 }
 
-// validate returns what the schema refuses of the settings. The error is about the schema.
-// It takes whatever time and memory the schema makes it take.
+// validate returns the errors of the settings. The error is about the schema. It uses as
+// much time and memory as the schema makes it use.
 func validate(schema string, settings json.RawMessage) ([]FieldError, error) {
 	const where = "settings-schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
@@ -67,7 +67,7 @@ func validate(schema string, settings json.RawMessage) ([]FieldError, error) {
 	return leaves(invalid.DetailedOutput()), nil
 }
 
-// cyclic reports whether the schema, not the value, is what is wrong.
+// cyclic reports whether the schema, not the value, is wrong.
 func cyclic(e *jsonschema.ValidationError) bool {
 	if _, ok := e.ErrorKind.(*schemakind.RefCycle); ok {
 		return true
@@ -75,10 +75,9 @@ func cyclic(e *jsonschema.ValidationError) bool {
 	return slices.ContainsFunc(e.Causes, cyclic)
 }
 
-// leaves are the errors at the ends of the tree: those above only say that
-// something below is wrong. A value that no schema allows is an unknown field,
-// unless something else is wrong, too: then it may be known to the part of the
-// schema that failed.
+// leaves returns the errors at the ends of the tree: those above only say that something
+// below is wrong. A value that no schema allows is an unknown field, unless something else
+// is wrong, too: then the part of the schema that failed may know it.
 func leaves(unit *jsonschema.OutputUnit) []FieldError {
 	var wrong, unknown []FieldError
 	var walk func(unit *jsonschema.OutputUnit)
@@ -129,5 +128,5 @@ func fieldPath(pointer string) string {
 	return cut(path.String())
 }
 
-// cut is text without what is beyond maxText.
+// cut returns the first maxText bytes of text.
 func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }

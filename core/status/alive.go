@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// aliveName is the file name of the socket that says that the agent is alive.
+// aliveName is the file name of the liveness socket.
 const aliveName = "alive.sock"
 
 // serveAlive answers each datagram on a unix socket until ctx ends, after the source's
-// Alive. It opens nothing and takes no memory to answer, so that the agent is alive also
-// while it has no descriptor left, and whatever happens on its other sockets. Only the
-// agent's own user can send to the socket.
+// Alive has returned. It opens no file and allocates no memory for an answer, so it works
+// while the agent has no descriptors left, and whatever happens on its other sockets. Only
+// the agent's own user can send to the socket.
 func serveAlive(ctx context.Context, conn *net.UnixConn, source Source, log *slog.Logger) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the read
 	defer stop()
@@ -38,14 +38,14 @@ func serveAlive(ctx context.Context, conn *net.UnixConn, source Source, log *slo
 	}
 }
 
-// aliveQuestion is one that was not asked yet.
+// aliveQuestion is a question that has not been sent yet.
 type aliveQuestion struct {
 	*net.UnixConn
 	patience time.Duration
 }
 
-// Alive asks whether the agent's parts answer at all; an error says that they do not. It
-// costs the agent next to nothing.
+// Alive asks whether the agent's parts answer; the error says that they do not. It costs
+// the agent next to nothing.
 func (c *Client) Alive(ctx context.Context) error {
 	question, err := c.askAlive(ctx)
 	if err != nil {
@@ -62,7 +62,8 @@ func (c *Client) Alive(ctx context.Context) error {
 
 func (c *Client) askAlive(ctx context.Context) (aliveQuestion, error) {
 	path := filepath.Join(filepath.Dir(c.path), aliveName)
-	// An abstract address, see unix(7): the answer needs one, and no file is left behind.
+	// An abstract address, see unix(7): the answer needs an address, and no file is left
+	// behind.
 	dialer := net.Dialer{LocalAddr: &net.UnixAddr{Net: "unixgram", Name: fmt.Sprintf("@accelmux-alive-%d-%d", os.Getpid(), time.Now().UnixNano())}}
 	conn, err := dialer.DialContext(ctx, "unixgram", path)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Client) askAlive(ctx context.Context) (aliveQuestion, error) {
 	return aliveQuestion{conn.(*net.UnixConn), c.patience}, nil
 }
 
-// answer asks, and waits for the answer.
+// answer sends the question, and waits for the answer.
 func (q aliveQuestion) answer() error {
 	if err := q.SetDeadline(time.Now().Add(q.patience)); err != nil {
 		return err

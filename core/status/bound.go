@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxProblems is how many problems of each backend, and of none, a report has, and
-	// maxProblemText how many bytes the text of one has.
+	// maxProblems bounds the problems of each backend, and those of none, in a report;
+	// maxProblemText bounds the text of a problem, in bytes.
 	maxProblems    = 512
 	maxProblemText = 2048
 )
 
-// Bound keeps the first problems of each backend, and says how many more there are, so that
-// a report is one that its client reads, whatever a backend reports.
+// Bound keeps the first problems of each backend and adds how many more there are, so that
+// clients can read a report of any backend.
 func Bound(problems []Problem) []Problem {
 	count := map[string]int{}
 	bounded := make([]Problem, 0, min(len(problems), maxProblems))

@@ -22,7 +22,7 @@ const maxAnswer = 64 << 20
 type Client struct {
 	path string
 	http *http.Client
-	// patience is how long an answer may take.
+	// patience is how long the client waits for an answer.
 	patience time.Duration
 }
 

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxConnections is how many connections the endpoint has at a time, and maxPerClient
-	// how many of them with one address; fewer where the process may open few files.
+	// maxConnections bounds the connections of the endpoint, and maxPerClient those from one
+	// address; both are lower if the process may open only few files.
 	maxConnections = 64
 	maxPerClient   = 16
-	// busyFor is how long one that is being answered does not give way to a new one.
+	// busyFor is how long a connection that is being answered is not closed for a new one.
 	busyFor = 2 * time.Second
 )
 
-// connections are those of an endpoint. One more than there may be takes the place of the
-// one that has been idle longest, or is refused if all are being answered.
+// connections are the connections of an endpoint. A connection beyond the limit replaces
+// the one that has been idle longest, or is refused if all are being answered.
 type connections struct {
 	most, perClient int
 
@@ -28,12 +28,12 @@ type connections struct {
 	all []*connection // the oldest first
 }
 
-// connection is one of them.
+// connection is one connection of an endpoint.
 type connection struct {
 	net.Conn
 	set    *connections
 	client string
-	// busy is since when it has been answered; zero while it is idle.
+	// busy is the time since when it is being answered; zero while it is idle.
 	busy time.Time
 }
 
@@ -41,7 +41,8 @@ func newConnections(most, perClient int) *connections {
 	return &connections{most: most, perClient: perClient}
 }
 
-// affordable leaves seven of eight descriptors to the rest of the agent.
+// affordable returns limits that leave seven eighths of the descriptors to the rest of the
+// agent.
 func affordable() (most, perClient int) {
 	most = maxConnections
 	var files unix.Rlimit
@@ -51,8 +52,8 @@ func affordable() (most, perClient int) {
 	return most, max(2, most*maxPerClient/maxConnections)
 }
 
-// admit adds a connection, if need be in another one's place. It returns nil, and has
-// closed it, if there is no room.
+// admit adds a connection, and closes another one for it if necessary. If there is no room,
+// it closes the new one and returns nil.
 func (s *connections) admit(conn net.Conn) *connection {
 	client, _, err := net.SplitHostPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -84,7 +85,8 @@ func (s *connections) admit(conn net.Conn) *connection {
 	return c
 }
 
-// weakest is the oldest connection of that kind that may give way; nil if there is none.
+// weakest returns the oldest connection of a kind that may be closed for a new one; nil if
+// there is none.
 func (s *connections) weakest(kind func(*connection) bool) *connection {
 	var slow *connection
 	for _, c := range s.all {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// scrapes bounds how many are made at once, each with all metrics in memory, and
-	// scrapeWait how long another one waits for its turn.
+	// scrapes bounds the scrapes that are answered at once, each with all metrics in memory,
+	// and scrapeWait how long another one waits.
 	scrapes    = 2
 	scrapeWait = 5 * time.Second
 	// bindPause is the pause before a port that is taken is tried again; it doubles
@@ -28,8 +28,8 @@ const (
 
 // Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
 // formats of Prometheus, /healthz as long as the agent lives, and /readyz with 503
-// and what is missing while the agent is not ready. It has few connections at a time,
-// see [connections], and makes few answers at a time, see [scraping].
+// and what is missing while the agent is not ready. It has a bounded number of connections,
+// see [connections], and answers a bounded number of scrapes at once, see [scraping].
 type Endpoint struct {
 	address string
 	handler http.Handler

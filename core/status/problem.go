@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Problem is something that an operator should look at, and where it belongs.
+// Problem is something that an operator should act on, and where it belongs.
 type Problem struct {
 	Backend  string `json:"backend,omitempty"`
 	Resource string `json:"resource,omitempty"`
 	Device   string `json:"device,omitempty"`
-	// Devices are the first of several devices with the same problem, and Count is how
-	// many those are; Device is "" then.
+	// Devices are the first of several devices with the same problem, and Count is how many
+	// devices have it; Device is "" then.
 	Devices []string `json:"devices,omitempty"`
 	Count   int      `json:"count,omitempty"`
 	Message string   `json:"message"`
 }
 
-// maxDevices bounds the devices that a problem names.
+// maxDevices bounds the devices that a problem lists.
 const maxDevices = 8
 
 // String is the problem as one line.
@@ -41,10 +41,10 @@ func (p Problem) String() string {
 	return strings.Join(where, ", ") + ": " + p.Message
 }
 
-// Fold makes one problem of those that differ in the device alone: one cause is one line,
-// however many devices it has. Messages are the same cause if they differ in the device's
-// ID and in numbers only, such as those of its device node or its PCI address; the first
-// one is kept then.
+// Fold makes one problem of those that differ only in the device: one cause is one line,
+// for any number of devices. Messages have the same cause if they differ only in the
+// device's ID and in numbers, such as those of its device node or its PCI address; the
+// first message is kept then.
 func Fold(problems []Problem) []Problem {
 	type cause struct{ backend, resource, text string }
 	type group struct {
@@ -89,8 +89,8 @@ func Fold(problems []Problem) []Problem {
 // hexadecimal are the digits of a number.
 const hexadecimal = "0123456789abcdefABCDEF"
 
-// pattern is the problem's message without the device's ID and without numbers, decimal
-// and hexadecimal ones.
+// pattern returns the problem's message without the device's ID and without decimal and
+// hexadecimal numbers.
 func pattern(p Problem) string {
 	var out strings.Builder
 	for text := p.Message; len(text) > 0; {
@@ -111,7 +111,7 @@ func pattern(p Problem) string {
 	return out.String()
 }
 
-// isWord reports whether the text has a letter or digit at a place.
+// isWord reports whether the text has a letter or digit at an index.
 func isWord(text string, at int) bool {
 	if at < 0 || at >= len(text) {
 		return false
@@ -121,8 +121,8 @@ func isWord(text string, at int) bool {
 }
 
 // Readiness reports whether the agent serves what the profile promises: every backend has
-// reported, and kubelet has every resource. The text says so, and lists what is missing,
-// or the problems that there are beside, a line each.
+// reported, and kubelet has every resource. The text says so. It lists what is missing, or
+// else the problems, a line each.
 func (r Report) Readiness() (text string, ready bool) {
 	switch {
 	case len(r.NotReady) > 0:

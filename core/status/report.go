@@ -129,7 +129,8 @@ type Resource struct {
 	// configured.
 	InjectionReason string `json:"injectionReason,omitempty"`
 	LastError       string `json:"lastError,omitempty"`
-	// Note is worth knowing, and no problem: a resource of an earlier configuration.
+	// Note is information that is no problem, such as for a resource of an earlier
+	// configuration.
 	Note string `json:"note,omitempty"`
 }
 
@@ -190,7 +191,7 @@ type Holder struct {
 	Container string `json:"container,omitempty"`
 	Resource  string `json:"resource"`
 	Unit      string `json:"unit"`
-	// Ending: kubelet lists the pod no more, and the device is free when another list
+	// Ending: kubelet no longer lists the pod. The device is released when another list
 	// confirms that, within seconds.
 	Ending bool `json:"ending,omitempty"`
 }

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// scraping answers a scrape. While the answer is made, which takes the memory of all
-// metrics, it has one of few places; it is kept compressed, and sent without a place, so
-// that a client that does not read keeps no other from its metrics.
+// scraping answers scrapes. It prepares a bounded number of answers at once, because each
+// takes the memory of all metrics. A finished answer is stored compressed and no longer
+// counts while it is sent, so a client that does not read does not block others.
 type scraping struct {
 	metrics http.Handler
 	places  chan struct{}
@@ -44,7 +44,7 @@ func (s *scraping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// make makes the answer to a request, and gives the place back.
+// make prepares the answer to a request, and then frees its place.
 func (s *scraping) make(r *http.Request) *scrapeAnswer {
 	defer func() { <-s.places }()
 	packed := r.Clone(r.Context())
@@ -64,7 +64,7 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// scrapeAnswer is a [http.ResponseWriter] that keeps the answer.
+// scrapeAnswer is a [http.ResponseWriter] that stores the answer.
 type scrapeAnswer struct {
 	header http.Header
 	code   int

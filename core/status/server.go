@@ -33,8 +33,9 @@ type Source interface {
 // SocketName is the admin socket's file name in the run directory.
 const SocketName = "admin.sock"
 
-// Server says on one unix socket that the agent is alive, and on another it answers GET /v1/status, /v1/devices, /v1/telemetry and /v1/topology, and POST
-// /v1/topology/explain. Only the agent's own user can open them (mode 0600).
+// Server answers on two unix sockets: liveness questions on one, and GET /v1/status,
+// /v1/devices, /v1/telemetry and /v1/topology and POST /v1/topology/explain on the other.
+// Only the agent's own user can open them (mode 0600).
 type Server struct {
 	path   string
 	source Source
@@ -100,7 +101,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 // privatePrefix begins the names of the directories in which the socket is made.
 const privatePrefix = ".admin-"
 
-// listen opens the admin socket, in the place of one that an earlier run left.
+// listen opens the admin socket, and replaces one that an earlier run left.
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	// sun_path of unix(7) holds 107 bytes and a NUL; and the socket is
 	// bound below a private directory first.
@@ -125,8 +126,8 @@ func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	return &unlinkingListener{Listener: listener, path: s.path}, nil
 }
 
-// startAlive answers on the liveness socket until ctx ends or stop is called, which
-// returns when the socket is gone.
+// startAlive answers on the liveness socket until ctx ends or stop is called. stop returns
+// when the socket is removed.
 func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
 	path := filepath.Join(filepath.Dir(s.path), aliveName)
 	var conn net.PacketConn
@@ -155,8 +156,8 @@ func (s *Server) startAlive(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// bind has a socket opened so that it never exists with a wider mode than 0600: it is
-// bound in a private directory and moved into place.
+// bind opens a socket so that it never exists with a wider mode than 0600: it is bound in a
+// private directory and moved to its path.
 func (s *Server) bind(path string, open func(path string) error) error {
 	private, err := os.MkdirTemp(filepath.Dir(path), privatePrefix+"*")
 	if err != nil {

@@ -20,11 +20,12 @@ type program struct {
 	// name is the path in the backend directory, path what it resolves to.
 	name, path string
 	mark       mark
-	// file is what a pinned program is executed from; nil if it is not pinned.
+	// file is the open file from which a pinned program is executed; nil if it is not
+	// pinned.
 	file *os.File
 }
 
-// close releases the file. A process that was started from it keeps it.
+// close closes the file. A process that was started from it keeps its own descriptor.
 func (p *program) close() {
 	if p.file != nil {
 		_ = p.file.Close() // read only: nothing to lose
@@ -117,9 +118,9 @@ func (p *program) replaced() string {
 	return fmt.Sprintf("its program %s was replaced after it was started: what runs goes on, and its next start takes the new one; restart the agent for it to do so now", p.name)
 }
 
-// pinned makes sure that the program is the one with the checksum; "" is any. It keeps the
-// file open whose checksum it compared: what is executed must be that one, whatever its
-// path leads to by then. close must follow.
+// pinned checks that the program has the checksum; "" accepts any. It keeps the file open
+// whose checksum it compared: that file must be executed, even if the path leads to another
+// one by then. The caller must call close.
 func (p *program) pinned(checksum string) error {
 	if checksum == "" {
 		return nil
@@ -189,7 +190,7 @@ func checkFormat(path string) error {
 	return nil
 }
 
-// checkDir makes sure that nobody but root and ourselves can exchange the files in a
+// checkDir checks that only root and this process's user can exchange the files in a
 // directory.
 func checkDir(dir string) error {
 	info, err := os.Stat(dir)
@@ -202,9 +203,9 @@ func checkDir(dir string) error {
 	return checkOwner("directory", dir, info)
 }
 
-// checkAbove makes sure that nobody but root and ourselves can exchange a directory, or one
-// above it. One that others can write is fine if it is sticky, as /tmp is; one that its
-// group can write, if that is root's or ours.
+// checkAbove checks that only root and this process's user can exchange a directory or one
+// above it. A directory that others can write is accepted if it is sticky, as /tmp is; one
+// that its group can write, if the group is root's or this process's.
 func checkAbove(dir string) error {
 	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)

@@ -19,8 +19,8 @@ import (
 const (
 	// maxParts is how many messages a message of a backend's may have in it, such as
 	// devices, links, metrics and labels. The contract's greatest sample has 590,000
-	// and its greatest inventory fewer. Without a bound, 8 MiB of empty ones would
-	// become half a gigabyte of memory.
+	// and its greatest inventory fewer. Without a bound, 8 MiB of empty messages would take
+	// half a gigabyte of memory.
 	maxParts = 1 << 20
 	// maxNesting is more than the contract has.
 	maxNesting = 16

@@ -11,14 +11,14 @@ import (
 	"github.com/accelmux/accelmux/core/procfs"
 )
 
-// maxTasks bounds the processes and threads of a backend, those included that left its
+// maxTasks bounds the processes and threads of a backend, including those that left its
 // process group. It is far above what a backend needs, and below the usual limits of a pod
-// (podPidsLimit), which the agent and all backends have together.
+// (podPidsLimit), which the agent and all backends share.
 const maxTasks = 512
 
-// endLeft kills what a backend process that has ended left running: the orphans that have
-// its socket directory in their environment, and those that have that of no living process
-// of ours, with all that they started.
+// endLeft kills the processes that an ended backend process left running: the orphans that
+// have its socket directory in their environment, and those without the socket directory of
+// a living backend, with all their descendants.
 func (r *Reaper) endLeft(socketDir string) {
 	if r == nil {
 		return
@@ -34,9 +34,9 @@ func (r *Reaper) endLeft(socketDir string) {
 	})
 }
 
-// tasks counts the processes and threads of a running backend process, as far as needed to
-// know that they are more than maxTasks. Orphans that belong to no living process are
-// nobody's; if they are more, they are killed.
+// tasks counts the processes and threads of a running backend process, until they exceed
+// maxTasks. Orphans that belong to no living backend process are counted separately; if
+// they exceed maxTasks, they are killed.
 func (r *Reaper) tasks(pid int, socketDir string) (count int) {
 	if r == nil {
 		return 0
@@ -60,9 +60,9 @@ func (r *Reaper) tasks(pid int, socketDir string) (count int) {
 }
 
 // eachOrphan calls visit with every orphan, the socket directory in its environment, and
-// whether that is one of a living process of ours. While a start is in progress its child
-// cannot be told from an orphan, and all that are not a living process's seem to be. The
-// caller holds r.mu.
+// whether a living backend process has that directory. While a start is in progress, its
+// child cannot be distinguished from an orphan, so every orphan without a living backend's
+// directory is reported as if it had one. The caller holds r.mu.
 func (r *Reaper) eachOrphan(visit func(orphan int, socketDir string, living bool)) {
 	dirs := map[string]bool{}
 	for _, dir := range r.own {
@@ -76,8 +76,8 @@ func (r *Reaper) eachOrphan(visit func(orphan int, socketDir string, living bool
 	}
 }
 
-// eachDescendant calls visit with a child of ours, and with all below it: children before
-// their parents, since those of a parent that was killed would be found no more.
+// eachDescendant calls visit with a child of this process and all its descendants, children
+// before their parents: the children of a killed parent could not be found any more.
 func eachDescendant(orphan int, visit func(*os.Process)) {
 	type link struct{ pid, parent int }
 	all := []link{{orphan, os.Getpid()}}
@@ -88,7 +88,8 @@ func eachDescendant(orphan int, visit func(*os.Process)) {
 	}
 	for _, l := range slices.Backward(all) {
 		withProcess(l.pid, func(process *os.Process) {
-			// The number may have been used again since it was read, but not since then.
+			// The ID may have been reused since it was read, but not after withProcess has
+			// opened it.
 			if _, parent, err := procfs.Stat(procfs.Dir(l.pid)); err == nil && parent == l.parent {
 				visit(process)
 			}
@@ -96,8 +97,8 @@ func eachDescendant(orphan int, visit func(*os.Process)) {
 	}
 }
 
-// countTasks is the number of threads of a process and of all below it; once it is above
-// the limit, the rest is not counted.
+// countTasks returns the number of threads of a process and its descendants; it stops
+// counting above the limit.
 func countTasks(pid, limit int) int {
 	threads, err := os.ReadDir(filepath.Join(procfs.Dir(pid), "task"))
 	if err != nil {
@@ -113,9 +114,9 @@ func countTasks(pid, limit int) int {
 	return count
 }
 
-// children are the IDs of a process's children, those that have ended and are not waited
-// for included (proc_pid_task(5); a kernel with CONFIG_PROC_CHILDREN). While children come
-// and go, some may be missing.
+// children returns the IDs of a process's children, including those that have ended and are
+// not waited for (proc_pid_task(5); a kernel with CONFIG_PROC_CHILDREN). While children
+// come and go, some may be missing.
 func children(pid int) []int {
 	dir := filepath.Join(procfs.Dir(pid), "task")
 	threads, err := os.ReadDir(dir)
@@ -137,8 +138,8 @@ func children(pid int) []int {
 	return all
 }
 
-// allTasks is the number of processes and threads of the whole machine (proc_loadavg(5)); 0
-// if it cannot be read.
+// allTasks returns the number of processes and threads of the whole machine
+// (proc_loadavg(5)); 0 if it cannot be read.
 func allTasks() int {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

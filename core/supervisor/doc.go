@@ -33,11 +33,12 @@
 // alone: the process goes on, and the device's next call waits a little.
 //
 // Nothing a backend does may block, crash or fill up the core: every step has a
-// deadline, its log is bounded before it is parsed, its processes are counted, and they
-// end by signals, never by asking: the process group, and with a [Reaper] also those that
-// left it. What it cannot do: end a process that hangs in the kernel (it is reported, and
-// not replaced before it is gone), or keep process IDs for others while a backend uses
-// them up, for which it would need the right to make a cgroup.
+// deadline, its log is bounded before it is parsed, its processes are counted, and they are
+// ended by signals, never by a request: the process group, and with a [Reaper] also
+// processes that left it. Two things it cannot do. It cannot end a process that hangs in
+// the kernel: that is reported, and the process is not replaced before it is gone. It
+// cannot keep process IDs for others while a backend uses them up: that would need the
+// right to create a cgroup.
 //
 // The package does not judge what is reported (package inventory does) and does
 // not choose what runs (package agent does).

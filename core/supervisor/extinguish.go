@@ -9,12 +9,12 @@ import (
 )
 
 // socketDirVariable is go-plugin's variable for the directory of a backend's socket. Its
-// value is one of a kind for each backend process, whose children inherit it.
+// value is unique for each backend process, and children inherit it.
 const socketDirVariable = "PLUGIN_UNIX_SOCKET_DIR="
 
-// socketDirIn is the socket directory in a process's environment, "" if there is none or
-// it cannot be read. It is the environment at the start of the program
-// (proc_pid_environ(5)); one that has ended has none.
+// socketDirIn returns the socket directory in a process's environment, "" if there is none
+// or it cannot be read. It is the environment at the start of the program
+// (proc_pid_environ(5)); a process that has ended has none.
 func socketDirIn(pid int) string {
 	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -28,9 +28,9 @@ func socketDirIn(pid int) string {
 	return ""
 }
 
-// eachProcess calls visit with every process that this one can see, but for itself. What
-// visit learns of it and does to it are of the same process, even if the number is used
-// again meanwhile, where the kernel has pidfd_open(2) (Linux 5.3).
+// eachProcess calls visit with every process that this one can see, except itself. If the
+// kernel has pidfd_open(2) (Linux 5.3), visit always acts on the process that it inspects,
+// even if the ID is reused meanwhile.
 func eachProcess(visit func(*os.Process)) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -43,7 +43,7 @@ func eachProcess(visit func(*os.Process)) {
 	}
 }
 
-// withProcess calls visit with a process, if it is there.
+// withProcess calls visit with a process, if it exists.
 func withProcess(pid int, visit func(*os.Process)) {
 	process, err := os.FindProcess(pid)
 	if err != nil {
@@ -53,9 +53,9 @@ func withProcess(pid int, visit func(*os.Process)) {
 	visit(process)
 }
 
-// extinguish kills the processes that find visits, and those that they start meanwhile.
-// All are stopped before the first is killed: processes that start others faster than
-// they can be killed would never come to an end. It gives up on what does not die.
+// extinguish kills the processes that find visits, and those that they start meanwhile. All
+// are stopped before the first is killed, because processes that start others faster than
+// they can be killed would never end. Processes that do not die are left.
 func extinguish(find func(visit func(*os.Process))) {
 	const rounds = 100
 	stopped := map[int]bool{}

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// oomScoreRange is the range in which oom_score_adj counts memory: a difference of that
-// much outweighs all the memory that there is (proc_pid_oom_score_adj(5)).
+// oomScoreRange is the range of oom_score_adj: a difference of that much outweighs all
+// memory of the machine (proc_pid_oom_score_adj(5)).
 const oomScoreRange = 1000
 
-// preferVictim has the kernel kill a backend process, and what that starts, before this
-// process when memory runs out. It needs no rights. A kernel that refuses leaves the score
-// as it is.
+// preferVictim makes the kernel kill a backend process and its children before this process
+// when memory runs out. It needs no rights. If the kernel refuses, the score stays as it
+// is.
 func preferVictim(pid int) {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -29,9 +29,9 @@ func preferVictim(pid int) {
 	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(score), 0)
 }
 
-// ReserveThreads starts n threads, which then are idle. When there can be no more, as a
-// backend has used up the process IDs, the Go runtime ends a process that needs one more:
-// it needs one for each system call that takes long, and for each of GOMAXPROCS.
+// ReserveThreads starts n threads, which are idle afterwards. If a backend has used up the
+// process IDs, no thread can be started, and the Go runtime ends a process that needs one
+// more: one for each long system call, and one for each of GOMAXPROCS.
 func ReserveThreads(n int) {
 	var started sync.WaitGroup
 	release := make(chan struct{})

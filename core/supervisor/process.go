@@ -47,10 +47,10 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares the program with go-plugin's environment; dir is where it
-// makes its socket. A pinned program is executed by its open file, which the process
-// inherits as descriptor 3: the interpreter of a script opens it again. A link in dir
-// gives it its name.
+// newProcess prepares the program with go-plugin's environment; dir is where it makes its
+// socket. A pinned program is executed from its open file, which the process inherits as
+// descriptor 3; a link in dir to that descriptor has the program's name. The interpreter of
+// a script opens the file again by that link.
 func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
@@ -239,7 +239,7 @@ func (p *process) Stdout() io.ReadCloser { return p.stdout }
 // @message is a number is a panic), so we read them ourselves.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name is the program's path in the backend directory.
+// Name returns the program's path in the backend directory.
 func (p *process) Name() string { return p.cmd.Args[0] }
 
 // ID is the process ID.

@@ -11,37 +11,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper takes care of what backends leave behind: processes whose parent has ended
-// become children of this process, which then must wait for their end. It also ends what
-// a backend that has ended leaves running, in whatever session and process group.
+// Reaper reaps processes that backends leave behind: a process whose parent has ended
+// becomes a child of this process, which must wait for its end. It also ends the processes
+// that an ended backend left running, in any session and process group.
 //
-// Every child that no supervisor with this Reaper has started is such an orphan. A
-// process that uses one must start children by nothing else, and must not have two. A
+// Every child that no supervisor with this Reaper has started is such an orphan. A process
+// with a Reaper must start children in no other way, and must not have two Reapers. A
 // Reaper is safe for concurrent use.
 type Reaper struct {
 	wake chan struct{} // one slot
 
 	mu sync.Mutex
-	// starting counts the starts in progress: their children are not in own yet.
+	// starting is the number of starts in progress: their children are not in own yet.
 	starting int
 	// own are the processes that supervisors wait for, with their socket directories.
 	own map[int]string
 }
 
-// NewReaper makes this process the one that orphans of its descendants become children
-// of, as PID 1 is in a container without being asked (PR_SET_CHILD_SUBREAPER(2const)). Run
-// must follow.
+// NewReaper makes this process the parent of its descendants' orphans
+// (PR_SET_CHILD_SUBREAPER(2const)); PID 1 of a container is that anyway. The caller must
+// call Run.
 func NewReaper() (*Reaper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become the parent of orphaned processes: %w", err)
 	}
-	// The first use of package os for a process starts a child to learn what the kernel
-	// can do, and waits for it.
+	// When package os is first used for a process, it starts a child to find out what the
+	// kernel supports, and waits for it.
 	withProcess(os.Getpid(), func(*os.Process) {})
 	return &Reaper{wake: make(chan struct{}, 1), own: map[int]string{}}, nil
 }
 
-// Run waits for orphans that have ended, until ctx ends.
+// Run waits for the end of orphans, until ctx ends.
 func (r *Reaper) Run(ctx context.Context) {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
@@ -58,7 +58,7 @@ func (r *Reaper) Run(ctx context.Context) {
 	}
 }
 
-// reap waits for the orphans that have ended, and reports whether there were any.
+// reap waits for orphans that have ended, and reports whether there were any.
 func (r *Reaper) reap() (any bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Reaper) reap() (any bool) {
 	return any
 }
 
-// start starts a process that the caller waits for, and then calls waited. The socket
+// start starts a process. The caller waits for it and then calls waited. The socket
 // directory is in the process's environment.
 func (r *Reaper) start(cmd *exec.Cmd, socketDir string) error {
 	if r == nil {
@@ -106,7 +106,7 @@ func (r *Reaper) run(cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// waited says that the caller of start has waited for the process.
+// waited records that the caller of start has waited for the process.
 func (r *Reaper) waited(pid int) {
 	if r == nil {
 		return

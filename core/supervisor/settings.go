@@ -50,7 +50,7 @@ func refusal(fields []*backendv1.FieldError) error {
 	return refused
 }
 
-// add adds what is wrong with a field, in a bounded and printable form.
+// add adds the error of a field, in a bounded and printable form.
 func (e *SettingsError) add(field, message string) {
 	e.Fields = append(e.Fields, schema.FieldError{Field: printable(field, 128), Message: printable(message, 512)})
 }
@@ -60,7 +60,7 @@ func (e *SettingsError) add(field, message string) {
 var errBrokenSchema = errors.New("the backend describes its settings with a JSON schema that cannot be used")
 
 // checkSettings checks settings against a backend's JSON schema. It returns nil, a
-// *SettingsError, or an error that is errBrokenSchema, as after the limit.
+// *SettingsError, or an errBrokenSchema, also if the check exceeds limit.
 func checkSettings(ctx context.Context, reaper *Reaper, text string, settings json.RawMessage, limit time.Duration) error {
 	if text == "" {
 		return nil

@@ -67,7 +67,7 @@ type Options struct {
 	// Paths are the host's trees, for the backends; nil means the usual ones.
 	Paths *backendv1.HostPaths
 	Sink  Sink
-	// Reaper takes care of what backends leave behind; nil: nobody does.
+	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *Reaper
 	// Log gets our records and the backends'; nil discards.
 	Log    *slog.Logger

@@ -22,9 +22,9 @@ const (
 	socketRoom = 21 + 25
 )
 
-// openSocketDir makes the private directory for the backends' sockets, and empties it of
-// what an earlier run left. It is below the run directory unless that path is too long
-// for a socket's. The caller holds the run directory: no living agent has it.
+// openSocketDir creates the private directory for the backends' sockets, and empties it of
+// what an earlier run left. It is below the run directory unless that path is too long for
+// a socket. The caller has locked the run directory, so no living agent uses it.
 func openSocketDir(runDir string) (string, error) {
 	dir, err := socketDirOf(runDir)
 	if err != nil {
@@ -51,8 +51,8 @@ func openSocketDir(runDir string) (string, error) {
 	return dir, nil
 }
 
-// socketDirOf is the path of the socket directory, which need not exist. It has no
-// symbolic link in it: [endOrphans] does not follow any.
+// socketDirOf returns the path of the socket directory, which need not exist. The path
+// contains no symbolic link: [endOrphans] does not follow any.
 func socketDirOf(runDir string) (string, error) {
 	if err := os.MkdirAll(runDir, 0o700); err != nil {
 		return "", fmt.Errorf("make the run directory: %w", err)
@@ -73,8 +73,9 @@ func socketDirOf(runDir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the temporary directory: %w", err)
 	}
-	// Named by the run directory itself: in another mount namespace its path may be that
-	// of another agent's, and the temporary directory the same.
+	// Named by the run directory's device and inode: in another mount namespace another
+	// agent's run directory may have the same path, and the temporary directory may be the
+	// same.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", stat.Dev, stat.Ino))
 	dir = filepath.Join(temp, "accelmux-"+hex.EncodeToString(sum[:6]))
 	if len(dir)+socketRoom > socketPath {
@@ -96,13 +97,13 @@ func empty(dir string) error {
 	return errors.Join(failed...)
 }
 
-// endOrphans kills what the backends of an agent that was killed have left running: the
-// kernel ends a backend with its agent, but not the backend's children.
+// endOrphans kills processes that the backends of a killed agent left running: the kernel
+// ends a backend with its agent, but not the backend's children.
 //
 // Such a process has its backend's socket directory in its environment. The path alone
-// proves nothing: it is the same in every container. What the process itself has at that
-// path (proc_pid_root(5)) must be an entry of dir. Then its agent is dead, since the
-// caller holds dir. What cannot be read is left alone.
+// proves nothing: it is the same in every container. What the process itself sees at that
+// path (proc_pid_root(5)) must be an entry of dir. Then its agent is dead, because the
+// caller has locked dir. A process that cannot be read is left alone.
 func endOrphans(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -129,7 +130,8 @@ func endOrphans(dir string) {
 				return
 			}
 			defer func() { _ = root.Close() }()
-			// A Root does not follow links out of that tree, which would be into ours.
+			// A Root does not follow links out of that tree, which would lead into this
+			// process's own.
 			if info, err := root.Stat(strings.TrimPrefix(path, "/")); err == nil && os.SameFile(info, known) {
 				visit(process)
 			}

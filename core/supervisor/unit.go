@@ -66,7 +66,8 @@ type unit struct {
 	closing bool
 	serving *instance
 	public  Status
-	// crashes are when processes of this specification failed, Timing.Window back at most.
+	// crashes are the times when processes of this specification failed, within
+	// Timing.Window.
 	crashes []time.Time
 }
 

@@ -33,8 +33,8 @@ type watcher struct {
 	due     time.Time
 	limit   time.Duration
 	running bool
-	// counted is when the machine's processes and threads were counted last, and fewest
-	// their number since the backend's own were.
+	// counted is when the processes and threads of the machine were last counted, and fewest
+	// their smallest number since the backend's own were counted.
 	counted time.Time
 	fewest  int
 	// answers is where the Configure that is going on leaves its result; nil if
@@ -183,9 +183,9 @@ func (w *watcher) take(m message) error {
 	return w.countTasks()
 }
 
-// countTasks refuses a backend that has too many processes and threads. Once a heartbeat is
-// often enough: this process survives where there can be no more of them. To count them
-// takes milliseconds, so it is done only if the whole machine has many more than before.
+// countTasks fails for a backend that has too many processes and threads. Once a heartbeat
+// is enough: this process survives when no more can be started. Counting takes
+// milliseconds, so it is done only if the whole machine has many more than before.
 func (w *watcher) countTasks() error {
 	if time.Since(w.counted) < w.spec.Heartbeat/2 {
 		return nil

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// seriesWindow is the time for which a backend has a budget of series.
+	// seriesWindow is the time in which a backend has a budget of series.
 	seriesWindow = time.Hour
-	// baseSeries and deviceSeries are how many series a backend may have at once, and how
-	// many more for each device that it measures; at most as many as a sample may have. In
-	// the window it may have as many again, a few at a time, so that one that had too many
-	// once need not wait for the next window.
+	// baseSeries is how many series a backend may have at once, and deviceSeries how many
+	// more for each device that it measures; at most as many as a sample may have. During a
+	// window it may have as many again, a few at a time, so that a backend that once had too
+	// many need not wait for the next window.
 	baseSeries, deviceSeries = 1024, 256
 )
 
-// budget bounds the series of one backend over time: who collects metrics stores each that
-// ever was. The series of this window and of the one before are known; one that is not is
-// new, and counts. Used by one goroutine at a time. The zero value is ready.
+// budget bounds the series of one backend over time: monitoring stores each series that
+// ever existed. The series of this window and of the previous one are known; any other is
+// new, and counts. A budget is for one goroutine at a time. The zero value is ready.
 type budget struct {
 	seed        maphash.Seed
 	since       time.Time
 	window      int
-	room        float64 // part of the limit that has come in addition
+	room        float64 // fraction of the limit that has been added in this window
 	now, before map[uint64]struct{}
 }
 
-// turn begins another window if it is time.
+// turn begins a new window if the current one has ended.
 func (b *budget) turn(now time.Time) {
 	b.room = float64(now.Sub(b.since)) / float64(seriesWindow)
 	if b.now != nil && b.room < 1 {
@@ -41,11 +41,11 @@ func (b *budget) turn(now time.Time) {
 	b.window++
 }
 
-// seriesLimit is how many series a backend with so many measured devices may have.
+// seriesLimit is how many series a backend with this number of measured devices may have.
 func seriesLimit(devices int) int { return min(baseSeries+deviceSeries*devices, maxMetrics) }
 
-// admit returns why a series is beyond the budget of a backend that measures so many
-// devices. Of series that were there in the window before, there is room for as many again.
+// admit returns an error if a series exceeds the budget of a backend that measures this
+// number of devices. Series of the previous window have room for as many again.
 func (b *budget) admit(id identity, devices int) error {
 	hash := maphash.Comparable(b.seed, [3]string{id.device.id, id.family.name, id.labels})
 	if _, known := b.now[hash]; known {
@@ -57,6 +57,6 @@ func (b *budget) admit(id identity, devices int) error {
 		b.now[hash] = struct{}{}
 		return nil
 	}
-	return fmt.Errorf("the backend has had %d series within %s, and with %d devices it may have no more now: labels are for few values, such as the names of sensors",
+	return fmt.Errorf("the backend has had %d series within %s, and with %d devices it may have no more now: use labels for few values only, such as the names of sensors",
 		len(b.now), seriesWindow, devices)
 }

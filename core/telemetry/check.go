@@ -62,7 +62,7 @@ var (
 type rules struct {
 	reserved []string
 	known    func(device string) bool
-	// budget is the backend's, of series over time; nil for none.
+	// budget bounds the backend's series over time; nil for no bound.
 	budget *budget
 }
 

@@ -81,7 +81,8 @@ type series struct {
 	own []*dto.LabelPair
 	// all are own and those of base; nil if there are none of its own.
 	all atomic.Pointer[merged]
-	// in is the newest sample that has it, and window that of the budget; for parse.
+	// in is the newest sample that has the series, and window the newest window of the
+	// budget; for parse.
 	in     *sample
 	window int
 }

@@ -91,7 +91,8 @@ type Telemetry struct {
 	// asked is when somebody last wanted values; zero for never.
 	asked time.Time
 	feeds map[string]*feed
-	// budgets are those of all backends that were measured: a new stream gives none anew.
+	// budgets are the budgets of all backends that were measured: a new stream does not get
+	// a new one.
 	budgets map[string]*budget
 	// news is closed at the next change of a feed.
 	news chan struct{}

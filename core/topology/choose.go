@@ -19,9 +19,9 @@ type Method string
 
 // The methods.
 const (
-	// Enumeration compares all sets: no other is better.
+	// Enumeration compares all sets: no other set is better.
 	Enumeration Method = "enumeration"
-	// Greedy puts sets together unit by unit. Another one may be better.
+	// Greedy builds sets unit by unit: another set may be better.
 	Greedy Method = "greedy"
 	// Order is no choice: the policy is [None], or all that is available was asked for.
 	Order Method = "order"
@@ -35,7 +35,7 @@ type Result struct {
 	Missing int
 	// Parts are what the policy compares of the choice, in this order.
 	Parts []Part
-	// Left is how many units remain that are available, healthy and not chosen.
+	// Left is the number of units that remain: available, healthy and not chosen.
 	Left   int
 	Method Method
 }
@@ -56,8 +56,8 @@ const (
 type call struct {
 	state   []uint8
 	foreign []string // what must be included and is no unit
-	// counts and remain are by class, parts by physical device, nodes by place, busy by
-	// busyGroup.
+	// counts and remain are indexed by class, parts by physical device, nodes by place, busy
+	// by busyGroup.
 	counts, remain, parts, nodes, busy []int64
 	table                              tableCall
 	greedy                             greedy
@@ -180,7 +180,7 @@ func (t *Topology) finish(c *call, r *Result) {
 	}
 }
 
-// grow is a slice of n elements, the old one if that is long enough.
+// grow returns a slice of n elements, the old one if it is long enough.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// class is units that stand for each other: replicas of one device, or devices with the
-// same links to all others, on the same NUMA nodes and physical device. How many of each
-// class are chosen says everything.
+// class is a set of equivalent units: replicas of one device, or devices with the same
+// links to all others, on the same NUMA nodes and physical device. A set of units is
+// described by how many of each class are chosen.
 type class struct {
 	units  []int32
 	device int32 // the first of them
@@ -15,11 +15,11 @@ type class struct {
 	place  int32
 	// physical is -1 if each unit is a physical device of its own.
 	physical int32
-	// replicas: the units are of one device, so that pairs of them have no link.
+	// replicas: the units are replicas of one device, so pairs of them have no link.
 	replicas bool
-	// inner is what a pair of its units counts for.
+	// inner is the points of a pair of its units.
 	inner int64
-	// near are the linked other classes, sorted.
+	// near are the other classes with links to it, sorted.
 	near []neighbor
 }
 
@@ -66,10 +66,11 @@ func (s *shape) classify() {
 	}
 }
 
-// maxAlike bounds with how many classes of one place a device is compared.
+// maxAlike bounds the number of classes of one place with which a device is compared.
 const maxAlike = 64
 
-// alikeClass is the class among some whose links a device has; -1 if there is none.
+// alikeClass returns the class, among some, with the same links as the device; -1 if there
+// is none.
 func (s *shape) alikeClass(d int32, among []int32) int32 {
 	if s.replicas {
 		return -1

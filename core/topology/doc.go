@@ -67,15 +67,15 @@
 //
 // # How it is found
 //
-// Up to 16 units all sets of a size are compared: what each counts for is in a table that
-// [Prepare] makes. No other set is better.
+// Among up to 16 units all sets of a size are compared: [Prepare] makes a table with the
+// score of each set. No other set is better.
 //
-// Of more units, those that stand for each other (replicas of one device; devices with the
-// same links) are made classes. A set begins with units of one class, and the class that
-// adds most to the unit is added until the set is complete; that is done with each class as
-// the beginning, as far as a fixed amount of work goes, and the best set counts. On
-// machines with replicas or partitions that mostly is the best there is.
+// Among more units, equivalent units (replicas of one device; devices with the same links)
+// form classes. A set begins with units of one class, and the class that adds most for each
+// unit is added until the set is complete. This is done with each class as the beginning,
+// as far as a fixed amount of work allows, and the best set is chosen. On machines with
+// replicas or partitions it is mostly the best there is.
 //
-// There is no clock: requests with the same IDs have the same answer, whatever the order of
-// the IDs.
+// There is no clock: requests with the same IDs have the same answer, in any order of the
+// IDs.
 package topology

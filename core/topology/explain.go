@@ -10,8 +10,8 @@ import (
 type Explanation struct {
 	Result
 	// RunnerUp is the best of all other sets of this size that were found; nil if there is
-	// none. If it is as good, the order of IDs has decided. It can be better where the
-	// choice is not [Result.Exact].
+	// none. If it is equally good, the order of IDs decides. It can be better if the choice
+	// is not [Result.Exact].
 	RunnerUp *Result
 	// Equal: the runner-up is as good in every part.
 	Equal bool

@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// neighbor is a linked device (of a class: a linked class), and what the pair counts for.
+// neighbor is a linked device (for a class: a linked class), and the points of the pair.
 type neighbor struct {
 	device int32
 	value  int64
@@ -16,8 +16,9 @@ type neighbor struct {
 // graph has the linked devices of each device, sorted. It never changes.
 type graph [][]neighbor
 
-// newGraph has the pairs of devices with links both ways. A direction counts for its
-// best direct link and its best path; a pair for the lesser of the two directions.
+// newGraph returns the pairs of devices with links both ways. A direction has the points of
+// its best direct link and of its best path; a pair has the lesser points of its two
+// directions.
 func newGraph(devices []*inventory.Device) graph {
 	index := make(map[inventory.Key]int32, len(devices))
 	for i, d := range devices {
@@ -59,7 +60,7 @@ func newGraph(devices []*inventory.Device) graph {
 	return both
 }
 
-// value is what a pair of different devices counts for; 0 without a link both ways.
+// value returns the points of a pair of different devices; 0 without a link both ways.
 func (g graph) value(a, b int32) int64 {
 	i, ok := slices.BinarySearchFunc(g[a], b, func(x neighbor, d int32) int { return cmp.Compare(x.device, d) })
 	if !ok {

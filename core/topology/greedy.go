@@ -2,32 +2,33 @@ package topology
 
 import "slices"
 
-// What a choice may cost, in counted additions to a set: about 10 ns each. Within
-// maxWork it is put together from several beginnings; a set that alone takes more than
+// Bounds of the work for a choice, in additions to a set, about 10 ns each. Within maxWork
+// sets are built from several beginnings. A request for which one set takes more than
 // maxGreedy is filled in the order of IDs.
 const (
 	maxWork   = 1 << 14
 	maxGreedy = 1 << 20
 )
 
-// greedy is the memory of one choice. Slices are by class, but for parts and busy.
+// greedy is the working memory of one choice. Slices are indexed by class, except parts and
+// busy.
 type greedy struct {
 	s *shape
-	// low and high bound how many units are chosen; load is what one unit adds to it.
+	// low and high bound how many units are chosen; load is the load that one unit adds.
 	low, high, load []int64
-	// now is the set that is put together, best the best so far.
+	// now is the set that is being built, best the best one so far.
 	now, best partial
 	begun     partial // what every set begins with
 	found     bool
 }
 
-// partial is a set that is not complete yet.
+// partial is an incomplete set.
 type partial struct {
 	score score
 	size  int64
 	x     []int64
-	// gain is what one unit more adds to the links, rest the links that it has to what is
-	// left. weakest is its weakest link to linked units of the set.
+	// gain is the points that one more unit adds, rest its points to the units that are
+	// left; weakest is its weakest link to linked units of the set.
 	gain, rest, weakest, linked []int64
 	parts                       []int64 // units by physical device
 	nodes                       []int64 // units that are left by place
@@ -43,8 +44,8 @@ func (p *partial) copyFrom(q *partial) {
 	}
 }
 
-// choose marks a good set: it begins with one class after the other, as far as maxWork
-// goes, and adds what adds most to the unit. The best of those sets counts.
+// choose marks a good set. It builds a set from each class in turn, as far as maxWork
+// allows, by adding the class that adds most for each unit, and takes the best set.
 func (g *greedy) choose(s *shape, c *call, size int64) {
 	g.begin(s, c)
 	if s.levels() {
@@ -68,13 +69,12 @@ func (g *greedy) choose(s *shape, c *call, size int64) {
 	}
 }
 
-// levels reports whether every device gets as many units as any other, but for one more
-// of some.
+// levels reports whether the policy distributes the units evenly over the devices.
 func (s *shape) levels() bool {
 	return s.replicas && (s.options.Policy == BestLinks || s.options.Policy == Spread && s.physicals == len(s.devices))
 }
 
-// begin counts what is available, and chooses what must be.
+// begin counts the available units, and chooses the required ones.
 func (g *greedy) begin(s *shape, c *call) {
 	g.s, g.found = s, false
 	b, n := &g.begun, len(s.classes)
@@ -121,7 +121,7 @@ func (g *greedy) begin(s *shape, c *call) {
 	}
 }
 
-// with is the score of a set with n units more of a class.
+// with returns the score of a set with n more units of a class.
 func (g *greedy) with(p *partial, i int32, n int64) score {
 	r, k := p.score, &g.s.classes[i]
 	if n == 0 {
@@ -155,7 +155,7 @@ func (g *greedy) with(p *partial, i int32, n int64) score {
 	return r
 }
 
-// add chooses n units more of a class; the score is with's.
+// add chooses n more units of a class; the score is the result of with.
 func (p *partial) add(k *class, i int32, n int64) {
 	if n == 0 {
 		return
@@ -178,7 +178,7 @@ func (p *partial) add(k *class, i int32, n int64) {
 	}
 }
 
-// near takes account of n units more that each count for a value with those of a class.
+// near accounts for n more units, each of which has value points with a unit of class i.
 func (p *partial) near(i int32, value, n int64) {
 	if value == 0 {
 		return
@@ -189,8 +189,8 @@ func (p *partial) near(i int32, value, n int64) {
 	p.linked[i] += n
 }
 
-// level chooses the same number of units of every device, as many as that goes, and
-// allows one more.
+// level chooses the same number of units of every device, as many as possible, and allows
+// one more of each.
 func (g *greedy) level(size int64) {
 	total := func(level int64) (n int64) {
 		for i := range g.low {
@@ -216,8 +216,8 @@ func (g *greedy) level(size int64) {
 	}
 }
 
-// step is how many units of a class are added at once: all, where no others have better
-// links to them or the policy wants few devices; else one.
+// step returns how many units of a class are added at once: all, if no other class has
+// better links to them or the policy wants few devices; otherwise one.
 func (g *greedy) step(i int32, wanted int64) int64 {
 	k, can := &g.s.classes[i], min(wanted, g.high[i]-g.now.x[i])
 	if g.s.options.Policy == Pack {
@@ -229,7 +229,7 @@ func (g *greedy) step(i int32, wanted int64) int64 {
 	return can
 }
 
-// from puts a set together that begins with a class; with any if that is -1.
+// from builds a set that begins with a class; with any if first is -1.
 func (g *greedy) from(first int32, size int64) {
 	g.now.copyFrom(&g.begun)
 	if first >= 0 && !g.grow(first, size) {
@@ -267,8 +267,8 @@ func (g *greedy) grow(i int32, size int64) bool {
 	return true
 }
 
-// betterStep reports whether a step of n units is better than one of m, by what each
-// adds to the unit.
+// betterStep reports whether a step of n units is better than one of m, by what each adds
+// for each unit.
 func (g *greedy) betterStep(a *score, n int64, b *score, m int64) bool {
 	for _, c := range g.s.criteria {
 		x, y, before := a.value(c.aspect), b.value(c.aspect), g.now.score.value(c.aspect)
@@ -282,7 +282,7 @@ func (g *greedy) betterStep(a *score, n int64, b *score, m int64) bool {
 	return false
 }
 
-// compare is above 0 where a is the better score.
+// compare is above 0 if a is the better score.
 func (s *shape) compare(a, b *score) int {
 	for _, c := range s.criteria {
 		if x, y := a.value(c.aspect), b.value(c.aspect); x != y {
@@ -295,7 +295,7 @@ func (s *shape) compare(a, b *score) int {
 	return 0
 }
 
-// fill chooses what comes first.
+// fill completes the set with the units of the lowest IDs.
 func (g *greedy) fill(size int64) {
 	g.best.copyFrom(&g.begun)
 	left := size - g.begun.size

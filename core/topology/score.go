@@ -20,14 +20,14 @@ const (
 	LoadOfDevices   Aspect = "load"
 )
 
-// criterion is a part of a score as a policy compares it: more is better, or less.
+// criterion is a part of a score and whether more or less of it is better.
 type criterion struct {
 	aspect Aspect
 	less   bool
 }
 
-// criteria are what is compared, in this order. What depends on what is available comes
-// last: linksLeft and load.
+// criteria returns the parts that are compared, in this order. Those that depend on the
+// available units come last: linksLeft and load.
 func (o Options) criteria(replicas bool) []criterion {
 	links := []criterion{{SumOfLinks, false}, {WeakestLink, false}, {NUMANodes, true}}
 	if o.WeakestFirst {
@@ -59,7 +59,7 @@ const noLink = math.MaxInt64
 type score struct {
 	physical, together, repeats int64
 	links, weakest              int64
-	// nodes are the NUMA nodes that are known, unknown how many units have none.
+	// nodes are the known NUMA nodes, unknown the number of units without one.
 	nodes      uint64
 	unknown    int64
 	left, load int64
@@ -94,15 +94,15 @@ func (s *score) onNode(nodes uint64, n int64) {
 	}
 }
 
-// pairs is how many pairs n things have.
+// pairs returns the number of pairs of n things.
 func pairs(n int64) int64 { return n * (n - 1) / 2 }
 
-// onePlace is what a pair that is left counts for besides its links if it is on the same
-// NUMA nodes: where backends report no links, the emptiest node is used up first.
+// onePlace is the points of a remaining pair on the same NUMA nodes, in addition to its
+// links: if backends report no links, the emptiest node is used up first.
 const onePlace = 1
 
-// busyGroup is what load is counted by: the device where replicas of it are shared, else
-// the physical device.
+// busyGroup returns the group by which load is counted: the device if its replicas are
+// shared, else the physical device.
 func (s *shape) busyGroup(d int32) int32 {
 	if s.replicas && s.options.Policy == BestLinks {
 		return d
@@ -110,8 +110,8 @@ func (s *shape) busyGroup(d int32) int32 {
 	return s.physical[d]
 }
 
-// countBusy counts the units in use, those that are neither available nor required, by
-// what load is counted by.
+// countBusy counts the units in use, which are neither available nor required, by
+// busyGroup.
 func (s *shape) countBusy(c *call) {
 	c.busy = grow(c.busy, max(len(s.devices), s.physicals))
 	clear(c.busy)
@@ -122,7 +122,7 @@ func (s *shape) countBusy(c *call) {
 	}
 }
 
-// scoreOf counts what is chosen.
+// scoreOf returns the score of the chosen units.
 func (s *shape) scoreOf(c *call) (r score) {
 	c.counts, c.remain = grow(c.counts, len(s.classes)), grow(c.remain, len(s.classes))
 	clear(c.counts)

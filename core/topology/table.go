@@ -2,20 +2,19 @@ package topology
 
 import "math/bits"
 
-// maxTable is up to how many units all sets are compared. There are 2^16 sets of 16
-// units, of which 12,870 have one size at most.
+// maxTable is the largest number of units of which all sets are compared. There are 2^16
+// sets of 16 units, and at most 12,870 of one size.
 const maxTable = 16
 
-// table has what every set of the units counts for, but for what depends on the units
-// that are available. Bit n-1-u of a set stands for unit u, so that of two sets of one
-// size the greater number has the lower IDs.
+// table has the score of every set of the units, without the parts that depend on the
+// available units. Bit n-1-u of a set stands for unit u, so that of two sets of one size
+// the greater number has the lower IDs.
 type table struct {
-	// first is what is compared first, packed in the order of the criteria.
+	// first has the parts that are compared first, packed in the order of the criteria.
 	first []uint64
-	// left is what a set counts for if it is left.
+	// left is the points of a set if it remains.
 	left []int32
-	// loadFirst: load is compared before the links that are left. loadSign is -1 where
-	// little load is better.
+	// loadFirst: load is compared before linksLeft. loadSign is -1 if little load is better.
 	loadFirst bool
 	loadSign  int64
 }
@@ -68,8 +67,8 @@ func (s *shape) newTable() *table {
 	return t
 }
 
-// withUnit is the score of a set and a unit more; left is that of the set if it is left.
-// values are what the unit counts for with each other one.
+// withUnit returns the score of a set and one more unit; left is that of the set if it
+// remains. values are the points of the unit with each other one.
 func (s *shape) withUnit(of *score, u int, set uint32, values *[maxTable]int64) score {
 	r, d, n := *of, s.device[u], len(s.units)
 	alone := true
@@ -99,7 +98,7 @@ func (s *shape) withUnit(of *score, u int, set uint32, values *[maxTable]int64) 
 	return r
 }
 
-// pack makes one number of the parts of a score; the greater is the better.
+// pack packs the parts of a score into one number; the greater one is better.
 func pack(criteria []criterion, s *score) (key uint64) {
 	for _, c := range criteria {
 		width := partBits[c.aspect]
@@ -113,8 +112,8 @@ func pack(criteria []criterion, s *score) (key uint64) {
 	return key
 }
 
-// tableCall is the memory of one choice: the sets that 8 bits of a number stand for,
-// and the load of each.
+// tableCall is the working memory of one choice: the sets that 8 bits of a number stand
+// for, and the load of each.
 type tableCall struct {
 	low, high         [256]uint32
 	lowLoad, highLoad [256]int64
@@ -151,7 +150,7 @@ func (t *table) choose(s *shape, c *call, size int) {
 			continue
 		}
 		last := t.last(remain&^set, w.lowLoad[low]+w.highLoad[high])
-		if first > bestFirst || last >= bestLast || best == 0 { // of equals the last, with the lowest IDs
+		if first > bestFirst || last >= bestLast || best == 0 { // of equal sets the last one, with the lowest IDs
 			best, bestFirst, bestLast = set, first, last
 		}
 	}
@@ -162,7 +161,7 @@ func (t *table) choose(s *shape, c *call, size int) {
 	}
 }
 
-// last is what is compared after table.first, packed.
+// last returns the parts that are compared after table.first, packed.
 func (t *table) last(left uint32, load int64) int64 {
 	links := int64(t.left[left])
 	if t.loadFirst {
@@ -171,8 +170,8 @@ func (t *table) last(left uint32, load int64) int64 {
 	return links<<loadBits + t.loadSign*load
 }
 
-// spread prepares which set a number stands for: its bits are the units of open, in
-// order.
+// spread prepares the set that a number stands for: the bits of the number are the units of
+// open, in order.
 func (w *tableCall) spread(open uint32, each *[maxTable]int64) {
 	w.low[0], w.lowLoad[0], w.high[0], w.highLoad[0] = 0, 0, 0, 0
 	for i := 0; open != 0; i++ {
@@ -188,7 +187,8 @@ func (w *tableCall) spread(open uint32, each *[maxTable]int64) {
 	}
 }
 
-// nextOfSize is the next greater number with as many bits (Gosper); number is not 0.
+// nextOfSize returns the next greater number with the same number of bits (Gosper); number
+// is not 0.
 func nextOfSize(number uint32) uint32 {
 	lowest := number & -number
 	up := number + lowest

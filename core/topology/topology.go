@@ -40,8 +40,8 @@ type shape struct {
 	physical  []int32
 	physicals int
 	roots     []inventory.Key
-	// numa are the NUMA nodes of the devices, a bit each; 0 where they are unknown.
-	// place numbers what devices have as their nodes; -1 where they are unknown.
+	// numa are the NUMA nodes of the devices, a bit each; 0 if they are unknown. place
+	// numbers the sets of nodes that devices have; -1 if they are unknown.
 	numa   []uint64
 	place  []int32
 	places int
@@ -164,7 +164,7 @@ func (s *shape) number() {
 	s.physicals, s.places = len(physical), len(places)-1
 }
 
-// maxNode is the last NUMA node that is told from others; all after it count as one. No
+// maxNode is the last NUMA node that is distinguished; all after it count as one. No
 // machine has as many.
 const maxNode = 63
 

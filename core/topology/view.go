@@ -10,7 +10,7 @@ import (
 
 // Group is a part of a hierarchy, for people to look at.
 type Group struct {
-	// Names say what it is: "all", "links of 1800", "NUMA 0", "device gpu0".
+	// Names describe the group: "all", "links of 1800", "NUMA 0", "device gpu0".
 	Names []string
 	// Weight is that of the links among different devices in it.
 	Weight int64
@@ -19,9 +19,9 @@ type Group struct {
 	Groups []Group
 }
 
-// Groups are the units as a tree: what has better links to each other than to the rest
-// is a group, then what is on other NUMA nodes, then parts of one device. ok is false
-// where the links make no such groups, as in a mesh.
+// Groups returns the units as a tree: units with better links to each other than to the
+// rest are a group, then units on the same NUMA nodes, then parts of one device. ok is
+// false if the links make no such groups, as in a mesh.
 func (t *Topology) Groups() (all Group, ok bool) {
 	if len(t.devices) == 0 {
 		return Group{}, false
@@ -39,7 +39,7 @@ func (t *Topology) Groups() (all Group, ok bool) {
 	return all, ok
 }
 
-// group has the devices, which are part of those above; units are by device.
+// group returns the group of devices, a part of those above; units are indexed by device.
 func (t *Topology) group(devices, above []int32, units [][]string) (g Group, ok bool) {
 	parts, least, ok := t.split(devices)
 	if !ok {
@@ -80,9 +80,9 @@ func (t *Topology) group(devices, above []int32, units [][]string) (g Group, ok 
 	return g, true
 }
 
-// split divides devices by the links that are better than the least of them; if all are
-// alike, by NUMA nodes, then by physical device. ok is false if none of that divides
-// them, though the links differ.
+// split divides devices by the links that are better than the least of them; if all links
+// are equal, by NUMA nodes, then by physical device. ok is false if none of these divides
+// them although the links differ.
 func (t *Topology) split(devices []int32) (parts [][]int32, least int64, ok bool) {
 	in := make(map[int32]bool, len(devices))
 	for _, d := range devices {
@@ -110,7 +110,7 @@ func (t *Topology) split(devices []int32) (parts [][]int32, least int64, ok bool
 	return parts, least, true
 }
 
-// linked divides devices into those that links of more than least join.
+// linked divides devices into groups that links of more than least join.
 func (t *Topology) linked(devices []int32, in map[int32]bool, least int64) (parts [][]int32) {
 	for _, d := range devices {
 		if !in[d] {
@@ -132,7 +132,7 @@ func (t *Topology) linked(devices []int32, in map[int32]bool, least int64) (part
 	return parts
 }
 
-// by divides devices by what each has.
+// by divides devices by a value of each.
 func by[T comparable](devices []int32, has []T) (parts [][]int32) {
 	index := map[T]int{}
 	for _, d := range devices {
@@ -147,7 +147,7 @@ func by[T comparable](devices []int32, has []T) (parts [][]int32) {
 	return parts
 }
 
-// sameOf reports whether there are devices, which all have the same.
+// sameOf reports whether there are devices, and all have the same value.
 func sameOf[T comparable](devices []int32, has []T) bool {
 	return len(devices) > 0 && !slices.ContainsFunc(devices, func(d int32) bool { return has[d] != has[devices[0]] })
 }

@@ -4,21 +4,21 @@ import "github.com/accelmux/accelmux/core/inventory"
 
 // The points of links; the package comment has the table.
 const (
-	// maxValue is what a pair counts for at most: two parts of one device, with a path
-	// beside that.
+	// maxValue is the most points of a pair: two parts of one device with a path in
+	// addition.
 	maxValue = sameDevice + 60
-	// sameDevice is what two parts of one device count for.
+	// sameDevice is the points of two parts of one device.
 	sameDevice = 10_000
-	// laneValue is what one lane of NVLink or XGMI counts for.
+	// laneValue is the points of one lane of NVLink or XGMI.
 	laneValue = 100
 	// maxLanes are those that count; no device has more than 36 today.
 	maxLanes = 64
-	// farthest is the driver's distance from which on a link counts for 1 point.
+	// farthest is the least of the driver's distances for which a link has only 1 point.
 	farthest = 100
 )
 
-// pathValue is what the way over PCIe counts for, by NVML's levels
-// (nvmlGpuTopologyLevel_t); 1 for a kind that is not known.
+// pathValue returns the points of a path over PCIe, by NVML's levels
+// (nvmlGpuTopologyLevel_t); 1 for an unknown kind.
 func pathValue(kind string) int64 {
 	switch kind {
 	case "pcie_same_board":
@@ -37,7 +37,7 @@ func pathValue(kind string) int64 {
 	return 1
 }
 
-// Value is how many points one direction of a link counts for, 1 or more.
+// Value returns the points of one direction of a link, 1 or more.
 func Value(l inventory.Link) int64 {
 	switch {
 	case l.Distance > 0:

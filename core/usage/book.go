@@ -30,10 +30,10 @@ type Options struct {
 	// unit, because its backend has not reported yet: until then the device with
 	// that ID counts as held, whatever its backend.
 	Owns func(resource string) bool
-	// Checkpoint is the file in which kubelet's device manager keeps its allocations,
+	// Checkpoint is the file in which kubelet's device manager stores its allocations,
 	// usually /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint; "" for none.
-	// Rewrite, if set, has kubelet write it soon, by another list of devices; it must
-	// not block.
+	// Rewrite, if set, makes kubelet write it soon, by sending the list of devices again; it
+	// must not block.
 	Checkpoint string
 	Rewrite    func()
 	// Interval is how often kubelet is asked. Default 10 s.
@@ -49,8 +49,8 @@ type Options struct {
 
 // Timing are the book's other intervals. Zero means the default.
 type Timing struct {
-	// Grace is the least age of an allocation that one list may end; two end it at any
-	// age. Default 30 s.
+	// Grace is the minimum age of an allocation that a single list may end; two lists end it
+	// at any age. Default 30 s.
 	Grace time.Duration
 	// Unseen is the same for an allocation that was never seen in a list, which
 	// may be that of an init container, where kubelet's checkpoint does not end it.
@@ -110,8 +110,8 @@ type Holder struct {
 	Namespace, Pod, Container string
 	// Resource and Unit are what the container was given it as.
 	Resource, Unit string
-	// Ending says that kubelet lists the container no more; the device is held until
-	// another list has confirmed that.
+	// Ending: kubelet no longer lists the container. The device stays allocated until
+	// another list confirms that.
 	Ending bool
 }
 
@@ -168,8 +168,8 @@ type hold struct {
 	// seen says that a list named it after that; holders are those of the latest.
 	seen    bool
 	holders []holder
-	// missing is when the first list began that named it no more; zero if the latest
-	// did, or none ever did.
+	// missing is when the first list without it began; zero if the latest list has it, or no
+	// list ever had it.
 	missing time.Time
 	// kin are the device's, as it was last listed.
 	kin Kin

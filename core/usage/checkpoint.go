@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// An allocation that no list has named may be that of an ordinary init container, or its
-// pod was gone before the first list. Kubelet's device manager has the former in its
-// checkpoint and not the latter: a List frees the devices of pods that are gone, and the
-// next list of devices has the file written (UpdateAllocatedDevices and
-// genericDeviceUpdateCallback in pkg/kubelet/cm/devicemanager of k8s.io/kubernetes). The
-// file is internal to kubelet: where it is missing or has another form it ends nothing.
+// An allocation that no list has named is that of an ordinary init container, or its pod
+// was gone before the first list. Kubelet's checkpoint has the former and not the latter: a
+// List request frees the devices of pods that are gone, and the next list of devices makes
+// kubelet write the file (UpdateAllocatedDevices and genericDeviceUpdateCallback in
+// pkg/kubelet/cm/devicemanager of k8s.io/kubernetes). The file is internal to kubelet: if
+// it is missing or has an unknown form, no allocation is ended.
 
-// maxCheckpoint bounds what is read of the file, in bytes.
+// maxCheckpoint bounds the part of the file that is read, in bytes.
 const maxCheckpoint = 64 << 20
 
-// checkpoint is what kubelet has given out, and when it wrote that.
+// checkpoint has the units that kubelet has allocated, and when it wrote the file.
 type checkpoint struct {
 	written time.Time
 	units   map[unit]bool
 }
 
-// readCheckpoint reads kubelet's checkpoint, in the form that it has since 1.20.
+// readCheckpoint reads kubelet's checkpoint, in its form since kubelet 1.20.
 func readCheckpoint(path string) (checkpoint, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -63,9 +63,9 @@ func readCheckpoint(path string) (checkpoint, error) {
 	return c, nil
 }
 
-// endUnseen ends the holds that neither a list nor kubelet's checkpoint has. One that the
-// checkpoint has may be of a pod that is gone, if it was not written for a while: then it
-// is to be written again.
+// endUnseen ends the allocations that neither a list nor kubelet's checkpoint has. One in
+// the checkpoint may still be that of a pod that is gone, if the file is old: then kubelet
+// is made to write it again.
 func (b *Book) endUnseen(l listing) {
 	if b.opts.Checkpoint == "" || !l.settled(b.opts.Timing.Settle) {
 		return
@@ -73,7 +73,8 @@ func (b *Book) endUnseen(l listing) {
 	b.mu.Lock()
 	unseen := map[unit]*hold{}
 	for u, h := range b.holds {
-		// By then kubelet has written what it gave out: it does so before the pod starts.
+		// After this time kubelet has written its allocation: it does so before the pod
+		// starts.
 		if !h.seen && b.listed[u] == nil && l.began.Sub(h.since) >= b.opts.Timing.Grace {
 			unseen[u] = h
 		}
@@ -84,7 +85,7 @@ func (b *Book) endUnseen(l listing) {
 	}
 	c, err := readCheckpoint(b.opts.Checkpoint)
 	if err != nil {
-		b.log.Debug("allocations that kubelet does not list stay", "error", err)
+		b.log.Debug("cannot read kubelet's checkpoint, so allocations that kubelet does not list stay", "error", err)
 		return
 	}
 	if ended := b.endMissing(unseen, c); ended {
@@ -96,8 +97,8 @@ func (b *Book) endUnseen(l listing) {
 	}
 }
 
-// endMissing ends those of the holds that a checkpoint written after them does not have,
-// and takes them out of unseen.
+// endMissing ends the allocations that are missing in a checkpoint written after them, and
+// removes them from unseen.
 func (b *Book) endMissing(unseen map[unit]*hold, c checkpoint) (ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,16 +6,15 @@
 //
 //	Allocate ──────────► held, holder not known yet
 //	listed for a pod ──► held by that container
-//	listed no more ────► ending, and released if the list is one to be believed
+//	listed no more ────► ending, and released if the list counts
 //
-// In doubt a device is held: a list is believed only if it began a while after
-// the allocation, or the list before did not name a container either that was listed
-// earlier, and after kubelet has had time to learn of its pods (just after its own
-// start it lists none); ordinary init containers are never listed, so an
-// allocation that was never seen in a list stays until kubelet's checkpoint does not
-// have it either, and much longer without that. Without the API
-// every allocation stays held until the node reboots or kubelet gives the unit to
-// somebody else.
+// A device stays allocated until a list proves otherwise. A list counts only if kubelet has
+// had time to learn of its pods (just after its own start it lists none), and if it began a
+// while after the allocation, or is the second list in a row without a container that was
+// listed before. Ordinary init containers are never listed. So an allocation that was never
+// in a list stays until kubelet's checkpoint does not have it either, and without the
+// checkpoint much longer. Without the API every allocation stays until the node reboots or
+// kubelet allocates the unit again.
 //
 // A kubelet that has just started is not asked at all: the question itself can make
 // it forget what pods hold that it has yet to hear of (kubelet.go).

@@ -64,8 +64,7 @@ func compareHolds(a, b Hold) int {
 	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
 }
 
-// Holders are the containers that hold the device, sorted. A shared device has
-// several.
+// Holders returns the containers that hold the device, sorted. A shared device has several.
 func (b *Book) Holders(key inventory.Key) []Holder {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,9 +88,9 @@ func (b *Book) Holders(key inventory.Key) []Holder {
 	return holders
 }
 
-// Sole is the container that holds the device, if there is exactly one and kubelet
-// has named it; what the container was given it as is left out. It costs no more
-// than a look, so that it can be asked of every device.
+// Sole returns the container that holds the device, if there is exactly one and kubelet has
+// named it, without the unit's ID. It is a mere look-up, so that it can be called for every
+// device.
 func (b *Book) Sole(key inventory.Key) (Holder, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -99,8 +99,9 @@ func (b *Book) apply(l listing) {
 	}
 }
 
-// ends reports whether a list that does not name the hold ends it. One list may have been
-// made too early; two that are Look apart were not, if a list has named the hold before.
+// ends reports whether a list without the hold ends it. A single list may have been made
+// too early. Two lists that are Look apart end it at any age, if a list has named the hold
+// before.
 func (b *Book) ends(h *hold, l listing) bool {
 	return l.began.Sub(h.since) >= b.grace(h) || !h.missing.IsZero() && l.began.Sub(h.missing) >= b.opts.Timing.Look
 }

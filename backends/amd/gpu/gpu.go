@@ -86,8 +86,8 @@ type Partition struct {
 	// name it. Both change over a reload of the driver.
 	Node  int
 	KFDID uint32
-	// UniqueID is what KFD says of the node: the card's, or on kernels from 6.16 on that
-	// of a compute die; 0 if KFD does not say.
+	// UniqueID is the unique_id of the KFD node; 0 if KFD reports none. It is the card's, or
+	// from kernel 6.16 on that of a compute die.
 	UniqueID uint64
 	// Links lead to other partitions of the inventory, by ID. One that is missing means
 	// that the kernel knows no way, not that the way is short.

@@ -11,13 +11,14 @@ import (
 	"github.com/accelmux/accelmux/backends/sysfs"
 )
 
-// shipped is libdrm's list of marketing names; amdgpu.ids.LICENSE says of which version.
+// shipped is libdrm's list of marketing names; amdgpu.ids.LICENSE has its version.
 //
 //go:embed amdgpu.ids
 var shipped string
 
-// Names are product names of PCI devices, from lists: our own copy of libdrm's, and those
-// that a machine may have. They do not change, and can be used concurrently. nil has none.
+// Names are product names of PCI devices, from the copy of libdrm's list in this program
+// and from lists on the machine. A Names does not change and is safe for concurrent use. A
+// nil Names is empty.
 type Names struct {
 	marketing map[marketed]string
 	devices   map[uint16]string
@@ -31,11 +32,11 @@ type marketed struct {
 // listLimit bounds a list of names; the PCI ID list has 1.5 MiB.
 const listLimit = 8 << 20
 
-// LoadNames has the names of the copy of libdrm's amdgpu.ids that is part of this program,
-// and of lists below a root directory, usually /, for devices that it lacks: a newer
+// LoadNames returns the names in this program's copy of libdrm's amdgpu.ids. For devices
+// that it lacks, lists below a root directory, usually /, are read: a newer
 // usr/share/libdrm/amdgpu.ids, then the PCI ID list, usr/share/hwdata/pci.ids or
-// usr/share/misc/pci.ids. So a card has one name on all nodes that have one version of this
-// program. What is not there, or no such list, gives no names.
+// usr/share/misc/pci.ids. So a card has the same name on all nodes with the same version of
+// this program. A list that is missing or invalid is skipped.
 func LoadNames(root string) *Names {
 	n := &Names{marketing: map[marketed]string{}}
 	share := filepath.Join(root, "usr", "share")
@@ -118,10 +119,10 @@ type model struct {
 	xccs int
 }
 
-// models are the Instinct cards, by PCI device, for revisions that no list has, and for
-// what lists do not say. Names are those of libdrm's list (data/amdgpu.ids) and of the PCI
-// ID list; versions and dies of the driver's table (amdgpu_drv.c, aqua_vanjaram.c) and AMD's
-// data sheets. VF is a virtual function.
+// models are the Instinct cards by PCI device, for revisions and properties that no list
+// has. Names are those of libdrm's list (data/amdgpu.ids) and of the PCI ID list; versions
+// and dies are from the driver's table (amdgpu_drv.c, aqua_vanjaram.c) and AMD's data
+// sheets. VF is a virtual function.
 var models = map[uint16]model{
 	0x6860: {"AMD Radeon Instinct MI25", "gfx900", 0},
 	0x6864: {"AMD Radeon Pro V340 / Instinct MI25x2", "gfx900", 0},

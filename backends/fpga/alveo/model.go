@@ -160,9 +160,9 @@ type Bank struct {
 	Corrected, Uncorrected uint64
 }
 
-// ModelOf is what to call a PCI function of a card that the drivers may know, of which
-// nothing but its IDs is known; empty for another maker's. Amazon's are not among them: it
-// makes other accelerators, too.
+// ModelOf returns the model of a PCI function that the drivers may support, by its IDs
+// alone; "" for other makers. Amazon's IDs are not included: they are used for other
+// accelerators, too.
 func ModelOf(d pci.Device) string {
 	maker := map[uint16]string{0x10ee: "AMD", 0x13fe: "Advantech", 0x3475: "Arista"}[d.Vendor]
 	if maker == "" {

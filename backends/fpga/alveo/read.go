@@ -20,7 +20,7 @@ const tries = 4
 // vendors have cards under XRT: Xilinx, Advantech, Amazon and Arista.
 var vendors = []string{"0x10ee", "0x13fe", "0x1d0f", "0x3475"}
 
-// drivers are those of the functions.
+// drivers are the kernel drivers of the functions.
 var drivers = []string{"xocl", "xclmgmt"}
 
 // Read finds the cards. root is that of sysfs, usually /sys. A machine that changes
@@ -122,7 +122,7 @@ func (r *reader) look() []function {
 			if err != nil || !slices.Contains(drivers, filepath.Base(to)) {
 				continue
 			}
-			f.err = fmt.Errorf("the driver %s has it, but there is neither user_pf nor mgmt_pf: see the kernel's log, or bind the driver again", filepath.Base(to))
+			f.err = fmt.Errorf("the driver %s is bound to it, but it has neither user_pf nor mgmt_pf: see the kernel's log, or bind the driver again", filepath.Base(to))
 		}
 		for i, name := range []string{"shutdown", "dev_offline", "ready"} {
 			f.states[i], _ = r.text(dir, name)

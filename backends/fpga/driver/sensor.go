@@ -1,12 +1,12 @@
 package driver
 
-// Senses are what the sensors of a card say.
+// Senses are the readings of a card's sensors.
 type Senses struct {
 	// Sensors are added with [Senses.Measure].
 	Sensors []Sensor
-	// Implausible are the names of sensors whose values no card can have.
+	// Implausible are the names of sensors whose values are impossible.
 	Implausible []string
-	// Faults are alarms.
+	// Faults are the alarms that the card reports.
 	Faults []Fault
 }
 
@@ -14,14 +14,14 @@ type Senses struct {
 type Sensor struct {
 	// Metric is temperature_celsius, power_watts, voltage_volts or current_amperes.
 	Metric string
-	// Sensor tells those of a card apart, in the kernel's or the card's own words.
+	// Sensor is the sensor's name, unique within the card, as the kernel or the card has it.
 	Sensor string
 	Value  float64
 }
 
-// bounds are the least and the most that a sensor can measure, by metric. Controllers
-// write negative values as unsigned numbers of 32 bits: in the kernel's units (m°C, µW, mV,
-// mA) these are at least 4,294,900 °C, V or A, and 4,290 W.
+// bounds are the least and greatest values that a sensor can have, by metric. Some
+// controllers write negative values as unsigned 32-bit numbers: in the kernel's units (m°C,
+// µW, mV, mA) these read as at least 4,294,900 °C, V or A, or 4,290 W.
 var bounds = map[string]struct{ least, most float64 }{
 	"temperature_celsius": {-100, 300},
 	"power_watts":         {0, 2000},

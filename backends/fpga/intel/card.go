@@ -18,7 +18,7 @@ import (
 // layout is where a driver has its things.
 type layout struct {
 	family Family
-	// driver is that of the PCI functions.
+	// driver is the kernel driver of the PCI functions.
 	driver       string
 	engine, port string
 	fme          []string // error registers of the engine
@@ -101,8 +101,8 @@ func (r *reader) card(at pci.Address, regions []member, chips []string) (Card, e
 	return c, nil
 }
 
-// countPorts notes ports that the engine has and that nothing shows: neither the function
-// nor one of its virtual functions, which have a port each.
+// countPorts reports ports that the management engine counts but that are missing: neither
+// the function nor one of its virtual functions, which have one port each, has them.
 func (r *reader) countPorts(c Card, shown int) {
 	if c.Engine == nil || c.Engine.Ports <= shown {
 		return

@@ -41,8 +41,8 @@ var (
 	}
 )
 
-// ModelOf is what people call a PCI function of a card that the drivers know, without its
-// subsystem; empty for another.
+// ModelOf returns the usual name of a card that the drivers support, by its PCI IDs without
+// the subsystem; "" for other devices.
 func ModelOf(d pci.Device) string {
 	if d.Vendor == vendorIntel && (d.ID == deviceDFL || d.ID == deviceDFLVF) {
 		return "Intel Open FPGA Stack"

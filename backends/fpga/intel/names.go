@@ -39,12 +39,12 @@ func RegionName(interfaceID string) (string, error) {
 	return Domain + "/region-" + i, nil
 }
 
-// KindName is the name of the resource of a card's regions that have no interface ID: by
-// the PCI IDs of vendor, device and, where it is known, subsystem, such as
-// fpga.intel.com/region-8086-bcce-17d4, so that equal cards have one name on all nodes. The
-// functions of a card may differ: those of a physical one above 0 have the number, as in
-// region-8086-bcce-1770-f1. Those of virtual functions are alike, and their numbers are
-// others in a virtual machine.
+// KindName is the resource name for regions of a card without an interface ID, made of the
+// PCI IDs of vendor, device and, if known, subsystem, such as
+// fpga.intel.com/region-8086-bcce-17d4. So equal cards have the same name on all nodes. The
+// functions of a card may differ, so physical functions above 0 have their number in the
+// name, as in region-8086-bcce-1770-f1. Virtual functions are alike and have none: their
+// numbers are different in a virtual machine.
 func (c Card) KindName() string {
 	name := fmt.Sprintf("%s/region-%04x-%04x", Domain, c.PCI.Vendor, c.PCI.ID)
 	if c.Subsystem != 0 {
@@ -69,7 +69,7 @@ func needed(what, text string) (string, error) {
 	return id, nil
 }
 
-// RegionName is that of the card's interface, or of its kind if it has none.
+// RegionName is the name by the card's interface ID, or KindName if it has none.
 func (c Card) RegionName() string {
 	if name, err := RegionName(c.Interface); err == nil {
 		return name

@@ -175,7 +175,7 @@ func (r *reader) cards(members []member) []Card {
 	return r.pair(cards, lost)
 }
 
-// unlisted notes functions that a driver has and that have no region in its class.
+// unlisted reports functions that have a driver but no region in the driver's class.
 func (r *reader) unlisted(listed map[pci.Address][]member) {
 	devices, _ := pci.OfClass(r.root, processingAccelerator) // those that can be read
 	for _, d := range devices {
@@ -183,10 +183,10 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 			if len(listed[d.Address]) > 0 || !r.wants(lay.family) {
 				continue
 			}
-			// Captures have no links to drivers, but what these make.
+			// Captures have no links to drivers, only the files that the drivers create.
 			_, err := os.Lstat(filepath.Join(r.root, "bus", "pci", "devices", d.Address.String(), class))
 			if d.Driver == lay.driver || d.Driver == "" && err == nil {
-				r.doubt(d.Address.String(), true, fmt.Errorf("the driver %s has it, but %s has no entry of it: see the kernel's log, or bind the driver again",
+				r.doubt(d.Address.String(), true, fmt.Errorf("the driver %s is bound to it, but %s has no entry of it: see the kernel's log, or bind the driver again",
 					lay.driver, filepath.Join(r.root, "class", class)))
 			}
 		}
@@ -196,7 +196,7 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 // processingAccelerator is the PCI base class of the cards.
 const processingAccelerator = 0x12
 
-// wants reports whether cards under the driver of a family are asked for.
+// wants reports whether the settings ask for cards under a family's driver.
 func (r *reader) wants(f Family) bool { return len(r.families) == 0 || slices.Contains(r.families, f) }
 
 // stranger reports whether a function is under another driver, which has regions of its

@@ -133,8 +133,8 @@ func (r *reader) thermal(device, dir string) []Sensor {
 	return []Sensor{s}
 }
 
-// consumed reads the power that the FPGA takes, which the older driver has for FPGAs in one
-// package with the CPU, in watts.
+// consumed reads the power of the FPGA in watts, which the older driver reports for FPGAs
+// in one package with the CPU.
 func (r *reader) consumed(dir string) []Sensor {
 	value, ok := r.measure(1, dir, "consumed")
 	if !ok {
@@ -143,9 +143,9 @@ func (r *reader) consumed(dir string) []Sensor {
 	return []Sensor{{Chip: filepath.Base(dir), Name: "power1", Quantity: Power, Value: value, Known: true}}
 }
 
-// boardSensors reads the sensors of the board's controller under the older driver: a
-// directory sensorN each, with the files name, type and value, the latter in thousandths of
-// the unit (OPAE's libxfpga reads them so, in metrics_max10.c and metrics_utils.c).
+// boardSensors reads the sensors of the board's controller under the older driver. Each has
+// a directory sensorN with the files name, type and value, the value in thousandths of the
+// unit (as OPAE's libxfpga reads them in metrics_max10.c and metrics_utils.c).
 func (r *reader) boardSensors(device, engine string) []Sensor {
 	found, _ := filepath.Glob(filepath.Join(engine, "spi-altera.*.auto/spi_master/spi*/spi*.*/sensor*")) // the pattern is a good one
 	var all []Sensor
@@ -166,5 +166,5 @@ func (r *reader) boardSensors(device, engine string) []Sensor {
 // quantities are the types of the sensors of a board's controller under the older driver.
 var quantities = map[string]Quantity{"Temperature": Temperature, "Power": Power, "Voltage": Voltage, "Current": Current}
 
-// maxSensors is the most sensors of a board's controller that are read.
+// maxSensors bounds the number of sensors read from a board's controller.
 const maxSensors = 128

@@ -99,8 +99,8 @@ type Fabric struct {
 	Err error
 }
 
-// Joined reports whether the GPU has joined the fabric: until then it has no cluster and
-// no clique, whatever the driver says. It may be called on nil.
+// Joined reports whether the GPU has joined the fabric. Before that, cluster and clique are
+// not valid, whatever the driver returns. It may be called on nil.
 func (f *Fabric) Joined() bool { return f != nil && f.State == "completed" && f.Err == nil }
 
 // Condition is what a GPU says of its own health. Nil means that it does not
@@ -122,13 +122,13 @@ type Condition struct {
 	RepairPending *bool
 	// Unrepairable says that the memory has errors that no repair can mend.
 	Unrepairable *bool
-	// SRAMExceeded says that the caches had more uncorrectable errors than NVIDIA
-	// tolerates. Ampere and newer.
+	// SRAMExceeded reports that the caches had more uncorrectable errors than NVML's SRAM
+	// threshold. Ampere and newer.
 	SRAMExceeded *bool
-	// Overheated says that the hardware slows the GPU down because of heat, or that it
-	// is as hot as that.
+	// Overheated reports that the hardware slows the GPU down because of heat, or that the
+	// temperature has reached the slowdown threshold.
 	Overheated *bool
-	// FabricUnhealthy says that the GPU's NVLink fabric is unhealthy, FabricLimited that
+	// FabricUnhealthy reports that the GPU's NVLink fabric is unhealthy, FabricLimited that
 	// it has limited capacity (healthSummary of nvmlGpuFabricInfo_v3_t).
 	FabricUnhealthy, FabricLimited *bool
 }
@@ -165,8 +165,8 @@ type Link struct {
 	A, B string
 	// Kind is in the contract's terms: NVLink, or the path over PCIe if there is none.
 	Kind backendv1.LinkKind
-	// Path is the path over PCIe that GPUs with NVLink have besides; unspecified where
-	// NVML does not know it, and where Kind is the path.
+	// Path is the path over PCIe of GPUs that also have NVLinks; unspecified if NVML does
+	// not know it, or if Kind is the path.
 	Path backendv1.LinkKind
 	// Count is how many NVLinks lie side by side; 1 for PCIe.
 	Count uint32

@@ -23,8 +23,8 @@ var (
 	ErrMismatch = errors.New("the NVIDIA library and the loaded kernel module are of different versions: " +
 		"reload the kernel module or reboot the node")
 	// ErrRestart: the library on disk is not the one that this process has
-	// loaded, which it cannot unload, and that one does not fit to the loaded kernel
-	// module, or settings chose another. Only a new process can use it.
+	// loaded, and cannot unload. It is returned if the loaded library does not fit the
+	// kernel module, or if the settings chose another one. Only a new process can use that.
 	ErrRestart = errors.New("another NVIDIA library was installed: the backend must be started again to use it")
 	// ErrClosed: the driver is not open.
 	ErrClosed = errors.New("the connection to the NVIDIA driver is closed")

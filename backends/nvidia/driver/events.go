@@ -80,10 +80,10 @@ func (e *Stream) Close(ctx context.Context) error {
 	}
 }
 
-// Listen begins to listen to all GPUs that have been read by a snapshot. Events from
-// before are lost. There should be one stream; after a change of the set of GPUs take a
-// new one. NVML's events of the system are left alone: the kernel reports the same, and a
-// second wait would be a second thread that wakes up all the time.
+// Listen subscribes to the events of all GPUs that a snapshot has read. Earlier events are
+// lost. There should be only one stream; after the set of GPUs has changed, start a new
+// one. NVML's system events are not used: the kernel reports the same, and a second wait
+// would need a second thread.
 func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	s := d.current()
 	if s == nil {
@@ -114,9 +114,9 @@ func (d *Driver) Listen(ctx context.Context) (*Stream, error) {
 	return e, nil
 }
 
-// loop hands on what a source says until ctx ends. A source that fails is renewed
-// and asked again ever more rarely; that is reported, and that it works again. One that returns at once without an event, or faster than the reader reads, is
-// slowed down.
+// loop passes on the events of a source until ctx ends. A source that fails is renewed and
+// asked at growing intervals; the failure and the recovery are reported as events. A source
+// that returns at once without an event, or faster than the reader reads, is slowed down.
 func (e *Stream) loop(ctx context.Context, from *deviceEvents) {
 	defer from.free()
 	retry, limit := time.Duration(0), waitFirst

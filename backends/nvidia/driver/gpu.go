@@ -208,8 +208,8 @@ func (r *reader) condition(device nvml.Device) Condition {
 	return c
 }
 
-// overheated reports whether the hardware slows the GPU down because of heat, by its own
-// word or by its temperature; nil if neither is known.
+// overheated reports whether the hardware slows the GPU down because of heat, according to
+// NVML or by its temperature; nil if neither is known.
 func (r *reader) overheated(device nvml.Device) *bool {
 	var hot *bool
 	function, reasons := clockReasons(r.s, device)
@@ -234,7 +234,7 @@ func (r *reader) overheated(device nvml.Device) *bool {
 	return hot
 }
 
-// unlessForbidden takes a call that only root may make for one that is not supported.
+// unlessForbidden treats a call that only root may make as not supported.
 func unlessForbidden(ret nvml.Return) nvml.Return {
 	if ret == nvml.ERROR_NO_PERMISSION {
 		return nvml.ERROR_NOT_SUPPORTED

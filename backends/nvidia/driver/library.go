@@ -64,10 +64,10 @@ type library struct {
 	file os.FileInfo // nil if the dynamic linker found it
 }
 
-// load is the library at a path, which its Init loads. Once one is loaded, it is that
-// one, also after its file was removed or replaced: its Init says whether it still fits
-// to the driver. It is ErrRestart if the file is in place and the path is another one,
-// which settings chose.
+// load returns the library at a path; its Init loads it. A library that is loaded stays in
+// use, even if its file was removed or replaced: its Init reports whether it still fits the
+// driver. The error is ErrRestart if the loaded file is still in place and the settings
+// chose another path.
 func load(path string) (nvml.Interface, error) {
 	file, err := os.Stat(path)
 	if err != nil && path != soname {
@@ -85,14 +85,14 @@ func load(path string) (nvml.Interface, error) {
 	}
 }
 
-// inPlace reports whether the file that was loaded is still at its path.
+// inPlace reports whether the loaded file is still at its path.
 func (l *library) inPlace() bool {
 	now, err := os.Stat(l.path)
 	return err == nil && os.SameFile(now, l.file)
 }
 
-// replaced is ErrRestart if there is another library at the path than the one that this
-// process has loaded.
+// replaced returns ErrRestart if the library at the path is not the one that this process
+// has loaded.
 func replaced(path string) error {
 	file, err := os.Stat(path)
 	loaded.Lock()

@@ -117,7 +117,7 @@ func (d *Driver) askLinks(ctx context.Context, s *session, gpus []GPU) linkCache
 	return cache
 }
 
-// connection is how a and b are connected, of which a comes first.
+// connection returns how a and b are connected; a comes first.
 func connection(a, b GPU, fromA, fromB paths) (Link, bool) {
 	l := Link{A: a.UUID, B: b.UUID}
 	// The two ends may disagree: a link that is down at one end is down, an end

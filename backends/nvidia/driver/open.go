@@ -95,7 +95,7 @@ func (d *Driver) Open(ctx context.Context) error {
 		return outcome[*session]{s, s.readVersions()}
 	})
 	if err = errors.Join(err, opened.err); err != nil {
-		if errors.Is(err, ErrMismatch) { // a driver is loaded; does the library on disk fit to it?
+		if errors.Is(err, ErrMismatch) { // a driver is loaded; does the library on disk fit it?
 			err = errors.Join(err, replaced(path))
 		}
 		return fmt.Errorf("open the NVIDIA driver (%s): %w", path, err)

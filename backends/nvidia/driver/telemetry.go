@@ -140,8 +140,8 @@ var throttling = []struct {
 	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hardware-power-brake"},
 }
 
-// clockReasons is the function that says why a GPU is slowed down: the newer name of the
-// same is not in drivers before R535.
+// clockReasons returns the function that reports why a GPU is slowed down. Drivers before
+// R535 have it only under its older name.
 func clockReasons(s *session, device nvml.Device) (function string, read func() (uint64, nvml.Return)) {
 	if function = "nvmlDeviceGetCurrentClocksEventReasons"; s.has(function) {
 		return function, device.GetCurrentClocksEventReasons

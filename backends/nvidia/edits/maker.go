@@ -130,8 +130,8 @@ func (s *Set) put(uuid string, common *sdk.Edits, err error, own func() (*sdk.Ed
 		s.results[uuid] = result{err: err}
 		return
 	}
-	// The hooks of all come first, as in the specs that NVIDIA's tools write: they run once
-	// in a container with several devices.
+	// The hooks of all GPUs come first, as in the specs of NVIDIA's tools: they run once in
+	// a container with several devices.
 	s.results[uuid] = result{edits: merge(&sdk.Edits{Hooks: common.GetHooks()}, e, common)}
 }
 

@@ -125,8 +125,8 @@ func (n *nodes) control() ([]*sdk.DeviceNode, error) {
 	return out, nil
 }
 
-// MissingNode is nil if the device node of the GPU with the minor number is there, else
-// it names the node and says what to do.
+// MissingNode returns nil if the device node of the GPU with this minor number exists;
+// otherwise an error that names the node and what to do.
 func (m *Maker) MissingNode(minor int) error {
 	_, err := m.look("", &Set{}).nodes.gpu(&driver.GPU{Minor: minor})
 	return err

@@ -54,8 +54,8 @@ type Row struct {
 	Verdict Verdict
 	// Means is what happened, as the rest of a sentence; empty if unknown.
 	Means string
-	// WholeGPU says that the error reaches the whole GPU although NVML may name the
-	// MIG device in which it was found.
+	// WholeGPU: the error reaches the whole GPU even if NVML names the MIG device in which
+	// it was found.
 	WholeGPU bool
 	// Source is where the verdict is from: see table.yaml; "settings",
 	// [EnvDisable] or [EnvEnable] for one that was overruled, "unknown" for a code
