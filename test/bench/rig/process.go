@@ -76,20 +76,46 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(used.Nano()), nil
 }
 
+// Switches is how often the threads that a process has now have stopped to wait:
+// voluntary_ctxt_switches of proc_pid_status(5), summed up.
+func Switches(pid int) (total int, err error) {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return 0, err
+		}
+		n, err := statusNumber(tid, "voluntary_ctxt_switches:")
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
 // PeakMemory is the most that a process had resident at a time, in MB: VmHWM of
 // proc_pid_status(5).
 func PeakMemory(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	kibibytes, err := statusNumber(pid, "VmHWM:")
+	return megabytes(kibibytes), err
+}
+
+// statusNumber is a number of proc_pid_status(5), which threads have, too.
+func statusNumber(id int, key string) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", id))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "VmHWM:" {
-			kilobytes, err := strconv.Atoi(fields[1])
-			return megabytes(kilobytes), err
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
+			return strconv.Atoi(fields[1])
 		}
 	}
-	return 0, fmt.Errorf("process %d has no VmHWM", pid)
+	return 0, fmt.Errorf("/proc/%d/status has no %s", id, key)
 }
 
 // resident is the resident memory of a process in KiB, from proc_pid_smaps(5): all
@@ -126,15 +152,6 @@ func resident(pid int, library string) (all, mapped, anonymous int, err error) {
 // Anonymous is RssAnon of proc_pid_status(5), in MB: the memory that a process shares
 // with no file.
 func Anonymous(pid int) (float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "RssAnon:" {
-			kibibytes, err := strconv.Atoi(fields[1])
-			return float64(kibibytes) * 1024 / 1e6, err
-		}
-	}
-	return 0, fmt.Errorf("process %d has no RssAnon", pid)
+	kibibytes, err := statusNumber(pid, "RssAnon:")
+	return float64(kibibytes) * 1024 / 1e6, err
 }
