@@ -76,13 +76,13 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 	return problems
 }
 
-// kinds are those of a backend: by its program, and by the presets that a program of another
-// name has in its configuration.
+// kinds returns the kinds of a backend: by the name of its program, and by its presets,
+// which a program with another name needs.
 func kinds(b config.Backend) []string {
 	return append(slices.Clone(b.Allow.Presets), strings.TrimPrefix(b.Command, config.CommandPrefix))
 }
 
-// covers reports whether a backend is made for an accelerator.
+// covers reports whether a backend supports an accelerator.
 func covers(b config.Backend, a pcibus.Accelerator) bool {
 	return slices.ContainsFunc(kinds(b), func(kind string) bool { return pcibus.Covers(kind, a) })
 }

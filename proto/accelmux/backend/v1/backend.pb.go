@@ -509,8 +509,8 @@ type DescribeResponse struct {
 	// What the backend implements beyond Describe, Configure and Watch.
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
 	// JSON schema (draft 2020-12) of the settings; empty if it has none.
-	// At most 256 KiB. One that takes more than 128 MiB of memory or 10 s to compile and
-	// check is not used, with a problem; the settings then come unchecked.
+	// At most 256 KiB. A schema that needs more than 128 MiB of memory or 10 s is not used,
+	// and the core reports a problem; the backend then gets unchecked settings.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
 	// The parameters that Prepare knows; at most 32. Only with ABILITY_PREPARE.
 	Parameters    []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
@@ -1267,9 +1267,9 @@ type Device struct {
 	// Amounts in base units (bytes, watts, units), such as memory. Same names.
 	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// How close other devices of this inventory are: at most one direct link (NVLink,
-	// XGMI, same device) and one path (PCIe, NUMA, other) to each. One that is missing
-	// counts as farther than any that is here. At most 1,024, and 65,536 of all
-	// devices: each has the same part of them.
+	// XGMI, same device) and one path (PCIe, NUMA, other) to each. A device without a link
+	// counts as farther than any with one. At most 1,024 links, and 65,536 for all devices
+	// of the inventory together: each device may have an equal share of them.
 	Links []*Link `protobuf:"bytes,8,rep,name=links,proto3" json:"links,omitempty"`
 	// ID of the physical device that this one is a partition of, whether or not
 	// that is listed itself; empty for a whole device. A fault of the parent is a
@@ -1865,9 +1865,9 @@ type Mount struct {
 	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	// Further mount options, such as "nosuid".
 	Options []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
-	// A program in the container can do without it. Where the node's configuration does not
-	// allow an optional mount, the container comes without it and the core reports a
-	// problem; a mount that is not optional then costs the device.
+	// The container can start without this mount. If the node's configuration does not
+	// allow it, the mount is left out and the core reports a problem. A device with a mount
+	// that is not optional and not allowed is left out.
 	Optional      bool `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2490,9 +2490,9 @@ type Metric struct {
 	// but not what the core or monitoring use: backend, device, resource,
 	// namespace, pod, container, node, service, endpoint, instance, job, le,
 	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
-	// Each set of values is a series, which monitoring stores: a backend may have
-	// 1,024 of them and 256 for each device, and as many again within an hour; others
-	// are left out.
+	// Each set of values is a series, which monitoring stores. A backend may have 1,024
+	// series plus 256 for each device, and as many again within an hour; others are left
+	// out.
 	// No two metrics of a sample have the same device, name and labels.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
