@@ -37,10 +37,10 @@ func checkPeer(conn net.Conn) error {
 		return err
 	}
 	if failed != nil {
-		return fmt.Errorf("ask who is connected: %w", failed)
+		return fmt.Errorf("find the process at the other end: %w", failed)
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
-		return fmt.Errorf("process %d of user %d %w: only root and user %d may be", peer.Pid, peer.Uid, ErrNoAgent, os.Geteuid())
+		return fmt.Errorf("process %d of user %d %w: only processes of root and user %d can be", peer.Pid, peer.Uid, ErrNoAgent, os.Geteuid())
 	}
 	return checkProcess(int(peer.Pid))
 }
@@ -62,7 +62,7 @@ func checkProcess(pid int) error {
 	}
 	own, ok := debug.ReadBuildInfo()
 	if !ok {
-		return nil // not built into this program: nothing to compare
+		return nil // built without build information: there is nothing to compare
 	}
 	info, err := buildinfo.ReadFile(filepath.Join(procfs.Dir(pid), "exe"))
 	switch {
