@@ -22,7 +22,7 @@ func presetPolicy(t *testing.T, name string) inventory.Policy {
 // one more file of the driver costs no GPU.
 func TestNVIDIAsFilesAreAllowed(t *testing.T) {
 	policy := presetPolicy(t, "nvidia")
-	for _, root := range []string{"", "/run/nvidia/driver"} {
+	for _, root := range []string{"", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"} {
 		wire := &backendv1.ContainerEdits{
 			Env: map[string]string{"NVIDIA_VISIBLE_DEVICES": "void", "NVIDIA_CTK_LIBCUDA_DIR": "/usr/lib64", "NVIDIA_GDS": "enabled"},
 			Hooks: []*backendv1.OciHook{
@@ -47,6 +47,9 @@ func TestNVIDIAsFilesAreAllowed(t *testing.T) {
 		} {
 			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + file, ContainerPath: file})
 		}
+		if root == "/home/kubernetes/bin/nvidia" {
+			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + "/vulkan/icd.d/nvidia_icd.json", ContainerPath: "/etc/vulkan/icd.d/nvidia_icd.json"})
+		}
 		for _, socket := range []string{"/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps"} {
 			wire.Mounts = append(wire.Mounts, &backendv1.Mount{HostPath: root + socket, ContainerPath: socket, Writable: true})
 		}
@@ -57,7 +60,9 @@ func TestNVIDIAsFilesAreAllowed(t *testing.T) {
 }
 
 // Nothing else of the host is: not another vendor's nodes, not those of memory and disks by
-// names that no list has, no file of the host's to write to, no variable that runs code.
+// names that no list has, no file of the host's to write to, no variable that runs code, and
+// not the kernel's file systems in a driver's container: with hostPID, /proc/1/root there is
+// the host's root.
 func TestWhatNoPresetAllows(t *testing.T) {
 	for _, backend := range []string{"nvidia", "amd", "fpga", "mock", "acme"} {
 		policy := presetPolicy(t, backend)
@@ -72,6 +77,13 @@ func TestWhatNoPresetAllows(t *testing.T) {
 		for _, mount := range []string{"/etc", "/etc/shadow", "/usr/lib/libc.so.6", "/run/containerd/containerd.sock", "/var/lib/kubelet", "/dev/shm"} {
 			if _, _, err := inventory.ParseEdits(policy, &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: mount, ContainerPath: "/x", Writable: true}}}); err == nil {
 				t.Errorf("%s may mount %s to write to it", backend, mount)
+			}
+		}
+		for _, root := range []string{"", "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"} {
+			for _, below := range []string{"/proc/1/root/etc/shadow", "/proc/1/root/usr/lib/x.so", "/sys/kernel/debug", "/dev/shm/x", "/dev/vg0/root", "/etc/shadow", "/root/.ssh/id_rsa", "/run/secrets/token"} {
+				if _, _, err := inventory.ParseEdits(policy, &backendv1.ContainerEdits{Mounts: []*backendv1.Mount{{HostPath: root + below, ContainerPath: "/x"}}}); err == nil {
+					t.Errorf("%s may mount %s", backend, root+below)
+				}
 			}
 		}
 		for _, name := range []string{"BASH_ENV", "NODE_OPTIONS", "PYTHONSTARTUP", "JAVA_TOOL_OPTIONS", "HOME"} {

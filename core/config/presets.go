@@ -32,32 +32,36 @@ var presets = map[string]Allowed{
 
 // nvidiaPreset has the search paths of nvidia-container-toolkit 1.20 (internal/discover,
 // internal/lookup/root, pkg/lookup and pkg/nvcdi), for a driver on the host and for a
-// driver in a container of the GPU Operator or of GKE.
+// driver in a container of the GPU Operator or of GKE. It never allows such a root as a
+// whole: that contains the container's /proc, and with hostPID /proc/1/root is the host's root.
 func nvidiaPreset() Allowed {
 	const operator, gke = "/run/nvidia/driver", "/home/kubernetes/bin/nvidia"
 	a := Allowed{
 		Devices: []string{"/dev/gdrdrv", "/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"},
 		ReadOnlyMounts: []string{
-			"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
-			"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
-			"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
-			"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",
-			"/dev/null", // edits.visibleDevices: mounts
-			operator + "/**", gke + "/**",
+			"/dev/null",        // edits.visibleDevices: mounts
+			gke + "/vulkan/**", // not in a directory of configuration there
 		},
 		Hooks: []string{"/usr/bin/nvidia-cdi-hook", "/usr/local/bin/nvidia-cdi-hook", "/usr/local/nvidia/toolkit/nvidia-cdi-hook"},
 		Env:   []string{"NVIDIA_*"},
 	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"} {
-		a.ReadOnlyMounts = append(a.ReadOnlyMounts, dir+"/nvidia-*")
-	}
 	for _, root := range []string{"", operator, gke} {
-		a.Devices = append(a.Devices, root+"/dev/nvidia*", root+"/dev/nvidia-caps/*", root+"/dev/nvidia-caps-imex-channels/*",
-			root+"/dev/dri/card*", root+"/dev/dri/renderD*")
-		for _, run := range []string{"/run", "/var/run"} {
-			a.Mounts = append(a.Mounts, root+run+"/nvidia-persistenced/socket", root+run+"/nvidia-fabricmanager/socket")
+		below := func(paths ...string) []string {
+			for i, path := range paths {
+				paths[i] = root + path
+			}
+			return paths
 		}
-		a.Mounts = append(a.Mounts, root+"/tmp/nvidia-mps")
+		a.Devices = append(a.Devices, below("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*",
+			"/dev/dri/card*", "/dev/dri/renderD*")...)
+		a.Mounts = append(a.Mounts, below("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket",
+			"/var/run/nvidia-persistenced/socket", "/var/run/nvidia-fabricmanager/socket", "/tmp/nvidia-mps")...)
+		a.ReadOnlyMounts = append(a.ReadOnlyMounts, below(
+			"/usr/lib/**", "/usr/lib64/**", "/usr/local/lib/**", "/usr/local/lib64/**", "/lib/**", "/lib64/**", "/usr/X11R6/**",
+			"/usr/share/**", "/usr/local/share/**", // configuration of EGL, GLVND, OptiX, Vulkan and X11
+			"/etc/vulkan/**", "/etc/OpenCL/**", "/etc/glvnd/**", "/etc/egl/**", "/etc/nvidia/**",
+			"/etc/X11/xorg.conf.d/*nvidia*", "/etc/cufile.json", "/run/udev",
+			"/usr/local/sbin/nvidia-*", "/usr/local/bin/nvidia-*", "/usr/sbin/nvidia-*", "/usr/bin/nvidia-*", "/sbin/nvidia-*", "/bin/nvidia-*")...)
 	}
 	return a
 }
