@@ -360,13 +360,17 @@ func TestRefusedAfterAllAbandons(t *testing.T) {
 	}
 }
 
-// Without CDI a runtime takes whatever node it finds behind a path, so a container gets the
-// path without links, or nothing if that leads to a disk since the backend reported it.
+// Without CDI a runtime accepts any kind of node behind a path, so a container gets the
+// path without links, or nothing if that leads to a disk since the backend reported it. The
+// nodes of a driver's container, outside /dev, are checked in the same way where the agent
+// sees them; elsewhere they are given by their names.
 func TestPlainNodesAreResolved(t *testing.T) {
 	root := t.TempDir()
-	dev := filepath.Join(root, "dev")
-	if err := os.Mkdir(dev, 0o755); err != nil {
-		t.Fatal(err)
+	dev, driver := filepath.Join(root, "dev"), filepath.Join(root, "run/driver/dev")
+	for _, dir := range []string{dev, driver} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range []string{"ttyUSB1", "sda"} {
 		if err := os.WriteFile(filepath.Join(dev, name), nil, 0o600); err != nil {
@@ -375,21 +379,33 @@ func TestPlainNodesAreResolved(t *testing.T) {
 	}
 	d := device("d")
 	d.Edits = inventory.Edits{DeviceNodes: []inventory.DeviceNode{
-		{Path: "/dev/serial", HostPath: "/dev/serial", Permissions: "rw"}, {Path: "/dev/x", HostPath: "/elsewhere/x", Permissions: "rw"},
+		{Path: "/dev/serial", HostPath: "/dev/serial", Permissions: "rw"},
+		{Path: "/dev/x", HostPath: "/run/driver/dev/x", Permissions: "rw"},
 	}}
-	for _, c := range []struct{ target, host string }{{"ttyUSB1", "/dev/ttyUSB1"}, {"/dev/ttyUSB1", "/dev/ttyUSB1"}, {"sda", ""}} {
-		link := filepath.Join(dev, "serial")
-		_ = os.Remove(link)
-		if err := os.Symlink(c.target, link); err != nil {
-			t.Fatal(err)
+	const unseen = "/run/driver/dev/x"
+	for _, c := range []struct{ serial, x, wantSerial, wantX string }{
+		{serial: "ttyUSB1", wantSerial: "/dev/ttyUSB1", wantX: unseen},
+		{serial: "/dev/ttyUSB1", wantSerial: "/dev/ttyUSB1", wantX: unseen},
+		{serial: "ttyUSB1", x: "/dev/ttyUSB1", wantSerial: "/dev/ttyUSB1", wantX: "/dev/ttyUSB1"},
+		{serial: "ttyUSB1", x: "/dev/sda"},
+		{serial: "sda"},
+	} {
+		for link, target := range map[string]string{filepath.Join(dev, "serial"): c.serial, filepath.Join(driver, "x"): c.x} {
+			_ = os.Remove(link)
+			if target == "" {
+				continue
+			}
+			if err := os.Symlink(target, link); err != nil {
+				t.Fatal(err)
+			}
 		}
 		response := &pluginapi.ContainerAllocateResponse{}
 		_, err := injectPlain(response, []*inventory.Device{d}, inventory.HostNodes{Devfs: dev})
-		if (err != nil) != (c.host == "") {
-			t.Fatalf("a link to %s: %v", c.target, err)
+		if (err != nil) != (c.wantSerial == "") {
+			t.Fatalf("links to %q and %q: %v", c.serial, c.x, err)
 		}
-		if err == nil && (response.GetDevices()[0].GetHostPath() != c.host || response.GetDevices()[1].GetHostPath() != "/elsewhere/x") {
-			t.Errorf("a link to %s is given as %v", c.target, response.GetDevices())
+		if got := response.GetDevices(); err == nil && (got[0].GetHostPath() != c.wantSerial || got[1].GetHostPath() != c.wantX) {
+			t.Errorf("links to %q and %q are given as %v", c.serial, c.x, got)
 		}
 	}
 }

@@ -125,7 +125,9 @@ func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
 //     path it has the permissions of both, and is writable if one of them says so.
 //
 // A device node is given by its path without links. A path that is not a node which a
-// container may have is an error: a runtime without CDI accepts any kind of node.
+// container may have is an error: a runtime without CDI accepts any kind of node. A node
+// that the agent cannot see is given by its name: the driver's container has nodes outside
+// /dev, which the chart does not mount.
 func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, host inventory.HostNodes) (conflicts []string, err error) {
 	envs := map[string]string{}
 	nodes := map[string]*pluginapi.DeviceSpec{}

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	testhost "github.com/accelmux/accelmux/test/host"
 )
 
 // hostNodes is a host whose /dev has regular files for nodes.
@@ -60,11 +63,36 @@ func TestHostNodes(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if kind := refusedKind(fs.ModeDevice | 0o660); kind != "a block device" {
-		t.Errorf("a block device is %q", kind)
+}
+
+// A block device is refused by its type, by any name: in /dev, behind a link, and in a
+// directory outside /dev that can be seen. A character device is not.
+func TestBlockDevicesAreRefused(t *testing.T) {
+	host := hostNodes(t)
+	dev, driver := host.Devfs, filepath.Join(filepath.Dir(host.Devfs), "run/driver/dev")
+	for name, kind := range map[string]uint32{
+		filepath.Join(dev, "acme1"): unix.S_IFCHR, filepath.Join(dev, "acme2"): unix.S_IFBLK,
+		filepath.Join(driver, "acme3"): unix.S_IFCHR, filepath.Join(driver, "acme4"): unix.S_IFBLK,
+	} {
+		if err := unix.Mknod(name, kind|0o600, int(unix.Mkdev(1, 3))); errors.Is(err, unix.EPERM) {
+			testhost.Lacks(t, "mknod is not allowed here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if node, err := (HostNodes{Devfs: "/dev"}).Find("/dev/null"); err != nil || node.Path != "/dev/null" {
-		t.Errorf("a character device: %+v, %v", node, err)
+	for link, target := range map[string]string{"link2": "acme2", "link4": "/run/driver/dev/acme4"} {
+		if err := os.Symlink(target, filepath.Join(dev, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, refused := range map[string]bool{
+		"/dev/acme1": false, "/run/driver/dev/acme3": false,
+		"/dev/acme2": true, "/dev/link2": true, "/run/driver/dev/acme4": true, "/dev/link4": true,
+	} {
+		node, err := host.Find(path)
+		if refused && (err == nil || !strings.Contains(err.Error(), "a block device")) || !refused && (err != nil || node.Path != path) {
+			t.Errorf("%s is %+v and the error %v, refused: %v", path, node, err, refused)
+		}
 	}
 }
 
