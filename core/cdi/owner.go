@@ -43,7 +43,7 @@ func (s *Store) own(backend string) error {
 		s.disown(backend)
 		err = fmt.Errorf("backend %s: %w: it has another state directory, and writes CDI specs for a backend of the same name in this directory; "+
 			"remove one of the two agents (two charts, or a service beside a DaemonSet), give the backends different names, "+
-			"or have the agents take turns with --take-over and one --state-dir", backend, err)
+			"or run both agents with --take-over and the same --state-dir", backend, err)
 		if s.contested[backend] == "" {
 			s.log.Warn("another agent has the CDI specs", "backend", backend, "error", err)
 		}
