@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -160,6 +161,58 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 	// When the first is gone, another one may be what it was.
 	first.signal(syscall.SIGKILL)
 	n.startProgram("second", "--state-dir", n.path("another-state")).wantRole(status.RoleActive)
+}
+
+// Two agents with state directories of their own share a node and a CDI directory if one of
+// them publishes no specs, or those of a backend of another name: both serve, and neither
+// touches the other's specs, whichever of them ends.
+func TestAgentsShareTheCDIDirectory(t *testing.T) {
+	for name, c := range map[string]struct {
+		resource string // of the second agent
+		backend  string
+		specs    int
+	}{
+		"plain":   {"{name: example.com/second, injection: plain}", "mock", 0},
+		"another": {"{name: example.com/second}", "another\n        command: accelmux-backend-mock", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, first := startFirst(t)
+			n.mark(gpu)
+			before := n.definitions("mock", "gpu")
+			n.write("second.yaml", strings.NewReplacer("{name: "+gpu+"}", c.resource, "name: mock", "name: "+c.backend).Replace(oneBackend))
+			start := func() *program {
+				second := n.startProgram("second", "--config", n.path("second.yaml"), "--state-dir", n.path("another-state"))
+				second.wantRole(status.RoleActive)
+				n.wantCounts("example.com/second", 4, 4)
+				return second
+			}
+			// wantSpecs wants those of the first agent, unchanged, and those of the second.
+			wantSpecs := func(first map[string]string, second int) {
+				t.Helper()
+				if after := n.definitions("mock", "gpu"); !maps.Equal(after, first) {
+					t.Errorf("the first agent's definitions were %v and are %v", first, after)
+				}
+				if after := n.definitions("another", "gpu"); len(after) != second {
+					t.Errorf("the second agent's definitions are %v, want %d", after, second)
+				}
+			}
+			second, held := start(), min(c.specs, 1)
+			n.allocate("pod", "example.com/second", 1)
+			wantSpecs(before, c.specs)
+			second.signal(syscall.SIGTERM)
+			wantSpecs(before, held)
+			n.wantCounts(gpu, 4, 4)
+			n.wantNoDip(gpu, 4)
+			second = start()
+			n.mark("example.com/second")
+			first.signal(syscall.SIGTERM)
+			wantSpecs(nil, c.specs)
+			n.wantCounts("example.com/second", 4, 4)
+			n.wantNoDip("example.com/second", 4)
+			second.signal(syscall.SIGTERM)
+			wantSpecs(nil, held)
+		})
+	}
 }
 
 // away is how long devices may be unhealthy when the agent that serves is killed and

@@ -4,44 +4,84 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// releaseLimit bounds how long the agent may take for a release: it believes a
-// list of kubelet's only 30 s after an allocation, and asks every 10 s.
-const releaseLimit = 40*time.Second + patience
-
-// TestReleaseIsSeen verifies that the agent learns from kubelet's pod-resources
-// API who holds a device, and that it is free again when the pod is gone.
+// TestReleaseIsSeen verifies that the agent learns from kubelet who holds a device, and
+// that it is free again when the pod is gone. A pod that no list ever named is gone when
+// the checkpoint does not have it, unlike an init container, which no list names either.
+// A pod that was listed is ending from the first list without it to the second.
 func TestReleaseIsSeen(t *testing.T) {
 	n := start(t, mock{Count: 2}, 2)
-	// A kubelet without any pod may just not have heard of them yet.
-	if err := n.kubelet.Admit(n.soon(), realkubelet.NewPod("bystander", nil)); err != nil {
+	n.specsHeld = true
+	// With this pod no list is empty: the agent believes an empty one only after minutes.
+	waiting := realkubelet.NewPod("waiting", nil)
+	container := realkubelet.NewPod("", map[string]int64{gpu: 1}).Spec.Containers[0]
+	container.Name = "init"
+	waiting.Spec.InitContainers = []v1.Container{container}
+	if err := n.kubelet.Admit(n.soon(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	pod := n.admit("pod", gpu, 1)
-	n.startContainer(pod)
-	id := n.held(pod, gpu)[0]
-	took := n.eventually("the agent knows the pod by name", func() bool {
-		d := n.device(id)
-		return len(d.Holders) == 1 && d.Holders[0].Pod == "pod" && d.Holders[0].Container == "c"
-	})
-	t.Logf("the holder is known after %v", took.Round(time.Millisecond))
-	n.kubelet.RemovePod(pod)
-	took, err := realkubelet.Poll(bounded(releaseLimit), func() bool { return len(n.device(id).Holders) == 0 })
-	if err != nil {
-		t.Fatalf("%s is held by %+v %v after its pod was removed", id, n.device(id).Holders, releaseLimit)
+	deleted := n.admit("deleted", gpu, 1)
+	id := n.held(deleted, gpu)[0]
+	n.kubelet.RemovePod(deleted)
+	if holders := n.device(id).Holders; len(holders) != 1 || holders[0].Pod != "" {
+		t.Fatalf("%s is held by %+v; want a container that kubelet has not named", id, holders)
 	}
-	t.Logf("the release is seen after %v", took.Round(time.Millisecond))
+	n.wantReleased(id)
+	for other, d := range n.devices() {
+		if other != id && len(d.Holders) != 1 {
+			t.Errorf("%s has the holders %+v; want the init container", other, d.Holders)
+		}
+	}
+	if status, err := n.agent.Status(n.soon()); err != nil || len(status.Problems) > 0 {
+		t.Errorf("problems after the release are %+v, %v; want none", status.Problems, err)
+	}
+
+	// The lists are a second apart, which a test on a busy machine may miss.
+	for tries, ending := 0, false; !ending; tries++ {
+		if tries == 3 {
+			t.Fatal("no pod was ending before its release")
+		}
+		pod := n.admit("pod", gpu, 1)
+		n.startContainer(pod)
+		took := n.eventually("the agent knows the pod by name", func() bool {
+			holders := n.device(id).Holders
+			return len(holders) == 1 && holders[0].Pod == "pod" && holders[0].Container == "c" && !holders[0].Ending
+		})
+		t.Logf("the holder is known after %v", took.Round(time.Millisecond))
+		n.kubelet.RemovePod(pod)
+		n.eventually("the pod is ending or gone", func() bool {
+			holders := n.device(id).Holders
+			ending = len(holders) == 1 && holders[0].Ending
+			return ending || len(holders) == 0
+		})
+		n.wantReleased(id)
+	}
+}
+
+// wantReleased waits until no container holds the device.
+func (n *node) wantReleased(id string) {
+	n.Helper()
+	took := n.eventually("the release of "+id, func() bool { return len(n.device(id).Holders) == 0 })
+	n.Logf("the release is seen after %v", took.Round(time.Millisecond))
 }
 
 // device asks the agent for one device.
 func (n *node) device(id string) agent.Device {
 	n.Helper()
+	return n.devices()[id]
+}
+
+// devices asks the agent for all of them, by ID.
+func (n *node) devices() map[string]agent.Device {
+	n.Helper()
 	devices, err := n.agent.Devices(n.soon())
 	if err != nil {
 		n.Fatal(err)
 	}
-	return devices[id]
+	return devices
 }

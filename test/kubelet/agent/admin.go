@@ -54,6 +54,7 @@ type Device struct {
 		Pod       string `json:"pod"`
 		Container string `json:"container"`
 		Unit      string `json:"unit"`
+		Ending    bool   `json:"ending"`
 	} `json:"holders"`
 }
 
