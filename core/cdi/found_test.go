@@ -66,7 +66,7 @@ func TestOwnSpecIsReadAsByTheLibrary(t *testing.T) {
 			{`"A=`, "\"A=\u007f"},
 			{`"rw"`, `"rx"`},
 			{`"poststop"`, `"postlude"`},
-			{"[\n     7\n    ]", "[]"},
+			{"[7]", "[]"},
 			{`"devices"`, `"annotations": {"a b": "c"}, "devices"`},
 			{`"0.`, `"9.`},
 			{"}\n", "}\n}"},

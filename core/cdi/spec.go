@@ -15,7 +15,8 @@ import (
 )
 
 // write writes the spec of the kind, of the least version that it needs. Each device is
-// encoded by itself, so that the memory that this takes does not grow with them.
+// encoded by itself, so that the memory that this takes does not grow with them, and on one
+// line, so that the file is no larger than the limits of edits, which do not count indents.
 func (d definitions) write(w io.Writer, k kind) error {
 	names := slices.Sorted(maps.Keys(d))
 	frame, err := d.frame(k, names)
@@ -33,7 +34,7 @@ func (d definitions) write(w io.Writer, k kind) error {
 	var (
 		device   specs.Device
 		b        bytes.Buffer
-		enc      = newEncoder(&b, "  ")
+		enc      = newEncoder(&b, "")
 		separate = string(head) + `"devices": [`
 	)
 	for _, name := range names {
@@ -121,17 +122,16 @@ func newer(a, b string) bool {
 
 func encodeSpec(spec any) ([]byte, error) {
 	var b bytes.Buffer
-	if err := newEncoder(&b, "").Encode(spec); err != nil {
+	if err := newEncoder(&b, " ").Encode(spec); err != nil {
 		return nil, fmt.Errorf("encode CDI spec: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-// newEncoder encodes as our files are written; what it encodes begins in a line that has
-// the indent already.
+// newEncoder encodes as our files are written; without an indent, on one line.
 func newEncoder(w io.Writer, indent string) *json.Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent(indent, " ")
+	enc.SetIndent("", indent)
 	return enc
 }

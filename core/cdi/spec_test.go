@@ -2,6 +2,7 @@ package cdi
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,10 +49,18 @@ func whole(t *rapid.T, d definitions, k kind, hooks int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(content)
+	return compact(t, content)
 }
 
-// Verifies that the file, written device by device, is what it would be in one piece.
+func compact(t *rapid.T, content []byte) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, content); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Verifies that the file, written device by device, has what it would have in one piece.
 func TestSpecIsWrittenInPieces(t *testing.T) {
 	k := kind{backend: "mock", class: "gpu"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -76,7 +85,7 @@ func TestSpecIsWrittenInPieces(t *testing.T) {
 		if err := defs.write(&got, k); err != nil {
 			t.Fatal(err)
 		}
-		if want := whole(t, defs, k, shared); got.String() != want {
+		if want := whole(t, defs, k, shared); compact(t, got.Bytes()) != want {
 			t.Fatalf("written:\n%s\nin one piece:\n%s", got.String(), want)
 		}
 	})

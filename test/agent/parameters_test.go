@@ -82,8 +82,8 @@ func (n *node) message(device string) string {
 	if err != nil {
 		n.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(spec), `"name": "`+device+`"`)
-	rest, _, _ = strings.Cut(rest, `"name": "`)
+	_, rest, _ := strings.Cut(string(spec), `"name":"`+device+`"`)
+	rest, _, _ = strings.Cut(rest, `"name":"`)
 	_, rest, _ = strings.Cut(rest, `"ACCELMUX_MOCK_MESSAGE=`)
 	value, _, _ := strings.Cut(rest, `"`)
 	return value
