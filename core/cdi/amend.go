@@ -67,7 +67,7 @@ func (s *Store) amend(key inventory.Key, text string) error {
 			next[name] = &d
 		}
 		if size := next.size(); len(text) > maxEdits || size > f.defs.size() && size > s.room(k) {
-			return fmt.Errorf("Prepare adds container edits of %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
+			return fmt.Errorf("container edits that Prepare adds have %d bytes as JSON; at most %d are allowed, and %d for all devices of backend %s",
 				len(text), maxEdits, maxSpecs, k.backend)
 		}
 		if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {

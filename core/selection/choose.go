@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrUnknown: the choice depends on labels that are not known yet.
+	// ErrUnknown is returned while the choice depends on labels that are not known yet.
 	ErrUnknown = errors.New("the node's labels are not known yet")
-	// ErrNone: no profile is for this node.
+	// ErrNone is returned where no profile is for this node.
 	ErrNone = errors.New("no profile's nodeSelector matches the node's labels, and there is none without one to fall back to")
 )
 
