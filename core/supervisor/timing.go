@@ -71,7 +71,7 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
-		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second}, {&t.Schema, 10 * time.Second},
+		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second}, {&t.Schema, time.Minute},
 		{&t.Health, time.Second},
 		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Clear, 10 * time.Second}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},

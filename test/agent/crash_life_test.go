@@ -169,7 +169,7 @@ func (c *crash) wantWhole(leftovers bool) {
 				return nil
 			case filepath.Ext(name) == ".json":
 				_, err = cdi.ReadSpec(path, 0)
-			case name != "lock" && name != "run.lock" && filepath.Ext(name) != ".journal":
+			case name != "lock" && filepath.Ext(name) != ".lock" && filepath.Ext(name) != ".journal":
 				err = sealed(path)
 			}
 			if err != nil {

@@ -93,7 +93,7 @@ func (n *node) programs(text string, mode os.FileMode) string {
 func TestMissingProgramArrives(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
-	n.configure(withNeighbour)
+	n.configure(strings.Replace(withNeighbour, "{name: bad}", "{name: bad, allow: {presets: [mock]}}", 1))
 	options := n.options()
 	options.BackendDir = n.programs("", 0)
 	options.Timing.Supervisor.ProgramPoll = 50 * time.Millisecond

@@ -58,7 +58,9 @@ func (w *world) layVendors(programs, library string) (err error) {
 			return fmt.Errorf("make the hardware of backend %s: %w", b.name, err)
 		}
 	}
-	return nil
+	// The device node of the mock backends' devices.
+	dev := filepath.Join(w.hardware, "dev")
+	return errors.Join(os.MkdirAll(dev, 0o755), os.WriteFile(filepath.Join(dev, "null"), nil, 0o600))
 }
 
 // build compiles the double of NVML for the NVIDIA backend, if that is built, and says
