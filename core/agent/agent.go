@@ -157,6 +157,8 @@ type Agent struct {
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
+	// refused is why the first plan cannot come into force, so that the agent ends; the loop's.
+	refused error
 	// unsaved asks for the state of health to be written.
 	unsaved chan struct{}
 	// plans is what is in force and what is being switched to.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -14,8 +15,9 @@ import (
 // every allocation.
 const usagePause = 100 * time.Millisecond
 
-// loop runs the pipeline whenever something changed, until ctx ends.
-func (a *Agent) loop(ctx context.Context) {
+// loop runs the pipeline whenever something changed, until ctx ends. The error is for a first
+// plan whose CDI specs another agent has.
+func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var due time.Time
@@ -23,7 +25,7 @@ func (a *Agent) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-usage:
 			due = earliest(due, time.Now().Add(usagePause))
 			timer.Reset(max(time.Until(due), 0))
@@ -38,7 +40,11 @@ func (a *Agent) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		usage = a.book.Changed()
-		if due = a.reconcile(ctx); !due.IsZero() {
+		due = a.reconcile(ctx)
+		if a.refused != nil {
+			return a.refused
+		}
+		if !due.IsZero() {
 			timer.Reset(max(time.Until(due), 0))
 		}
 	}
@@ -78,6 +84,9 @@ func (a *Agent) keepHealth(ctx context.Context) error {
 // returns when the next one is due though nothing changes; zero means never.
 func (a *Agent) reconcile(ctx context.Context) time.Time {
 	next := a.advance()
+	if a.refused != nil {
+		return time.Time{}
+	}
 	statuses, current := a.supervisor.Status(), a.plans.inForce()
 	a.journal.backends(statuses)
 	a.telemetry.Apply(sampled(current, statuses))
@@ -128,6 +137,9 @@ func (a *Agent) advance() time.Time {
 		}
 		a.supervisor.Apply(a.plans.specs())
 		if current := a.plans.inForce(); current != before {
+			if before.idle() && !a.ownSpecs(current) {
+				return time.Time{}
+			}
 			current.mapper.Inherit(before.mapper)
 			a.applied(current, true)
 			a.adopt()
@@ -135,6 +147,17 @@ func (a *Agent) advance() time.Time {
 			return time.Time{}
 		}
 	}
+}
+
+// ownSpecs locks the CDI specs of the first plan that comes into force. An agent that serves
+// nothing yet ends if another agent has them, as one does that knows its plan at its start:
+// kubelet would take the devices from this one, and no container could have them.
+func (a *Agent) ownSpecs(first *plan) bool {
+	_, err := patiently(a.log, func() (struct{}, error) { return struct{}{}, a.cdi.Own(first.defined()) })
+	if err != nil {
+		a.refused = fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
+	}
+	return err == nil
 }
 
 // chooseInjection chooses for resources that leave it to the agent; the table is

@@ -100,7 +100,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 		a.applied(first, a.selection.Last() != first.profile.Name)
 	}
 	a.supervisor.Apply(a.plans.specs())
-	a.onDuty.Go(func() { a.loop(duty) })
+	onDuty("serve the devices", a.loop)
 	if a.place != nil || a.before != nil {
 		a.onDuty.Go(func() { a.relieve(duty) })
 	}

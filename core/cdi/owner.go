@@ -28,6 +28,19 @@ const (
 	ownRetry = 10 * time.Second
 )
 
+// Own locks the specs of backends before devices of theirs are published. The error is a
+// [handover.ErrHeld]: another agent has the specs of one of them.
+func (s *Store) Own(backends []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, backend := range backends {
+		if err := s.own(backend); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // own locks the specs of a backend for this store, and loads them if it did not have them.
 // The error is a [handover.ErrHeld]: another agent has them. If they cannot be locked for
 // another reason, they count as locked: the agent must run on any file system. The caller

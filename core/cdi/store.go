@@ -111,12 +111,10 @@ func Open(opts Options) (*Store, error) {
 	if _, err := os.ReadDir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("read the CDI directory: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, backend := range opts.Backends {
-		if err := s.own(backend); err != nil {
-			return nil, errors.Join(err, s.release())
-		}
+	if err := s.Own(opts.Backends); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }

@@ -15,7 +15,7 @@ type Timing struct {
 	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
 	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
 	// Schema is how long a check of settings against a backend's schema may take; they
-	// go to the backend unchecked then. Default 10s.
+	// go to the backend unchecked then. Default 1m; the check has 10 s of processor time.
 	Schema time.Duration
 	// Abandon is how long devices stay claimed after a call for them was cancelled
 	// at its deadline: the contract's time to abandon it. Default 5s.
