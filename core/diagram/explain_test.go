@@ -127,7 +127,7 @@ func TestRunnerUpBetter(t *testing.T) {
 	}
 	var text bytes.Buffer
 	Reasons(&text, &choice)
-	if want := "is better in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
+	if want := "The runner-up is better (it was found only by the search for a runner-up) in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
 		strings.Contains(text.String(), "The chosen set is better") {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}

@@ -150,6 +150,11 @@ func TestImageArchive(t *testing.T) {
 		"./usr/libexec/accelmux/accelmux-backend-amd":  "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-fpga": "0755 0:0",
 		"./usr/libexec/accelmux/accelmux-backend-mock": "0755 0:0",
+		"./usr/share/":                                "0755 0:0",
+		"./usr/share/doc/":                            "0755 0:0",
+		"./usr/share/doc/accelmux/":                   "0755 0:0",
+		"./usr/share/doc/accelmux/LICENSE":            "0644 0:0",
+		"./usr/share/doc/accelmux/amdgpu.ids.LICENSE": "0644 0:0",
 	}, modes); diff != "" {
 		t.Errorf("layer (-want +got):\n%s", diff)
 	}
