@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -58,6 +60,11 @@ func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settin
 	child.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", maxMemory/2), "GOTRACEBACK=none"}
 	child.Stdin, child.Stdout = bytes.NewReader(input), &output
 	child.WaitDelay = time.Second
+	// If we are killed, so is the child: the signal comes at the end of the thread that
+	// started it (PR_SET_PDEATHSIG(2const)).
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := run(child); err != nil {
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {

@@ -68,7 +68,7 @@ func TestNVIDIAFilesThatAreNotAllowed(t *testing.T) {
 	n.configureNVIDIAWith(libraries, "", 1)
 	n.startNVIDIAAgent()
 	n.wantCounts(nvidiaGPU, 8, 8)
-	n.wantProblem("without optional edits", "10_nvidia.json")
+	n.wantProblem("optional edits are left out", "10_nvidia.json")
 	spec, err := os.ReadFile(n.path("cdi", "accelmux-nvidia-gpu.json"))
 	if err != nil || !strings.Contains(string(spec), "libcuda.so") || strings.Contains(string(spec), "10_nvidia.json") {
 		t.Errorf("the CDI spec has not just the files that are allowed (%v):\n%s", err, spec)
