@@ -157,8 +157,6 @@ type Agent struct {
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
-	// refused is why the first plan cannot come into force, so that the agent ends; the loop's.
-	refused error
 	// unsaved asks for the state of health to be written.
 	unsaved chan struct{}
 	// plans is what is in force and what is being switched to.
@@ -272,7 +270,7 @@ func newAgent(opts Options) *Agent {
 		wake:      make(chan struct{}, 1),
 		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),
-		nodes:     nodes{devfs: opts.HostPaths.Devfs},
+		nodes:     nodes{host: opts.HostPaths.nodes()},
 		bus:       pcibus.New(opts.HostPaths.Sysfs),
 
 		descriptions: descriptions{of: map[string]described{}},
@@ -383,13 +381,11 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
-	if a.cdi, err = patiently(a.log, func() (*cdi.Store, error) {
-		return cdi.Open(cdi.Options{
-			Dir: a.opts.CDIDir, Backends: a.plans.inForce().defined(), Adopted: a.book.Suspect,
-			Log: a.log, Timing: a.opts.Timing.CDI,
-		})
-	}); err != nil {
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
+	}
+	if err := a.ownSpecs(a.plans.inForce()); err != nil {
+		return errors.Join(err, a.cdi.Close(nil))
 	}
 	a.rivals = rival.New(rival.Options{
 		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,

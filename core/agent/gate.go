@@ -170,12 +170,7 @@ type verdicts struct {
 
 // Verdict implements resource.Verdicts.
 func (v verdicts) Verdict(key inventory.Key) health.Verdict {
-	verdict := v.health.Verdict(key)
-	fault, ok := v.resets[key]
-	if !ok {
-		return verdict
-	}
-	return health.Verdict{Faults: append(slices.Clone(verdict.Faults), fault)}
+	return withFault(v.health.Verdict(key), v.resets, key)
 }
 
 // Faulty implements resource.Verdicts.

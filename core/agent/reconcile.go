@@ -40,9 +40,9 @@ func (a *Agent) loop(ctx context.Context) error {
 		case <-timer.C:
 		}
 		usage = a.book.Changed()
-		due = a.reconcile(ctx)
-		if a.refused != nil {
-			return a.refused
+		var err error
+		if due, err = a.reconcile(ctx); err != nil {
+			return err
 		}
 		if !due.IsZero() {
 			timer.Reset(max(time.Until(due), 0))
@@ -81,17 +81,18 @@ func (a *Agent) keepHealth(ctx context.Context) error {
 }
 
 // reconcile is one round: from the newest snapshot to what kubelet sees. It
-// returns when the next one is due though nothing changes; zero means never.
-func (a *Agent) reconcile(ctx context.Context) time.Time {
-	next := a.advance()
-	if a.refused != nil {
-		return time.Time{}
+// returns when the next one is due though nothing changes; zero means never. The error is
+// that of advance.
+func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
+	next, err := a.advance()
+	if err != nil {
+		return time.Time{}, err
 	}
 	statuses, current := a.supervisor.Status(), a.plans.inForce()
 	a.journal.backends(statuses)
 	a.telemetry.Apply(sampled(current, statuses))
 	if a.plans.held() {
-		return next
+		return next, nil
 	}
 	all := a.inventory.Snapshot()
 	a.health.SetPolicies(current.policies())
@@ -119,13 +120,14 @@ func (a *Agent) reconcile(ctx context.Context) time.Time {
 	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())
 	next = earliest(next, a.publishFeatures(v))
-	return earliest(next, a.resets.consider(ctx, v))
+	return earliest(next, a.resets.consider(ctx, v)), nil
 }
 
 // advance takes a switch to another plan as far as it goes now, and returns when
 // it is to be looked at again though nothing changes. A plan that comes in force
 // gets a round of its own before the next one may hold the publishing up again.
-func (a *Agent) advance() time.Time {
+// The error is for a first plan whose CDI specs another agent has.
+func (a *Agent) advance() (time.Time, error) {
 	a.switching.Lock()
 	defer a.switching.Unlock()
 	before := a.plans.inForce()
@@ -133,31 +135,33 @@ func (a *Agent) advance() time.Time {
 		moved, retry := a.plans.advance(a.statuses(), time.Now())
 		if !moved {
 			a.tellStuck(before)
-			return retry
+			return retry, nil
 		}
 		a.supervisor.Apply(a.plans.specs())
 		if current := a.plans.inForce(); current != before {
-			if before.idle() && !a.ownSpecs(current) {
-				return time.Time{}
+			if before.idle() {
+				if err := a.ownSpecs(current); err != nil {
+					return time.Time{}, err
+				}
 			}
 			current.mapper.Inherit(before.mapper)
 			a.applied(current, true)
 			a.adopt()
 			a.poke()
-			return time.Time{}
+			return time.Time{}, nil
 		}
 	}
 }
 
-// ownSpecs locks the CDI specs of the first plan that comes into force. An agent that serves
-// nothing yet ends if another agent has them, as one does that knows its plan at its start:
-// kubelet would take the devices from this one, and no container could have them.
-func (a *Agent) ownSpecs(first *plan) bool {
+// ownSpecs locks the CDI specs of the first plan. An agent that serves nothing yet ends if
+// another agent has them: kubelet would take the devices from this one, and no container
+// could have them.
+func (a *Agent) ownSpecs(first *plan) error {
 	_, err := patiently(a.log, func() (struct{}, error) { return struct{}{}, a.cdi.Own(first.defined()) })
 	if err != nil {
-		a.refused = fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
+		return fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
 	}
-	return err == nil
+	return nil
 }
 
 // chooseInjection chooses for resources that leave it to the agent; the table is

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,10 +24,6 @@ const maxResetDoublings = 6
 // has that a reset at once helps, and few enough calls for any backend. What a reset
 // reaches is found by a look at all devices, which this many bear in one round.
 const maxResets = 64
-
-// codeResetPending is the fault code of devices that no new container gets, because a reset
-// that reaches them waits for the containers that have some of them.
-const codeResetPending = "reset-pending"
 
 // resets tries to recover faulted devices by resetting them, a whole reset group
 // at a time, when no device of the group is allocated. Meanwhile no device of the group
@@ -48,14 +43,6 @@ type resets struct {
 	running map[string]int
 	// pending are devices that a reset waits for, and since when.
 	pending map[inventory.Key]pendingReset
-}
-
-// pendingReset is a reset that waits: of is the faulted device, blockers what the reset
-// waits for.
-type pendingReset struct {
-	of       inventory.Key
-	blockers string
-	since    time.Time
 }
 
 // resetGroup names devices that are reset together: a reset group of the
@@ -163,49 +150,6 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 	return next
 }
 
-// waiters returns the devices that resets wait for, without those of groups whose last
-// reset failed. The caller holds r.mu.
-func (r *resets) waiters(v *view) map[inventory.Key]pendingReset {
-	pending := map[inventory.Key]pendingReset{}
-	for _, attempt := range r.attempts {
-		if attempt.blocker == "" || attempt.failure != "" {
-			continue
-		}
-		of := attempt.members[0]
-		for _, key := range attempt.members {
-			if needsReset(v, key) {
-				of = key
-				break
-			}
-		}
-		for _, key := range attempt.reached {
-			pending[key] = pendingReset{of: of, blockers: attempt.blocker, since: attempt.blocked}
-		}
-	}
-	return pending
-}
-
-// faults returns the faults of devices that are being reset, and of healthy devices that a
-// reset waits for.
-func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
-	faults := r.agent.gate.resetting()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, waits := range r.pending {
-		if _, resetting := faults[key]; resetting || !judged.Verdict(key).Healthy {
-			continue
-		}
-		if faults == nil {
-			faults = map[inventory.Key]health.Fault{}
-		}
-		faults[key] = health.Fault{
-			Code: codeResetPending, Recovery: inventory.RecoverySelf, Since: waits.since,
-			Message: fmt.Sprintf("the device is healthy, but no new container gets it: the reset of %s also resets this device, and waits until %s", waits.of.ID, waits.blockers),
-		}
-	}
-	return faults
-}
-
 // learn takes note of which devices belong together. The caller holds r.mu.
 func (r *resets) learn(v *view) {
 	book := r.agent.book
@@ -276,19 +220,6 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 		r.finish(group, members, err)
 		r.agent.poke()
 	})
-}
-
-// awaited says what a reset waits for at a device, as the end of "waits until".
-func (r *resets) awaited(key inventory.Key) string {
-	if !r.agent.book.Held(key) {
-		return "the work on device " + key.ID + " is done"
-	}
-	for _, holder := range r.agent.book.Holders(key) {
-		if holder.Pod != "" {
-			return fmt.Sprintf("pod %s/%s, which has device %s, is gone", holder.Namespace, holder.Pod, key.ID)
-		}
-	}
-	return "the container that has device " + key.ID + ", which kubelet has not named yet, is gone"
 }
 
 // reached are all devices that lose their state in a reset of the members: also
@@ -450,26 +381,6 @@ func groupOf(d *inventory.Device) resetGroup {
 		return resetGroup{backend: d.Backend, name: d.ResetGroup}
 	}
 	return resetGroup{backend: d.Backend, name: d.ID, single: true}
-}
-
-// waiting are sentences about resets that are not done, by group.
-func (r *resets) waiting() map[resetGroup]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	waiting := map[resetGroup]string{}
-	for group, attempt := range r.attempts {
-		var notes []string
-		if attempt.blocker != "" {
-			notes = append(notes, "a reset would help; it waits until "+attempt.blocker)
-		}
-		if attempt.failure != "" {
-			notes = append(notes, "the last reset failed: "+attempt.failure)
-		}
-		if len(notes) > 0 {
-			waiting[group] = strings.Join(notes, "; ")
-		}
-	}
-	return waiting
 }
 
 func orNothing(text string) string {

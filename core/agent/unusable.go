@@ -1,14 +1,9 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
@@ -33,21 +28,21 @@ const (
 // checked: other directories of the host are not visible from a container. Its methods are
 // for one goroutine.
 type nodes struct {
-	// devfs is the root of the host's device nodes as this process sees it.
-	devfs string
-	// found has the checked paths, and whether they exist; all are checked again at next.
-	found map[string]bool
-	next  time.Time
+	host inventory.HostNodes
+	// absent has the checked paths, and whether they are missing; all are checked again at
+	// next.
+	absent map[string]bool
+	next   time.Time
 }
 
 // missing returns the devices with a missing device node, each with the node's path. The
 // next call is due at n.next.
 func (n *nodes) missing(snapshot *inventory.Snapshot, now time.Time) map[inventory.Key]string {
 	if !now.Before(n.next) {
-		n.found, n.next = map[string]bool{}, now.Add(nodesInterval)
+		n.absent, n.next = map[string]bool{}, now.Add(nodesInterval)
 	}
 	missing := map[inventory.Key]string{}
-	if _, err := os.Stat(n.devfs); err != nil {
+	if _, err := os.Stat(n.host.Devfs); err != nil {
 		return missing // there is nothing to compare with
 	}
 	for _, backend := range snapshot.Backends {
@@ -62,21 +57,15 @@ func (n *nodes) missing(snapshot *inventory.Snapshot, now time.Time) map[invento
 }
 
 // firstMissing returns the first device node of the edits that is missing, "" if there is
-// none. One that cannot be checked counts as present.
+// none.
 func (n *nodes) firstMissing(edits inventory.Edits) string {
 	for _, node := range edits.DeviceNodes {
-		name, ok := strings.CutPrefix(node.HostPath, "/dev/")
-		if !ok {
-			continue
-		}
-		there, known := n.found[name]
+		absent, known := n.absent[node.HostPath]
 		if !known {
-			// A link counts as present: its target depends on the root from which it is read.
-			_, err := os.Lstat(filepath.Join(n.devfs, name))
-			there = !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
-			n.found[name] = there
+			absent = n.host.Missing(node.HostPath)
+			n.absent[node.HostPath] = absent
 		}
-		if !there {
+		if absent {
 			return node.HostPath
 		}
 	}

@@ -45,7 +45,7 @@ func TestMissingNodes(t *testing.T) {
 	want := map[inventory.Key]string{
 		{Backend: "mock", ID: "gone"}: "/dev/accel9", {Backend: "mock", ID: "below"}: "/dev/accel0/x",
 	}
-	n := nodes{devfs: devfs}
+	n := nodes{host: inventory.HostNodes{Devfs: devfs}}
 	at := time.Unix(1000, 0)
 	if got := n.missing(snapshot, at); !maps.Equal(got, want) || !n.next.Equal(at.Add(missingNodesInterval)) {
 		t.Errorf("missing %v until %v, want %v", got, n.next.Sub(at), want)
@@ -64,7 +64,7 @@ func TestMissingNodes(t *testing.T) {
 	if got := n.missing(snapshot, at); len(got) > 0 || !n.next.Equal(at.Add(nodesInterval)) {
 		t.Errorf("missing %v until %v, want none for %v", got, n.next.Sub(at), nodesInterval)
 	}
-	n = nodes{devfs: filepath.Join(devfs, "no-root")}
+	n = nodes{host: inventory.HostNodes{Devfs: filepath.Join(devfs, "no-root")}}
 	if got := n.missing(snapshot, at); len(got) > 0 {
 		t.Errorf("without the root of devfs %v are missing, which nobody knows", got)
 	}

@@ -37,10 +37,12 @@ func open(t testing.TB, dir string) *cdi.Store {
 
 func openWith(t testing.TB, opts cdi.Options) *cdi.Store {
 	t.Helper()
-	opts.Backends = append(opts.Backends, backend)
 	killed(t, opts.Dir)
 	s, err := cdi.Open(opts)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Own([]string{backend}); err != nil {
 		t.Fatal(err)
 	}
 	return s

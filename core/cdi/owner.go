@@ -28,8 +28,10 @@ const (
 	ownRetry = 10 * time.Second
 )
 
-// Own locks the specs of backends before devices of theirs are published. The error is a
-// [handover.ErrHeld]: another agent has the specs of one of them.
+// Own locks the specs of backends and loads what an earlier run left of them: its
+// definitions stay known, its temporary files are removed, and a damaged file is moved aside,
+// because runtimes cannot read it either. The error is a [handover.ErrHeld]: another agent
+// has the specs of one of them.
 func (s *Store) Own(backends []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

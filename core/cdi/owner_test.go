@@ -18,13 +18,13 @@ func TestStoresShareADirectory(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir)
 	first.Publish([]*inventory.Device{device("A", "1")}, nobody)
-	if _, err := cdi.Open(cdi.Options{Dir: dir, Backends: []string{"other", backend}}); !errors.Is(err, handover.ErrHeld) ||
-		!strings.Contains(err.Error(), "accelmux-"+backend+".lock") {
-		t.Fatalf("a second store of the backend is opened with %v; want that another agent has it", err)
-	}
-	second, err := cdi.Open(cdi.Options{Dir: dir, Backends: []string{"other"}})
+	second, err := cdi.Open(cdi.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := second.Own([]string{"other", backend}); !errors.Is(err, handover.ErrHeld) ||
+		!strings.Contains(err.Error(), "accelmux-"+backend+".lock") {
+		t.Fatalf("a second store owns the backend's specs with %v; want that another agent has them", err)
 	}
 	theirs := device("B", "2")
 	theirs.Backend = "other"

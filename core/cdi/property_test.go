@@ -35,13 +35,16 @@ var ids = []string{"a", "a-", "b", "0000:65:00.0"}
 
 func (m *machine) open(t *rapid.T) {
 	killed(t, m.dir)
-	s, err := cdi.Open(cdi.Options{Dir: m.dir, Backends: []string{backend}, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
+	s, err := cdi.Open(cdi.Options{Dir: m.dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
 		if op == m.broken && strings.HasSuffix(path, m.file) {
 			return errDisk
 		}
 		return nil
 	}}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Own([]string{backend}); err != nil {
 		t.Fatal(err)
 	}
 	m.store = s

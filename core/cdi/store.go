@@ -23,10 +23,6 @@ type Options struct {
 	// Dir is the directory of dynamic specs that the container runtime reads,
 	// usually /var/run/cdi. It is created, mode 0755, whenever it is missing.
 	Dir string
-	// Backends are the backends whose specs Open locks. Open fails with a [handover.ErrHeld]
-	// if another agent has one of them. The specs of another backend are locked when one of
-	// its devices is published.
-	Backends []string
 	// Adopted, if set, is called with the devices that an earlier run defined, which
 	// containers may hold, before they are changed. It must not call the store.
 	Adopted func(...inventory.Key)
@@ -85,10 +81,9 @@ type Store struct {
 	closed   bool
 }
 
-// Open loads what an earlier run left of the backends in the directory: its definitions
-// stay known, its temporary files are removed. A damaged file of ours is moved aside,
-// because runtimes cannot read it either. The error is for a directory that can be neither
-// created nor read, and for a backend whose specs another agent has.
+// Open opens the directory. The specs of a backend are locked and loaded by Own, or when one
+// of its devices is published. The error is for a directory that can be neither created nor
+// read.
 func Open(opts Options) (*Store, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("open the CDI directory: no directory given")
@@ -110,11 +105,6 @@ func Open(opts Options) (*Store, error) {
 	}
 	if _, err := os.ReadDir(opts.Dir); err != nil {
 		return nil, fmt.Errorf("read the CDI directory: %w", err)
-	}
-	if err := s.Own(opts.Backends); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }
