@@ -113,6 +113,17 @@ func (h HostNodes) resolve(hostPath string) (resolved string, info fs.FileInfo, 
 	return resolved, info, nil
 }
 
+// Missing reports whether there is nothing at a path below the host's /dev. A link counts as
+// present: its target depends on the root from which it is read. A path that cannot be
+// checked counts as present, too.
+func (h HostNodes) Missing(hostPath string) bool {
+	if !strings.HasPrefix(hostPath, "/dev/") {
+		return false
+	}
+	_, err := os.Lstat(h.here(hostPath))
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
 // here returns where this process sees a path of the host.
 func (h HostNodes) here(hostPath string) string {
 	if below, ok := strings.CutPrefix(hostPath, "/dev/"); ok {

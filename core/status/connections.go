@@ -117,12 +117,6 @@ func (s *connections) state(conn net.Conn, state http.ConnState) {
 	}
 }
 
-func (s *connections) has(c *connection) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(s.all, c)
-}
-
 // remove is called with the lock held.
 func (s *connections) remove(c *connection) {
 	s.all = slices.DeleteFunc(s.all, func(other *connection) bool { return other == c })

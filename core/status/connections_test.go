@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -86,9 +87,11 @@ func TestConnectionsGiveWay(t *testing.T) {
 	}
 	alive := func(want ...string) {
 		t.Helper()
+		set.mu.Lock()
+		defer set.mu.Unlock()
 		var got []string
 		for _, name := range []string{"a1", "a2", "a3", "a4", "b1", "c1", "d1"} {
-			if c := conns[name]; c != nil && set.has(c) {
+			if c := conns[name]; c != nil && slices.Contains(set.all, c) {
 				got = append(got, name)
 			}
 		}

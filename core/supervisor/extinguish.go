@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/accelmux/accelmux/core/procfs"
 )
 
 // socketDirVariable is go-plugin's variable for the directory of a backend's socket. Its
@@ -16,7 +18,7 @@ const socketDirVariable = "PLUGIN_UNIX_SOCKET_DIR="
 // or it cannot be read. It is the environment at the start of the program
 // (proc_pid_environ(5)); a process that has ended has none.
 func socketDirIn(pid int) string {
-	environment, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+	environment, err := os.ReadFile(filepath.Join(procfs.Dir(pid), "environ"))
 	if err != nil {
 		return ""
 	}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/accelmux/accelmux/core/procfs"
 )
 
 // oomScoreRange is the range of oom_score_adj: a difference of that much outweighs all
@@ -26,7 +28,7 @@ func preferVictim(pid int) {
 		return
 	}
 	score := strconv.Itoa(min(own+oomScoreRange, oomScoreRange))
-	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(score), 0)
+	_ = os.WriteFile(filepath.Join(procfs.Dir(pid), "oom_score_adj"), []byte(score), 0)
 }
 
 // ReserveThreads starts n threads, which are idle afterwards. If a backend has used up the

@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/accelmux/accelmux/core/procfs"
 )
 
 const (
@@ -125,7 +126,7 @@ func endOrphans(dir string) {
 			if known == nil {
 				return
 			}
-			root, err := os.OpenRoot(filepath.Join("/proc", strconv.Itoa(process.Pid), "root"))
+			root, err := os.OpenRoot(filepath.Join(procfs.Dir(process.Pid), "root"))
 			if err != nil {
 				return
 			}
