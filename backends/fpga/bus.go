@@ -23,9 +23,6 @@ var makers = []struct {
 	{[]string{"xrt"}, alveo.ModelOf, "load xocl and xclmgmt"},
 }
 
-// processingAccelerator is the base class of FPGAs on the PCI bus.
-const processingAccelerator = 0x12
-
 // made are the files that drivers create in the directory of a PCI function. Captures of
 // real machines have them, but not the link to the driver.
 var made = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
@@ -34,7 +31,7 @@ var made = []string{"driver", "fpga_region", "fpga", "user_pf", "mgmt_pf"}
 // Known cards are left out: they have a fault. A virtual function without a driver is no
 // problem: it is for a virtual machine.
 func unbound(cfg *config, known map[pci.Address]bool) []driver.Problem {
-	devices, _ := pci.OfClass(cfg.host.Sysfs, processingAccelerator) // those that can be read
+	devices, _ := pci.OfClass(cfg.host.Sysfs, pci.ProcessingAccelerator) // those that can be read
 	var all []driver.Problem
 	for _, maker := range makers {
 		if !slices.ContainsFunc(maker.drivers, func(name string) bool { return slices.Contains(cfg.Drivers, name) }) {

@@ -101,6 +101,27 @@ func TestKnownCardWithoutDriver(t *testing.T) {
 	}, card)
 }
 
+// withoutFiles runs the backend on a tree that remove takes files of, before the start or,
+// if the card is to be known, after the first inventory. It checks the fault of the port,
+// which only a known one has, and returns the one problem.
+func withoutFiles(t *testing.T, tree *fpgatree.Tree, known bool, remove func(), fault string) string {
+	t.Helper()
+	if !known {
+		remove()
+		fault = ""
+	}
+	r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
+	if known {
+		r.inventory("the card", healthy(1))
+		remove()
+	}
+	inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
+	if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != fault {
+		t.Errorf("the port's fault is %q, want %q", got, fault)
+	}
+	return inv.GetProblems()[0]
+}
+
 // A port that the management engine says that there is, and that is not there, is a
 // problem; the port stays, unhealthy, if it was known.
 func TestPortMissing(t *testing.T) {
@@ -120,21 +141,7 @@ func TestPortMissing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !known {
-				remove()
-			}
-			r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
-			want := ""
-			if known {
-				r.inventory("the port", healthy(1))
-				remove()
-				want = "region-incomplete"
-			}
-			inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
-			if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != want {
-				t.Errorf("the port's fault is %q, want %q", got, want)
-			}
-			if p := inv.GetProblems()[0]; !strings.Contains(p, "ports_num is 1") || !strings.Contains(p, "0000:05:00.0") {
+			if p := withoutFiles(t, tree, known, remove, "region-incomplete"); !strings.Contains(p, "ports_num is 1") || !strings.Contains(p, "0000:05:00.0") {
 				t.Error(p)
 			}
 		})
@@ -162,21 +169,7 @@ func TestClassEntryMissing(t *testing.T) {
 						}
 					}
 				}
-				if !known {
-					remove()
-				}
-				r := onTree(t, tree, `{"health": {"interval": "1s"}}`)
-				want := ""
-				if known {
-					r.inventory("the card", healthy(1))
-					remove()
-					want = "card-incomplete"
-				}
-				inv := r.inventory("the problem", func(inv *backendv1.Inventory) bool { return len(inv.GetProblems()) == 1 })
-				if got := device(inv, "fpga-0000-05-00-0-port-0").GetHealth().GetCode(); got != want {
-					t.Errorf("the port's fault is %q, want %q", got, want)
-				}
-				if p := inv.GetProblems()[0]; !strings.Contains(p, "0000:05:00.0 is left out") || !strings.Contains(p, "/sys/class/fpga") {
+				if p := withoutFiles(t, tree, known, remove, "card-incomplete"); !strings.Contains(p, "0000:05:00.0 is left out") || !strings.Contains(p, "/sys/class/fpga") {
 					t.Error(p)
 				}
 			})

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/uevent"
 )
@@ -218,7 +219,7 @@ func concerns(e uevent.Event) bool {
 	case "pci":
 		class, err := strconv.ParseUint(e.Properties["PCI_CLASS"], 16, 32)
 		vendor, _, _ := strings.Cut(e.Properties["PCI_ID"], ":")
-		return err == nil && class>>16 == processingAccelerator || slices.Contains([]string{"10EE", "13FE", "1D0F", "3475"}, vendor)
+		return err == nil && class>>16 == pci.ProcessingAccelerator || slices.Contains([]string{"10EE", "13FE", "1D0F", "3475"}, vendor)
 	case "drm":
 		return e.Action != uevent.Change // which comes with every monitor
 	case "fpga", "fpga_region", "fpga_manager", "fpga_bridge", "dfl":

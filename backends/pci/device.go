@@ -72,7 +72,11 @@ func List(root string, vendor uint16, classes ...uint16) ([]Device, error) {
 	}), err
 }
 
-// OfClass returns all devices of a base class, such as 0x12, sorted by address. Errors are
+// ProcessingAccelerator is the base class of FPGAs and other accelerators that are no
+// displays (PCI_CLASS_ACCELERATOR_PROCESSING in pci_ids.h).
+const ProcessingAccelerator = 0x12
+
+// OfClass returns all devices of a base class, sorted by address. Errors are
 // those of [List].
 func OfClass(root string, base uint8) ([]Device, error) {
 	return list(root, "class", 24, func(class uint64) bool { return class>>16 == uint64(base) })

@@ -177,7 +177,7 @@ func (r *reader) cards(members []member) []Card {
 
 // unlisted reports functions that have a driver but no region in the driver's class.
 func (r *reader) unlisted(listed map[pci.Address][]member) {
-	devices, _ := pci.OfClass(r.root, processingAccelerator) // those that can be read
+	devices, _ := pci.OfClass(r.root, pci.ProcessingAccelerator) // those that can be read
 	for _, d := range devices {
 		for class, lay := range layouts {
 			if len(listed[d.Address]) > 0 || !r.wants(lay.family) {
@@ -192,9 +192,6 @@ func (r *reader) unlisted(listed map[pci.Address][]member) {
 		}
 	}
 }
-
-// processingAccelerator is the PCI base class of the cards.
-const processingAccelerator = 0x12
 
 // wants reports whether the settings ask for cards under a family's driver.
 func (r *reader) wants(f Family) bool { return len(r.families) == 0 || slices.Contains(r.families, f) }
