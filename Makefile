@@ -30,9 +30,8 @@ LINT     := $(GO) tool -modfile=tools.mod golangci-lint
 NFPM     := $(GO) tool -modfile=deployments/tools.mod nfpm
 # The release of kubelet that test-kubelet and chaos-kubelet run: of test/kubelet/manager/releases.sh.
 KUBELET  ?= v1.37.1
-# What buf breaking compares with: the last commit on main before the working
-# tree's own change.
-BASE     ?= $(shell test/breaking-base.sh)
+# What buf breaking compares with: the newest release.
+BASE     ?= $(shell git describe --tags --abbrev=0 --match 'v*' 2>/dev/null)
 
 .PHONY: help
 help: ## What each target does
@@ -161,7 +160,7 @@ lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is curren
 	done
 	$(BUF) lint
 	@if [[ -z "$(BASE)" ]]; then \
-	    echo "buf breaking: no earlier commit with a contract to compare with"; \
+	    echo "buf breaking: nothing is released yet"; \
 	else \
 	    echo "$(BUF) breaking --against .git#ref=$(BASE)"; \
 	    $(BUF) breaking --against '.git#ref=$(BASE)'; \

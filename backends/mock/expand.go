@@ -168,8 +168,8 @@ func (x *expansion) device(g *group, f facts, id, idAt string, memory quantity, 
 		Attributes: map[string]*sdk.Attribute{
 			"model": sdk.String(f.Model), "uuid": sdk.String(f.UUID), "index": sdk.Int(int64(f.Index)),
 		},
-		Capacities: map[string]int64{},
-		Holders:    g.Holders,
+		Capacities:  map[string]int64{},
+		PreparedFor: g.Holders,
 	}
 	if f.NUMANode >= 0 {
 		d.NumaNodes = []uint32{uint32(f.NUMANode)} //nolint:gosec // checked on decoding

@@ -97,7 +97,7 @@ func TestSettings(t *testing.T) {
 			return []string{m.GetHostPath(), m.GetContainerPath()}
 		}, []string{"/tmp/Dev-1", "/tmp/Dev-1"}},
 		"holders": {`{"holders": 4, "partitions": {"count": 1, "listParent": true}}`, func(d []*sdk.Device) any {
-			return []uint32{d[0].GetHolders(), d[1].GetHolders()}
+			return []uint32{d[0].GetPreparedFor(), d[1].GetPreparedFor()}
 		}, []uint32{4, 4}},
 		"joined": {`{"edits": {"env": {"V_{{.EnvName}}": "{{.ID}}"}, "envSeparators": {"V_{{.EnvName}}": ";"}}}`, func(d []*sdk.Device) any {
 			return d[0].GetEdits().GetEnvSeparators()

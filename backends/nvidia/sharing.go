@@ -44,7 +44,7 @@ func (s *sharing) plan(r *roster, table *xid.Table) *mps.Plan {
 // share makes of a GPU one that is shared, and is healthy only while the daemon is
 // ready.
 func (s *sharing) share(d *sdk.Device) {
-	d.Holders = uint32(s.config.Replicas()) //nolint:gosec // 100 at most
+	d.PreparedFor = uint32(s.config.Replicas()) //nolint:gosec // 100 at most
 	d.Attributes["sharing"] = sdk.String("mps")
 	d.Attributes["sharingReplicas"] = sdk.Int(int64(s.config.Replicas()))
 	if err := s.notReady(d.GetId()); err != nil {

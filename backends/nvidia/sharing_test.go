@@ -75,8 +75,8 @@ func TestMPS(t *testing.T) {
 	if shared.GetAttributes()["sharing"].GetStringValue() != "mps" || shared.GetAttributes()["sharingReplicas"].GetIntValue() != 2 {
 		t.Errorf("the shared one has the attributes %v", shared.GetAttributes())
 	}
-	if shared.GetHolders() != 2 || plain.GetHolders() != 0 {
-		t.Errorf("they are set up for %d and %d containers, want 2, and any number", shared.GetHolders(), plain.GetHolders())
+	if shared.GetPreparedFor() != 2 || plain.GetPreparedFor() != 0 {
+		t.Errorf("they are set up for %d and %d containers, want 2, and any number", shared.GetPreparedFor(), plain.GetPreparedFor())
 	}
 	mounts := shared.GetEdits().GetMounts()
 	if shared.GetEdits().GetEnv()["CUDA_MPS_PIPE_DIRECTORY"] != r.path("pipe") || len(mounts) != 2 ||

@@ -42,9 +42,9 @@ type Device struct {
 	ResetGroup string
 	Edits      Edits
 	Hooks      Hooks
-	// Holders is for how many containers at a time the backend has set the device
+	// PreparedFor is for how many containers at a time the backend has set the device
 	// up; 0 if that is all the same to it.
-	Holders uint32
+	PreparedFor uint32
 }
 
 // Hooks are the calls a device asks for.

@@ -7,7 +7,7 @@ import "slices"
 // is forgotten.
 func equalDevice(a, b *Device) bool {
 	return a.Key == b.Key && a.Class == b.Class && a.Health == b.Health &&
-		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.Holders == b.Holders &&
+		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
 		slices.Equal(a.Capacities, b.Capacities) && slices.Equal(a.Attributes, b.Attributes) &&
 		equalEdits(a.Edits, b.Edits)

@@ -49,8 +49,8 @@ func wireDevice(id string) *backendv1.Device {
 				Env: []string{"A=b"}}},
 			AdditionalGids: []uint32{44, 27, 44},
 		},
-		Hooks:   []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
-		Holders: 3,
+		Hooks:       []backendv1.Hook{backendv1.Hook_HOOK_PREPARE, backendv1.Hook_HOOK_RELEASE},
+		PreparedFor: 3,
 	}
 }
 

@@ -16,7 +16,7 @@ func TestUnchangedDevicesAreNotDecoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed := wireDevice(devices[3].GetId())
-	changed.Holders = 77
+	changed.PreparedFor = 77
 	for name, c := range map[string]struct {
 		listed  []*backendv1.Device
 		decoded int

@@ -35,7 +35,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 	if err := checkID("the ID", w.GetId()); err != nil {
 		return nil, "", err
 	}
-	d = &Device{Key: Key{Backend: backend, ID: w.GetId()}, Holders: w.GetHolders()}
+	d = &Device{Key: Key{Backend: backend, ID: w.GetId()}, PreparedFor: w.GetPreparedFor()}
 	if d.Class, err = p.class(w.GetClass()); err != nil {
 		return nil, "", err
 	}

@@ -34,8 +34,8 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 				Env: []string{"A=b"}}},
 			AdditionalGIDs: []uint32{27, 44},
 		},
-		Hooks:   Hooks{Prepare: true, Release: true},
-		Holders: 3,
+		Hooks:       Hooks{Prepare: true, Release: true},
+		PreparedFor: 3,
 	}
 	if diff := cmp.Diff(want, got.Devices[0]); diff != "" {
 		t.Error(diff)

@@ -27,8 +27,8 @@ func (r *Resource) HoldersNote() string {
 		if d == last {
 			continue
 		}
-		if last = d; d.Holders != 0 && int64(d.Holders) != int64(r.Replicas) {
-			counts[setup{d.Backend, d.Class, d.Holders}]++
+		if last = d; d.PreparedFor != 0 && int64(d.PreparedFor) != int64(r.Replicas) {
+			counts[setup{d.Backend, d.Class, d.PreparedFor}]++
 		}
 	}
 	if len(counts) == 0 {

@@ -9,7 +9,7 @@ import (
 // setUp is a device that is set up for so many containers.
 func setUp(backend, id, class string, holders uint32) *inventory.Device {
 	d := gpu(backend, id)
-	d.Class, d.Holders = class, holders
+	d.Class, d.PreparedFor = class, holders
 	return d
 }
 

@@ -48,7 +48,7 @@ func TestFind(t *testing.T) {
 
 // FuzzID compares with what protobuf decodes.
 func FuzzID(f *testing.F) {
-	full, err := proto.Marshal(&backendv1.Device{Id: "GPU-1", Class: "gpu", Holders: 3, Edits: &backendv1.ContainerEdits{Env: map[string]string{"A": "b"}}})
+	full, err := proto.Marshal(&backendv1.Device{Id: "GPU-1", Class: "gpu", PreparedFor: 3, Edits: &backendv1.ContainerEdits{Env: map[string]string{"A": "b"}}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,19 +1,20 @@
 // The contract between the accelmux core and a backend.
 //
 // A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it what devices the node has, and presents them to
+// a child process, asks it which devices the node has, and serves them to
 // Kubernetes. A backend states facts; the core decides. A backend never talks
-// to kubelet, never writes CDI files, and never learns which pod uses a device.
+// to kubelet or to the API server, never writes CDI files, and never learns
+// which pod uses a device.
 //
 // # Writing a backend in any language
 //
 // 1. Handshake. The core starts the program without arguments and with these
 //    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    the configuration lists):
+//    that the configuration lists):
 //
-//      ACCELMUX_BACKEND         the magic value 8b3f0d2c-accelmux-backend; a
-//                               program that does not see it was started by
-//                               hand and should say so and exit with 1
+//      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
+//                               without it was started by hand: it prints that
+//                               and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
@@ -28,33 +29,67 @@
 //    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
 //    certificate is the server's own, made for this start: self-signed, for the
 //    DNS name localhost, as DER in standard base64 without padding. Nothing may
-//    be printed before that line. After it, standard output must not be used.
+//    be printed before that line, and nothing on standard output after it.
 //    Standard error is the log: a line that is a JSON object with @level
 //    (trace, debug, info, warn, error), @message and further keys keeps its
 //    level; any other line is logged at debug.
 //
 //    The server also serves grpc.health.v1.Health, where the service "plugin" is
-//    SERVING. Nothing else of go-plugin's own services is used.
-//    A backend in Go calls sdk.Serve and has all of this.
+//    SERVING; the core ends a process that does not. Nothing else of go-plugin's
+//    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
 // 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
 //    any time, also while Watch streams. Prepare, Release, Reset and Sample come
 //    only if Describe declared the ability. There is at most one Watch stream
-//    and at most one Sample stream; Prepare, Release and Reset may run in
-//    parallel for different devices, never for the same one.
+//    and at most one Sample stream. Prepare, Release and Reset run in parallel
+//    for different devices, never for the same one.
 //
-// 3. Every call has a deadline of the core's. A backend that overruns that of
-//    Describe, Configure or the first inventory, or that sends no heartbeat, is
-//    killed and started again, with a back-off. A Prepare, Release or Reset that
-//    overruns is cancelled and has failed; the process and the calls for other
-//    devices go on. The backend must abandon such a call at once: the next call
-//    for the device comes 5 s later at the earliest.
+// 3. Every call carries its deadline (gRPC's grpc-timeout header; every gRPC
+//    library offers it to the handler). The limits below are the usual ones.
+//    A backend that exceeds the deadline of Describe, Configure or the first
+//    inventory, or that sends no heartbeat, is killed and started again, with
+//    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
+//    and has failed; the process and the calls for other devices continue. The
+//    backend must abandon a cancelled call immediately: the next call for the
+//    device comes 5 s later at the earliest.
 //
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.
 //
-// Messages are at most 8 MiB in both directions. One from a backend has at most
-// 1,048,576 messages in it, such as devices, links, metrics and labels.
+// `accelmux check-backend PROGRAM` checks a program against these rules.
+//
+// Messages are at most 8 MiB in both directions. A message from a backend has at
+// most 1,048,576 messages in it, such as devices, links, metrics and labels.
+//
+// # Kubernetes
+//
+// The core serves a device by the device plugin API or by dynamic resource
+// allocation (DRA, resource.k8s.io/v1). This is how fields map to the latter; a
+// backend needs to know neither:
+//
+//   Device.id                   Device.name: a DNS label that the core derives
+//                               from it, and the attribute accelmux.io/id
+//   Device.attributes           Device.attributes; a name without a domain gets
+//                               the driver's
+//   Device.numa_nodes           the attribute resource.kubernetes.io/numaNode,
+//                               if there is exactly one
+//   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
+//   Device.capacities           Device.capacity, value and requestPolicy
+//   Device.shareable            Device.allowMultipleAllocations
+//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters
+//   Device.consumes             Device.consumesCounters
+//   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
+//                               reach) and the device health in pod.status
+//   Device.edits                the CDI device of the device
+//   PrepareResponse.edits       the CDI device of the claim
+//   Holder                      the ResourceClaim's UID, or one container's
+//                               allocation by the device plugin API
+//   PrepareRequest.parameters_json
+//                               DeviceClaimConfiguration.opaque.parameters
+//
+// A rule about a name, a value or an amount that says "as resource.k8s.io" is
+// that of the API's own validation: the API server accepts every slice that the
+// core makes of an inventory.
 //
 // # Compatibility
 //
@@ -153,7 +188,7 @@ const (
 	Hook_HOOK_UNSPECIFIED Hook = 0
 	// Prepare must succeed before a container with this device starts.
 	Hook_HOOK_PREPARE Hook = 1
-	// Release must follow when its last holder is gone.
+	// Release must follow when a holder is gone.
 	Hook_HOOK_RELEASE Hook = 2
 )
 
@@ -198,11 +233,73 @@ func (Hook) EnumDescriptor() ([]byte, []int) {
 	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{1}
 }
 
-// HealthState is what a backend can say of a device now.
+// Reach says whom a fault affects; a later value is graver. The core makes a taint
+// of it under DRA. Kubelet's device plugin API knows healthy and unhealthy alone:
+// there each of these is unhealthy, and no pod is evicted.
+type Reach int32
+
+const (
+	// As REACH_DEVICE.
+	Reach_REACH_UNSPECIFIED Reach = 0
+	// The device goes to no new holder (a taint with NoSchedule). Those that have it
+	// may continue: for them it stays healthy in pod.status.
+	Reach_REACH_NEW_HOLDERS Reach = 1
+	// The device does not work: no new holder gets it, and for those that have it it
+	// is unhealthy in pod.status.
+	Reach_REACH_DEVICE Reach = 2
+	// As REACH_DEVICE, and pods that have it must be moved away (a taint with
+	// NoExecute).
+	Reach_REACH_HOLDERS Reach = 3
+)
+
+// Enum value maps for Reach.
+var (
+	Reach_name = map[int32]string{
+		0: "REACH_UNSPECIFIED",
+		1: "REACH_NEW_HOLDERS",
+		2: "REACH_DEVICE",
+		3: "REACH_HOLDERS",
+	}
+	Reach_value = map[string]int32{
+		"REACH_UNSPECIFIED": 0,
+		"REACH_NEW_HOLDERS": 1,
+		"REACH_DEVICE":      2,
+		"REACH_HOLDERS":     3,
+	}
+)
+
+func (x Reach) Enum() *Reach {
+	p := new(Reach)
+	*p = x
+	return p
+}
+
+func (x Reach) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Reach) Descriptor() protoreflect.EnumDescriptor {
+	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
+}
+
+func (Reach) Type() protoreflect.EnumType {
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
+}
+
+func (x Reach) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Reach.Descriptor instead.
+func (Reach) EnumDescriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+// HealthState is what a backend can report of a device now.
 type HealthState int32
 
 const (
-	// Treated like unknown.
+	// As unknown.
 	HealthState_HEALTH_STATE_UNSPECIFIED HealthState = 0
 	// Nothing is known to be wrong.
 	HealthState_HEALTH_STATE_HEALTHY HealthState = 1
@@ -239,11 +336,11 @@ func (x HealthState) String() string {
 }
 
 func (HealthState) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[2].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
 }
 
 func (HealthState) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[2]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
 }
 
 func (x HealthState) Number() protoreflect.EnumNumber {
@@ -252,7 +349,7 @@ func (x HealthState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HealthState.Descriptor instead.
 func (HealthState) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 // Recovery is the least that must happen before the device works again; a later
@@ -261,8 +358,8 @@ type Recovery int32
 
 const (
 	Recovery_RECOVERY_UNSPECIFIED Recovery = 0
-	// Passes by itself: too hot, a link retraining, a reset going on. Over as soon
-	// as the backend reports healthy.
+	// Passes on its own: too hot, a link that retrains, a reset in progress. Cleared
+	// when the backend reports healthy.
 	Recovery_RECOVERY_SELF Recovery = 1
 	// Needs a reset of the device (Reset, where the backend has it).
 	Recovery_RECOVERY_RESET Recovery = 2
@@ -301,11 +398,11 @@ func (x Recovery) String() string {
 }
 
 func (Recovery) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[3].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
 }
 
 func (Recovery) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[3]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
 }
 
 func (x Recovery) Number() protoreflect.EnumNumber {
@@ -314,7 +411,7 @@ func (x Recovery) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Recovery.Descriptor instead.
 func (Recovery) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 // LinkKind is the kind of a direct link, or of the best path between two devices.
@@ -390,11 +487,11 @@ func (x LinkKind) String() string {
 }
 
 func (LinkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[4].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
 }
 
 func (LinkKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[4]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
 }
 
 func (x LinkKind) Number() protoreflect.EnumNumber {
@@ -403,7 +500,59 @@ func (x LinkKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LinkKind.Descriptor instead.
 func (LinkKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+}
+
+// HolderKind is the sort of a holder.
+type HolderKind int32
+
+const (
+	HolderKind_HOLDER_KIND_UNSPECIFIED HolderKind = 0
+	// What one Allocate of the device plugin API gave to one container.
+	HolderKind_HOLDER_KIND_CONTAINER HolderKind = 1
+	// A ResourceClaim, which several containers and pods may use.
+	HolderKind_HOLDER_KIND_CLAIM HolderKind = 2
+)
+
+// Enum value maps for HolderKind.
+var (
+	HolderKind_name = map[int32]string{
+		0: "HOLDER_KIND_UNSPECIFIED",
+		1: "HOLDER_KIND_CONTAINER",
+		2: "HOLDER_KIND_CLAIM",
+	}
+	HolderKind_value = map[string]int32{
+		"HOLDER_KIND_UNSPECIFIED": 0,
+		"HOLDER_KIND_CONTAINER":   1,
+		"HOLDER_KIND_CLAIM":       2,
+	}
+)
+
+func (x HolderKind) Enum() *HolderKind {
+	p := new(HolderKind)
+	*p = x
+	return p
+}
+
+func (x HolderKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HolderKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_accelmux_backend_v1_backend_proto_enumTypes[6].Descriptor()
+}
+
+func (HolderKind) Type() protoreflect.EnumType {
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[6]
+}
+
+func (x HolderKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HolderKind.Descriptor instead.
+func (HolderKind) EnumDescriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 // MetricKind says how a value behaves over time.
@@ -442,11 +591,11 @@ func (x MetricKind) String() string {
 }
 
 func (MetricKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_accelmux_backend_v1_backend_proto_enumTypes[5].Descriptor()
+	return file_accelmux_backend_v1_backend_proto_enumTypes[7].Descriptor()
 }
 
 func (MetricKind) Type() protoreflect.EnumType {
-	return &file_accelmux_backend_v1_backend_proto_enumTypes[5]
+	return &file_accelmux_backend_v1_backend_proto_enumTypes[7]
 }
 
 func (x MetricKind) Number() protoreflect.EnumNumber {
@@ -455,7 +604,7 @@ func (x MetricKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MetricKind.Descriptor instead.
 func (MetricKind) EnumDescriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 type DescribeRequest struct {
@@ -504,18 +653,31 @@ type DescribeResponse struct {
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
 	// The device classes that may appear in the inventory, such as "gpu" or
 	// "fpga": a lower-case letter, then lower-case letters, digits or dashes.
-	// A device of another class is left out. At least one.
+	// A device of another class is left out. 1 to 32.
 	Classes []string `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
 	// What the backend implements beyond Describe, Configure and Watch.
 	Abilities []Ability `protobuf:"varint,5,rep,packed,name=abilities,proto3,enum=accelmux.backend.v1.Ability" json:"abilities,omitempty"`
 	// JSON schema (draft 2020-12) of the settings; empty if it has none.
-	// At most 256 KiB. A schema that needs more than 128 MiB of memory or 10 s is not used,
-	// and the core reports a problem; the backend then gets unchecked settings.
+	// At most 256 KiB. A schema that needs more than 128 MiB of memory or 10 s is not
+	// used, and the core reports a problem; the backend then gets unchecked settings.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
-	// The parameters that Prepare knows; at most 32. Only with ABILITY_PREPARE.
-	Parameters    []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Being replaced by parameters_schema.
+	Parameters []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
+	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
+	// whose top-level properties have names of at most 32 characters, each a C
+	// identifier with a description. Empty if there are none. Only with
+	// ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that it does not
+	// accept before it calls Prepare.
+	ParametersSchema string `protobuf:"bytes,8,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
+	// What the program needs, whatever its settings; see ConfigureResponse.needs.
+	Needs *Needs `protobuf:"bytes,9,opt,name=needs,proto3" json:"needs,omitempty"`
+	// Names of attributes and capacities, the most important first. If a device has
+	// more of both than the 32 that resource.k8s.io allows, DRA publishes those that
+	// come first here, then the others by name; the node's own selectors see all.
+	// At most 128.
+	AttributePriority []string `protobuf:"bytes,10,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -597,7 +759,179 @@ func (x *DescribeResponse) GetParameters() []*Parameter {
 	return nil
 }
 
-// Parameter is something that a container may ask of Prepare.
+func (x *DescribeResponse) GetParametersSchema() string {
+	if x != nil {
+		return x.ParametersSchema
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetAttributePriority() []string {
+	if x != nil {
+		return x.AttributePriority
+	}
+	return nil
+}
+
+// Needs are what a program needs of the node, so that it gets no more. The
+// configuration bounds them. Paths are the host's, absolute and clean, in the
+// syntax of Go's path.Match; one that ends in "/**" matches everything below it.
+// Each list has at most 256 entries.
+type Needs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Files and directories that it reads.
+	ReadPaths []string `protobuf:"bytes,1,rep,name=read_paths,json=readPaths,proto3" json:"read_paths,omitempty"`
+	// Files and directories that it writes.
+	WritePaths []string `protobuf:"bytes,2,rep,name=write_paths,json=writePaths,proto3" json:"write_paths,omitempty"`
+	// Device nodes that it opens.
+	OpenDevices []string `protobuf:"bytes,3,rep,name=open_devices,json=openDevices,proto3" json:"open_devices,omitempty"`
+	// Linux capabilities by their names in capabilities(7), such as "CAP_SYS_ADMIN".
+	Capabilities []string `protobuf:"bytes,4,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	// Groups of system calls beyond "@system-service", by their names in
+	// systemd.exec(5), such as "@raw-io" or "@module".
+	SystemCalls []string `protobuf:"bytes,5,rep,name=system_calls,json=systemCalls,proto3" json:"system_calls,omitempty"`
+	// Programs that it starts and that outlive it, such as a daemon that containers
+	// use.
+	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
+	// Host paths of device nodes.
+	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
+	// Host paths of mounts, and of those that are only read-only.
+	Mounts         []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	ReadOnlyMounts []string `protobuf:"bytes,9,rep,name=read_only_mounts,json=readOnlyMounts,proto3" json:"read_only_mounts,omitempty"`
+	// Host paths of OCI hook programs.
+	Hooks []string `protobuf:"bytes,10,rep,name=hooks,proto3" json:"hooks,omitempty"`
+	// Names of environment variables of containers and hooks; one that ends in "*"
+	// stands for all names with that prefix.
+	Env []string `protobuf:"bytes,11,rep,name=env,proto3" json:"env,omitempty"`
+	// Additional group IDs. A group that owns one of the device nodes in the same
+	// edits needs no entry.
+	Gids          []uint32 `protobuf:"varint,12,rep,packed,name=gids,proto3" json:"gids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Needs) Reset() {
+	*x = Needs{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Needs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Needs) ProtoMessage() {}
+
+func (x *Needs) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Needs.ProtoReflect.Descriptor instead.
+func (*Needs) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Needs) GetReadPaths() []string {
+	if x != nil {
+		return x.ReadPaths
+	}
+	return nil
+}
+
+func (x *Needs) GetWritePaths() []string {
+	if x != nil {
+		return x.WritePaths
+	}
+	return nil
+}
+
+func (x *Needs) GetOpenDevices() []string {
+	if x != nil {
+		return x.OpenDevices
+	}
+	return nil
+}
+
+func (x *Needs) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+func (x *Needs) GetSystemCalls() []string {
+	if x != nil {
+		return x.SystemCalls
+	}
+	return nil
+}
+
+func (x *Needs) GetCompanions() []string {
+	if x != nil {
+		return x.Companions
+	}
+	return nil
+}
+
+func (x *Needs) GetDeviceNodes() []string {
+	if x != nil {
+		return x.DeviceNodes
+	}
+	return nil
+}
+
+func (x *Needs) GetMounts() []string {
+	if x != nil {
+		return x.Mounts
+	}
+	return nil
+}
+
+func (x *Needs) GetReadOnlyMounts() []string {
+	if x != nil {
+		return x.ReadOnlyMounts
+	}
+	return nil
+}
+
+func (x *Needs) GetHooks() []string {
+	if x != nil {
+		return x.Hooks
+	}
+	return nil
+}
+
+func (x *Needs) GetEnv() []string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Needs) GetGids() []uint32 {
+	if x != nil {
+		return x.Gids
+	}
+	return nil
+}
+
+// Parameter is being replaced by DescribeResponse.parameters_schema.
 type Parameter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A C identifier of at most 32 characters, such as "bitstream", unique.
@@ -611,7 +945,7 @@ type Parameter struct {
 
 func (x *Parameter) Reset() {
 	*x = Parameter{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +957,7 @@ func (x *Parameter) String() string {
 func (*Parameter) ProtoMessage() {}
 
 func (x *Parameter) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[2]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +970,7 @@ func (x *Parameter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parameter.ProtoReflect.Descriptor instead.
 func (*Parameter) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{2}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Parameter) GetName() string {
@@ -659,7 +993,7 @@ type ConfigureRequest struct {
 	SettingsJson []byte `protobuf:"bytes,1,opt,name=settings_json,json=settingsJson,proto3" json:"settings_json,omitempty"`
 	// Where the host's trees are; never hard-code them.
 	Paths *HostPaths `protobuf:"bytes,2,opt,name=paths,proto3" json:"paths,omitempty"`
-	// Tells these settings from others of the same process; grows with each call.
+	// Identifies these settings within the process; grows with each call, from 1.
 	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -667,7 +1001,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +1013,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +1026,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -733,7 +1067,7 @@ type HostPaths struct {
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +1079,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +1092,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -784,15 +1118,18 @@ func (x *HostPaths) GetProcfs() string {
 
 type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why the settings were refused; empty means accepted.
-	Errors        []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	// Why the settings were refused; empty means accepted. At most 64 count.
+	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
+	// What these settings need in addition to DescribeResponse.needs. They count from
+	// the inventory with this revision on. Only if the settings are accepted.
+	Needs         *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +1141,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +1154,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
@@ -827,12 +1164,19 @@ func (x *ConfigureResponse) GetErrors() []*FieldError {
 	return nil
 }
 
+func (x *ConfigureResponse) GetNeeds() *Needs {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
 type FieldError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Path of the field in the settings, such as "devices[2].memory"; empty for
 	// the settings as a whole.
 	Field string `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	// What is wrong with it and what would be right, in a sentence.
+	// What is wrong with it and what would be right.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -840,7 +1184,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -852,7 +1196,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -865,7 +1209,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FieldError) GetField() string {
@@ -896,7 +1240,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1252,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1265,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -952,7 +1296,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -964,7 +1308,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -977,7 +1321,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1036,7 +1380,7 @@ func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
 
 func (*WatchResponse_Changes) isWatchResponse_Event() {}
 
-// Heartbeat says that the loop that watches the hardware has just gone round.
+// Heartbeat reports that the loop that monitors the hardware completed a round.
 // It must come from that loop, not from a timer beside it, so that a wedged
 // monitor is noticed even though the server still answers.
 type Heartbeat struct {
@@ -1047,7 +1391,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1403,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,33 +1416,34 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
-// Inventory is everything the backend knows, never a difference: those are
-// Changes. The first event of a stream that is no heartbeat is an inventory.
+// Inventory is everything that the backend knows, never a difference. The first
+// event of a stream that is no heartbeat is an inventory.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counts the inventories of this process, and its Changes, from 1, strictly
-	// increasing.
+	// Counts the inventories of this process, from 1, strictly increasing.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// All devices, in a stable order. At most 4,096. A device that is known but
 	// cannot be reached now (off the bus, in reset) stays listed, as unhealthy.
 	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// What an operator must know about hardware that could not be listed, a
-	// sentence each: "0000:65:00.0: card did not answer". At most 64.
+	// What an operator must know about hardware that could not be listed, one
+	// message each: "0000:65:00.0: card did not answer". At most 64.
 	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	// The revision of the settings that this inventory follows from: that of the
-	// latest accepted Configure, once the loop that watches the hardware goes by
-	// it.
+	// ConfigureRequest.revision of the settings that this inventory follows from: of
+	// the latest accepted ones, once the loop that monitors the hardware uses them.
+	// The core refuses an inventory with a revision that is not of accepted settings.
 	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What devices consume parts of; see Device.consumes. At most 4,096.
+	CounterSets   []*CounterSet `protobuf:"bytes,5,rep,name=counter_sets,json=counterSets,proto3" json:"counter_sets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1455,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1468,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1154,6 +1499,127 @@ func (x *Inventory) GetSettingsRevision() uint64 {
 	return 0
 }
 
+func (x *Inventory) GetCounterSets() []*CounterSet {
+	if x != nil {
+		return x.CounterSets
+	}
+	return nil
+}
+
+// CounterSet has the amounts that the devices of, usually, one physical device
+// share, such as the memory slices of a GPU that its partitions take. Devices
+// whose consumption does not fit into what is left are not allocated, so that
+// devices that exclude each other can be listed side by side.
+type CounterSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A DNS label, unique in the inventory.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Amounts by name, a DNS label, none of them negative. 1 to 32.
+	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterSet) Reset() {
+	*x = CounterSet{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterSet) ProtoMessage() {}
+
+func (x *CounterSet) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
+func (*CounterSet) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CounterSet) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CounterSet) GetCounters() map[string]int64 {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// CounterConsumption is what a device consumes of one counter set while it is
+// allocated, or while it exists if it is not a potential device.
+type CounterConsumption struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a counter set of the same inventory.
+	CounterSet string `protobuf:"bytes,1,opt,name=counter_set,json=counterSet,proto3" json:"counter_set,omitempty"`
+	// Amounts by name of the counter, above 0. At least one.
+	Counters      map[string]int64 `protobuf:"bytes,2,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CounterConsumption) Reset() {
+	*x = CounterConsumption{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CounterConsumption) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CounterConsumption) ProtoMessage() {}
+
+func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
+func (*CounterConsumption) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CounterConsumption) GetCounterSet() string {
+	if x != nil {
+		return x.CounterSet
+	}
+	return ""
+}
+
+func (x *CounterConsumption) GetCounters() map[string]int64 {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 // Changes are what differs from what the stream sent last, and lead to what a
 // whole inventory would: every rule of Inventory and Device holds for what they
 // make of it, its size as one message of 8 MiB included. Which devices there are,
@@ -1181,7 +1647,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1659,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1672,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Changes) GetGeneration() uint64 {
@@ -1245,6 +1711,21 @@ func (x *Changes) GetBase() uint64 {
 }
 
 // Device is one thing that a container can be given.
+//
+// # Potential devices
+//
+// A potential device does not exist yet: Prepare makes it and Release undoes it,
+// such as a MIG instance, a virtual function or a programmed region. It has an ID
+// of its own (made of the parent's ID and its place and kind, so that it is the
+// same after a restart), the attributes and capacities that it would have, the
+// counters that it would consume, both hooks, and no edits: PrepareResponse has
+// those of what was made. While it is made for a holder it stays listed under its
+// ID, with potential unset; after Release it is potential again. If it cannot be
+// made, Prepare answers an error, nothing is left behind, and the device stays
+// listed as potential, unhealthy if the next attempt would fail, too. What a
+// process that crashed had made is found at the next start: it stays listed as
+// existing until Release. Potential devices are served by DRA alone; the device
+// plugin API has no way to express them.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable over restarts, reboots, driver reloads and hot-plug, unique in the
@@ -1260,11 +1741,17 @@ type Device struct {
 	// PCI address, domain:bus:device.function in lower-case hex with at least four
 	// digits of domain, such as 0000:65:00.0; empty if there is none.
 	PciBusId string `protobuf:"bytes,5,opt,name=pci_bus_id,json=pciBusId,proto3" json:"pci_bus_id,omitempty"`
-	// What selectors can ask for. Names are C identifiers of at most 32
-	// characters (the limit of resource.k8s.io/v1). At most 32 attributes and
-	// capacities together. "model" should always be there.
+	// What selectors can ask for, by name as resource.k8s.io: a C identifier of at
+	// most 32 characters, which is the backend's own, or one after a DNS subdomain
+	// of at most 63 characters and a slash, such as resource.kubernetes.io/pcieRoot
+	// or another name that several vendors share. The domain accelmux.io is the
+	// core's. "model" should always be there. At most 128 attributes and capacities
+	// together (see attribute_priority), with at most 48 values in all lists and
+	// single values that DRA publishes. An attribute that breaks a rule is left out
+	// with a problem; the device stays.
 	Attributes map[string]*Attribute `protobuf:"bytes,6,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Amounts in base units (bytes, watts, units), such as memory. Same names.
+	// Amounts in base units (bytes, watts, units), such as memory, not negative. Names
+	// and what follows from a broken rule are as for attributes.
 	Capacities map[string]int64 `protobuf:"bytes,7,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// How close other devices of this inventory are: at most one direct link (NVLink,
 	// XGMI, same device) and one path (PCIe, NUMA, other) to each. A device without a link
@@ -1276,25 +1763,39 @@ type Device struct {
 	// fault of all its partitions.
 	ParentId string `protobuf:"bytes,9,opt,name=parent_id,json=parentId,proto3" json:"parent_id,omitempty"`
 	// Devices with the same non-empty reset group lose their state together when
-	// one of them is reset. Empty: the device is reset alone.
+	// one of them is reset. Empty: the device is reset alone. At most 128 bytes.
 	ResetGroup string `protobuf:"bytes,10,opt,name=reset_group,json=resetGroup,proto3" json:"reset_group,omitempty"`
-	// What a container gets with this device. A healthy device has at least one
-	// edit; one without is advertised as unhealthy.
+	// What a container gets with this device. A healthy device that is not potential
+	// has at least one edit; one without is advertised as unhealthy, and so is one
+	// whose only edits are variables of env_separators: see there.
 	Edits *ContainerEdits `protobuf:"bytes,11,opt,name=edits,proto3" json:"edits,omitempty"`
 	// Calls the core must make for this device.
 	Hooks []Hook `protobuf:"varint,12,rep,packed,name=hooks,proto3,enum=accelmux.backend.v1.Hook" json:"hooks,omitempty"`
-	// For how many containers at a time the device is set up, such as by limits of
-	// memory that are made for so many; 0 if it is all the same to it. The core
-	// advertises as many replicas as its configuration says, whatever this is, and
-	// tells the operator where the two differ.
-	Holders       uint32 `protobuf:"varint,13,opt,name=holders,proto3" json:"holders,omitempty"`
+	// For how many containers at a time the device is prepared already, such as by
+	// limits of memory that are set for so many; 0 if that makes no difference to it.
+	// The core advertises as many replicas as its configuration says, whatever this
+	// is, and reports a problem where the two differ.
+	PreparedFor uint32 `protobuf:"varint,13,opt,name=prepared_for,json=preparedFor,proto3" json:"prepared_for,omitempty"`
+	// Several holders may have the device at the same time, each with its part of the
+	// capacities that have a request policy. Only DRA shares it by amounts; the device
+	// plugin API has replicas, which the configuration asks for.
+	Shareable bool `protobuf:"varint,14,opt,name=shareable,proto3" json:"shareable,omitempty"`
+	// How a holder may request a part of a capacity, by its name. Only of a shareable
+	// device. A capacity without a policy is every holder's in full.
+	RequestPolicies map[string]*RequestPolicy `protobuf:"bytes,15,rep,name=request_policies,json=requestPolicies,proto3" json:"request_policies,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the device consumes of counter sets; at most 2 (as resource.k8s.io), each
+	// of another set. Existing devices must fit into their sets together: one that
+	// does not is left out, in the order of the inventory.
+	Consumes []*CounterConsumption `protobuf:"bytes,16,rep,name=consumes,proto3" json:"consumes,omitempty"`
+	// The device does not exist yet.
+	Potential     bool `protobuf:"varint,17,opt,name=potential,proto3" json:"potential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1807,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1820,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetId() string {
@@ -1406,15 +1907,175 @@ func (x *Device) GetHooks() []Hook {
 	return nil
 }
 
-func (x *Device) GetHolders() uint32 {
+func (x *Device) GetPreparedFor() uint32 {
 	if x != nil {
-		return x.Holders
+		return x.PreparedFor
 	}
 	return 0
 }
 
-// Health is what the backend sees now. The core remembers: a fault sticks until
-// there is evidence that it is over, also over a restart of the backend.
+func (x *Device) GetShareable() bool {
+	if x != nil {
+		return x.Shareable
+	}
+	return false
+}
+
+func (x *Device) GetRequestPolicies() map[string]*RequestPolicy {
+	if x != nil {
+		return x.RequestPolicies
+	}
+	return nil
+}
+
+func (x *Device) GetConsumes() []*CounterConsumption {
+	if x != nil {
+		return x.Consumes
+	}
+	return nil
+}
+
+func (x *Device) GetPotential() bool {
+	if x != nil {
+		return x.Potential
+	}
+	return false
+}
+
+// RequestPolicy bounds what a holder may request of a capacity. Amounts that lie
+// between are rounded up, as resource.k8s.io CapacityRequestPolicy. Without values
+// and range every amount up to the capacity is possible.
+type RequestPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a holder gets that requests nothing: above 0, and one of the amounts that
+	// are possible.
+	Default int64 `protobuf:"varint,1,opt,name=default,proto3" json:"default,omitempty"`
+	// The possible amounts, ascending, at most 10. Only without range.
+	Values        []int64      `protobuf:"varint,2,rep,packed,name=values,proto3" json:"values,omitempty"`
+	Range         *AmountRange `protobuf:"bytes,3,opt,name=range,proto3" json:"range,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestPolicy) Reset() {
+	*x = RequestPolicy{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestPolicy) ProtoMessage() {}
+
+func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
+func (*RequestPolicy) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RequestPolicy) GetDefault() int64 {
+	if x != nil {
+		return x.Default
+	}
+	return 0
+}
+
+func (x *RequestPolicy) GetValues() []int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *RequestPolicy) GetRange() *AmountRange {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+// AmountRange are the amounts from min to max in equal steps.
+type AmountRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least amount.
+	Min int64 `protobuf:"varint,1,opt,name=min,proto3" json:"min,omitempty"`
+	// The greatest; 0 stands for the whole capacity. A multiple of step.
+	Max int64 `protobuf:"varint,2,opt,name=max,proto3" json:"max,omitempty"`
+	// The distance between two possible amounts; 0 allows every amount.
+	Step          int64 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AmountRange) Reset() {
+	*x = AmountRange{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AmountRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AmountRange) ProtoMessage() {}
+
+func (x *AmountRange) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
+func (*AmountRange) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AmountRange) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *AmountRange) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *AmountRange) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+// Health is what the backend sees now. The core remembers: a fault stays until
+// there is evidence that it is over, also over a restart of the backend. Faults
+// with different codes are different faults; a device has as many as it reported
+// one after the other, and the gravest counts.
 type Health struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State HealthState            `protobuf:"varint,1,opt,name=state,proto3,enum=accelmux.backend.v1.HealthState" json:"state,omitempty"`
@@ -1426,18 +2087,23 @@ type Health struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// How the device may become healthy again. Required if unhealthy.
 	Recovery Recovery `protobuf:"varint,4,opt,name=recovery,proto3,enum=accelmux.backend.v1.Recovery" json:"recovery,omitempty"`
-	// Only with HEALTH_STATE_HEALTHY: the backend has looked, and has evidence
-	// that whatever was wrong before is over (a counter read back, a self-test, a
-	// driver's recovery action of "none"). Clears every earlier fault. Without it,
-	// healthy means "nothing new", and clears only faults of RECOVERY_SELF.
-	Recovered     bool `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// Only with HEALTH_STATE_HEALTHY: the backend has evidence that everything that was
+	// wrong before is over (a counter read back, a self-test, a driver's recovery
+	// action of "none"). Clears every earlier fault. Without it, healthy means
+	// "nothing new", and clears only faults of RECOVERY_SELF.
+	Recovered bool `protobuf:"varint,5,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// Codes of earlier faults that the backend has evidence are over, in any state;
+	// other faults stay. A code that there is no fault of means nothing. At most 32.
+	ClearedCodes []string `protobuf:"bytes,6,rep,name=cleared_codes,json=clearedCodes,proto3" json:"cleared_codes,omitempty"`
+	// Whom the fault affects. Only if unhealthy.
+	Reach         Reach `protobuf:"varint,7,opt,name=reach,proto3,enum=accelmux.backend.v1.Reach" json:"reach,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +2115,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +2128,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Health) GetState() HealthState {
@@ -1500,7 +2166,23 @@ func (x *Health) GetRecovered() bool {
 	return false
 }
 
-// Attribute is a typed value, as in resource.k8s.io/v1 DeviceAttribute.
+func (x *Health) GetClearedCodes() []string {
+	if x != nil {
+		return x.ClearedCodes
+	}
+	return nil
+}
+
+func (x *Health) GetReach() Reach {
+	if x != nil {
+		return x.Reach
+	}
+	return Reach_REACH_UNSPECIFIED
+}
+
+// Attribute is a typed value or a list of values, as resource.k8s.io/v1
+// DeviceAttribute. A list has at least one value; the API server accepts lists only
+// behind the feature gate DRAListTypeAttributes, the node's own selectors always.
 type Attribute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Value:
@@ -1509,6 +2191,10 @@ type Attribute struct {
 	//	*Attribute_IntValue
 	//	*Attribute_BoolValue
 	//	*Attribute_VersionValue
+	//	*Attribute_StringValues
+	//	*Attribute_IntValues
+	//	*Attribute_BoolValues
+	//	*Attribute_VersionValues
 	Value         isAttribute_Value `protobuf_oneof:"value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1516,7 +2202,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +2214,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +2227,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -1587,6 +2273,42 @@ func (x *Attribute) GetVersionValue() string {
 	return ""
 }
 
+func (x *Attribute) GetStringValues() *Strings {
+	if x != nil {
+		if x, ok := x.Value.(*Attribute_StringValues); ok {
+			return x.StringValues
+		}
+	}
+	return nil
+}
+
+func (x *Attribute) GetIntValues() *Ints {
+	if x != nil {
+		if x, ok := x.Value.(*Attribute_IntValues); ok {
+			return x.IntValues
+		}
+	}
+	return nil
+}
+
+func (x *Attribute) GetBoolValues() *Bools {
+	if x != nil {
+		if x, ok := x.Value.(*Attribute_BoolValues); ok {
+			return x.BoolValues
+		}
+	}
+	return nil
+}
+
+func (x *Attribute) GetVersionValues() *Strings {
+	if x != nil {
+		if x, ok := x.Value.(*Attribute_VersionValues); ok {
+			return x.VersionValues
+		}
+	}
+	return nil
+}
+
 type isAttribute_Value interface {
 	isAttribute_Value()
 }
@@ -1605,8 +2327,26 @@ type Attribute_BoolValue struct {
 }
 
 type Attribute_VersionValue struct {
-	// A semantic version, major.minor.patch.
+	// A semantic version, major.minor.patch, of at most 64 bytes.
 	VersionValue string `protobuf:"bytes,4,opt,name=version_value,json=versionValue,proto3,oneof"`
+}
+
+type Attribute_StringValues struct {
+	// Each as string_value.
+	StringValues *Strings `protobuf:"bytes,5,opt,name=string_values,json=stringValues,proto3,oneof"`
+}
+
+type Attribute_IntValues struct {
+	IntValues *Ints `protobuf:"bytes,6,opt,name=int_values,json=intValues,proto3,oneof"`
+}
+
+type Attribute_BoolValues struct {
+	BoolValues *Bools `protobuf:"bytes,7,opt,name=bool_values,json=boolValues,proto3,oneof"`
+}
+
+type Attribute_VersionValues struct {
+	// Each as version_value.
+	VersionValues *Strings `protobuf:"bytes,8,opt,name=version_values,json=versionValues,proto3,oneof"`
 }
 
 func (*Attribute_StringValue) isAttribute_Value() {}
@@ -1616,6 +2356,149 @@ func (*Attribute_IntValue) isAttribute_Value() {}
 func (*Attribute_BoolValue) isAttribute_Value() {}
 
 func (*Attribute_VersionValue) isAttribute_Value() {}
+
+func (*Attribute_StringValues) isAttribute_Value() {}
+
+func (*Attribute_IntValues) isAttribute_Value() {}
+
+func (*Attribute_BoolValues) isAttribute_Value() {}
+
+func (*Attribute_VersionValues) isAttribute_Value() {}
+
+// Strings is a list of strings.
+type Strings struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []string               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Strings) Reset() {
+	*x = Strings{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Strings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Strings) ProtoMessage() {}
+
+func (x *Strings) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Strings.ProtoReflect.Descriptor instead.
+func (*Strings) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Strings) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Ints is a list of numbers.
+type Ints struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []int64                `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ints) Reset() {
+	*x = Ints{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ints) ProtoMessage() {}
+
+func (x *Ints) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ints.ProtoReflect.Descriptor instead.
+func (*Ints) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Ints) GetValues() []int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Bools is a list of truth values.
+type Bools struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []bool                 `protobuf:"varint,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bools) Reset() {
+	*x = Bools{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bools) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bools) ProtoMessage() {}
+
+func (x *Bools) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bools.ProtoReflect.Descriptor instead.
+func (*Bools) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Bools) GetValues() []bool {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
 
 // Link says how close a peer is, in this direction.
 type Link struct {
@@ -1634,7 +2517,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +2529,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +2542,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Link) GetPeerId() string {
@@ -1691,21 +2574,23 @@ func (x *Link) GetDistance() uint32 {
 }
 
 // ContainerEdits is what a container gets, in the terms of the Container Device
-// Interface (tags.cncf.io/container-device-interface, specs-go). Host paths are
-// checked against the policy of the node's configuration.
+// Interface (tags.cncf.io/container-device-interface, specs-go). Edits are limited
+// to what the needs declare and the node's configuration allows; a device with
+// others is left out, with a problem that names them.
 type ContainerEdits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]* and is one that the node's
-	// configuration allows. Of several
-	// devices in one container that set the same variable, one counts, unless
-	// env_separators says that their values are joined.
-	Env         map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	DeviceNodes []*DeviceNode     `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	Mounts      []*Mount          `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
-	// OCI hooks; refused unless the policy allows them.
+	// NAME=value by name; the name matches [A-Za-z_][A-Za-z0-9_]*. If several devices
+	// in one container set the same variable, one of them counts, unless
+	// env_separators joins their values.
+	Env map[string]string `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The core checks that each node exists before it advertises the device; while one
+	// is missing, the device is unhealthy, with a problem that names the node.
+	DeviceNodes []*DeviceNode `protobuf:"bytes,2,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
+	Mounts      []*Mount      `protobuf:"bytes,3,rep,name=mounts,proto3" json:"mounts,omitempty"`
+	// OCI hooks; refused unless the configuration allows them.
 	Hooks []*OciHook `protobuf:"bytes,4,rep,name=hooks,proto3" json:"hooks,omitempty"`
-	// Supplementary group IDs. One that owns none of the device nodes is left out unless the
-	// node's configuration allows it.
+	// Supplementary group IDs. One that neither owns one of the device nodes nor is
+	// declared and allowed is left out, with a problem.
 	AdditionalGids []uint32 `protobuf:"varint,5,rep,packed,name=additional_gids,json=additionalGids,proto3" json:"additional_gids,omitempty"`
 	// By name, those variables of env whose values are joined if a container gets
 	// several devices that set them, and what stands between the values, such as
@@ -1715,6 +2600,12 @@ type ContainerEdits struct {
 	// another that sets it otherwise are refused in one container. The core joins
 	// what one Kubernetes resource gives to a container; kubelet joins nothing, so
 	// a container should not get the same variable from two resources.
+	//
+	// A joined value depends on the container, and a CDI device does not: its
+	// definition cannot have it. The core passes it in the answer to kubelet's
+	// Allocate, or in the holder's own CDI device. So a device needs another edit,
+	// such as a node, to have a CDI device at all: one whose only edits are joined
+	// variables is unhealthy.
 	EnvSeparators map[string]string `protobuf:"bytes,6,rep,name=env_separators,json=envSeparators,proto3" json:"env_separators,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1722,7 +2613,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +2625,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +2638,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -1806,7 +2697,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2709,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2722,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -1865,9 +2756,9 @@ type Mount struct {
 	Writable bool `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	// Further mount options, such as "nosuid".
 	Options []string `protobuf:"bytes,4,rep,name=options,proto3" json:"options,omitempty"`
-	// The container can start without this mount. If the node's configuration does not
-	// allow it, the mount is left out and the core reports a problem. A device with a mount
-	// that is not optional and not allowed is left out.
+	// The container can start without this mount. If it is not allowed, it is left out
+	// and the core reports a problem. A device with a mount that is neither optional
+	// nor allowed is left out.
 	Optional      bool `protobuf:"varint,5,opt,name=optional,proto3" json:"optional,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1875,7 +2766,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1887,7 +2778,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1900,7 +2791,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -1954,7 +2845,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1966,7 +2857,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1979,7 +2870,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2010,31 +2901,153 @@ func (x *OciHook) GetEnv() []string {
 	return nil
 }
 
+// Holder is what holds devices: a container or a claim. Two holders of a shared
+// device are two holders; what Prepare returns for one is never given to the other.
+type Holder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Opaque, printable ASCII, 1 to 253 characters; the same in all calls for this
+	// holder, never used again for another.
+	Id            string     `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          HolderKind `protobuf:"varint,2,opt,name=kind,proto3,enum=accelmux.backend.v1.HolderKind" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holder) Reset() {
+	*x = Holder{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holder) ProtoMessage() {}
+
+func (x *Holder) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holder.ProtoReflect.Descriptor instead.
+func (*Holder) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Holder) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Holder) GetKind() HolderKind {
+	if x != nil {
+		return x.Kind
+	}
+	return HolderKind_HOLDER_KIND_UNSPECIFIED
+}
+
+// HeldDevice is a device in the hands of a holder.
+type HeldDevice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Another holder has the device, too, or may have it. Nothing that disturbs that
+	// one may be done to it, such as a reset or loading something else.
+	Shared bool `protobuf:"varint,2,opt,name=shared,proto3" json:"shared,omitempty"`
+	// How much of each capacity with a request policy the holder has; of a device that
+	// is not shared by amounts, none.
+	Capacities    map[string]int64 `protobuf:"bytes,3,rep,name=capacities,proto3" json:"capacities,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldDevice) Reset() {
+	*x = HeldDevice{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldDevice) ProtoMessage() {}
+
+func (x *HeldDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
+func (*HeldDevice) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *HeldDevice) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *HeldDevice) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *HeldDevice) GetCapacities() map[string]int64 {
+	if x != nil {
+		return x.Capacities
+	}
+	return nil
+}
+
 type PrepareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The devices that the container was given, those with HOOK_PREPARE.
+	// Being replaced by devices.
 	DeviceIds []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
-	// The Kubernetes resource they were asked for as, such as nvidia.com/gpu.
+	// The Kubernetes resource or device class that they were requested as, such as
+	// nvidia.com/gpu.
 	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
-	// What the container asks for, by the names of DescribeResponse.parameters, such
-	// as which program is to be on the device: the node's configuration of the
-	// resource says where a value comes from, the pod perhaps. At most 32. Values are
-	// 1 to 253 bytes of UTF-8 without control characters, and otherwise not to be
-	// trusted: a pod's author may have written them. One that nobody gave is missing.
-	// A name that the backend does not know must be refused, by an error that says
-	// which it knows.
+	// Being replaced by parameters_json.
 	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Those of device_ids that another container holds now too, or may hold: replicas
-	// of a shared device. Nothing that disturbs that container may be done to them,
-	// such as a reset or loading something else.
+	// Being replaced by devices.
 	SharedDeviceIds []string `protobuf:"bytes,4,rep,name=shared_device_ids,json=sharedDeviceIds,proto3" json:"shared_device_ids,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Who will have the devices.
+	Holder *Holder `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The devices of this backend that the holder was given, those with HOOK_PREPARE.
+	Devices []*HeldDevice `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
+	// What the holder asks of the devices, such as which program to load: one JSON
+	// object that DescribeResponse.parameters_schema accepts, of at most 10 KiB; empty
+	// if it asks for nothing. Never trust it: a pod's author may have written it.
+	ParametersJson []byte `protobuf:"bytes,7,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +3059,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +3072,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PrepareRequest) GetDeviceIds() []string {
@@ -2090,13 +3103,35 @@ func (x *PrepareRequest) GetSharedDeviceIds() []string {
 	return nil
 }
 
+func (x *PrepareRequest) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetDevices() []*HeldDevice {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *PrepareRequest) GetParametersJson() []byte {
+	if x != nil {
+		return x.ParametersJson
+	}
+	return nil
+}
+
 type PrepareResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Edits that are known only now (the node of a function that was just
-	// programmed), by device ID; added to the device's own. A variable of the same
-	// name as one of the device's own replaces that; if it is joined, it is joined
-	// with those of the container's other devices. They need a resource that is
-	// injected by CDI; elsewhere they fail the start.
+	// programmed), by device ID; this holder alone gets them, in addition to the
+	// device's own. A variable of the same name as one of the device's own replaces
+	// that; if it is joined, it is joined with those of the container's other devices.
+	// By the device plugin API they need a resource that is injected by CDI; elsewhere
+	// they fail the start.
 	Edits         map[string]*ContainerEdits `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2104,7 +3139,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +3151,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +3164,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -2140,15 +3175,21 @@ func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
 }
 
 type ReleaseRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	DeviceIds     []string               `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Being replaced by devices.
+	DeviceIds []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	// Who had the devices; the holder of Prepare.
+	Holder *Holder `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The devices that it had, those with HOOK_RELEASE. shared: another holder still
+	// has the device.
+	Devices       []*HeldDevice `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +3201,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +3214,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseRequest) GetDeviceIds() []string {
@@ -2183,15 +3224,32 @@ func (x *ReleaseRequest) GetDeviceIds() []string {
 	return nil
 }
 
+func (x *ReleaseRequest) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *ReleaseRequest) GetDevices() []*HeldDevice {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
 type ReleaseResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One for each device of the request; the core calls again for one that is
+	// missing or was not released.
+	Results       []*ReleaseResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +3261,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +3274,77 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ReleaseResponse) GetResults() []*ReleaseResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+// ReleaseResult is what Release did for one device.
+type ReleaseResult struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	// Nothing of the holder is left on the device.
+	Released bool `protobuf:"varint,2,opt,name=released,proto3" json:"released,omitempty"`
+	// Why not; at most 1,024 bytes.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseResult) Reset() {
+	*x = ReleaseResult{}
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseResult) ProtoMessage() {}
+
+func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
+func (*ReleaseResult) Descriptor() ([]byte, []int) {
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ReleaseResult) GetDeviceId() string {
+	if x != nil {
+		return x.DeviceId
+	}
+	return ""
+}
+
+func (x *ReleaseResult) GetReleased() bool {
+	if x != nil {
+		return x.Released
+	}
+	return false
+}
+
+func (x *ReleaseResult) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
 }
 
 type ResetRequest struct {
@@ -2229,7 +3357,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +3369,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +3382,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -2266,7 +3394,7 @@ func (x *ResetRequest) GetDeviceIds() []string {
 
 type ResetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each device asked for; a device that is missing was not reset.
+	// One for each device of the request; a device that is missing was not reset.
 	Results       []*ResetResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2274,7 +3402,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2286,7 +3414,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2299,7 +3427,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -2309,10 +3437,11 @@ func (x *ResetResponse) GetResults() []*ResetResult {
 	return nil
 }
 
+// ResetResult is what Reset did to one device.
 type ResetResult struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	DeviceId string                 `protobuf:"bytes,1,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// The reset was done and the device looked sound afterwards: faults that need
+	// The reset was done and the device was healthy afterwards: faults that need
 	// no more than a reset are over.
 	Recovered bool `protobuf:"varint,2,opt,name=recovered,proto3" json:"recovered,omitempty"`
 	// Why not, or what was done; at most 1,024 bytes.
@@ -2323,7 +3452,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +3464,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +3477,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -2382,7 +3511,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +3523,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +3536,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -2429,7 +3558,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +3570,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +3583,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -2471,8 +3600,8 @@ func (x *SampleResponse) GetMetrics() []*Metric {
 	return nil
 }
 
-// Metric is one value of one device. One that breaks a rule is left out and told
-// of; the others count.
+// Metric is one value of one device. One that breaks a rule is left out and
+// reported; the others count.
 type Metric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A device of the inventory, or one that a device of it names as its parent.
@@ -2490,9 +3619,9 @@ type Metric struct {
 	// but not what the core or monitoring use: backend, device, resource,
 	// namespace, pod, container, node, service, endpoint, instance, job, le,
 	// quantile. Values are at most 128 bytes of UTF-8 without control characters.
-	// Each set of values is a series, which monitoring stores. A backend may have 1,024
-	// series plus 256 for each device, and as many again within an hour; others are left
-	// out.
+	// Each set of values is a time series, which monitoring stores. A backend may have
+	// 1,024 series plus 256 for each device, and as many new ones within an hour; others
+	// are left out.
 	// No two metrics of a sample have the same device, name and labels.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
@@ -2501,7 +3630,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +3642,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +3655,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -2569,7 +3698,7 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\x97\x02\n" +
+	"\x0fDescribeRequest\"\xa5\x03\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
@@ -2579,7 +3708,29 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12>\n" +
 	"\n" +
 	"parameters\x18\a \x03(\v2\x1e.accelmux.backend.v1.ParameterR\n" +
-	"parameters\"A\n" +
+	"parameters\x12+\n" +
+	"\x11parameters_schema\x18\b \x01(\tR\x10parametersSchema\x120\n" +
+	"\x05needs\x18\t \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
+	"\x12attribute_priority\x18\n" +
+	" \x03(\tR\x11attributePriority\"\xf2\x02\n" +
+	"\x05Needs\x12\x1d\n" +
+	"\n" +
+	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1f\n" +
+	"\vwrite_paths\x18\x02 \x03(\tR\n" +
+	"writePaths\x12!\n" +
+	"\fopen_devices\x18\x03 \x03(\tR\vopenDevices\x12\"\n" +
+	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\x12!\n" +
+	"\fsystem_calls\x18\x05 \x03(\tR\vsystemCalls\x12\x1e\n" +
+	"\n" +
+	"companions\x18\x06 \x03(\tR\n" +
+	"companions\x12!\n" +
+	"\fdevice_nodes\x18\a \x03(\tR\vdeviceNodes\x12\x16\n" +
+	"\x06mounts\x18\b \x03(\tR\x06mounts\x12(\n" +
+	"\x10read_only_mounts\x18\t \x03(\tR\x0ereadOnlyMounts\x12\x14\n" +
+	"\x05hooks\x18\n" +
+	" \x03(\tR\x05hooks\x12\x10\n" +
+	"\x03env\x18\v \x03(\tR\x03env\x12\x12\n" +
+	"\x04gids\x18\f \x03(\rR\x04gids\"A\n" +
 	"\tParameter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x89\x01\n" +
@@ -2590,9 +3741,10 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\tHostPaths\x12\x14\n" +
 	"\x05sysfs\x18\x01 \x01(\tR\x05sysfs\x12\x14\n" +
 	"\x05devfs\x18\x02 \x01(\tR\x05devfs\x12\x16\n" +
-	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"L\n" +
+	"\x06procfs\x18\x03 \x01(\tR\x06procfs\"~\n" +
 	"\x11ConfigureResponse\x127\n" +
-	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\"<\n" +
+	"\x06errors\x18\x01 \x03(\v2\x1f.accelmux.backend.v1.FieldErrorR\x06errors\x120\n" +
+	"\x05needs\x18\x02 \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\"<\n" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
@@ -2605,14 +3757,29 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\theartbeat\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HeartbeatH\x00R\theartbeat\x128\n" +
 	"\achanges\x18\x03 \x01(\v2\x1c.accelmux.backend.v1.ChangesH\x00R\achangesB\a\n" +
 	"\x05event\"\v\n" +
-	"\tHeartbeat\"\xab\x01\n" +
+	"\tHeartbeat\"\xef\x01\n" +
 	"\tInventory\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x125\n" +
 	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
 	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
-	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\"\xbd\x01\n" +
+	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\x12B\n" +
+	"\fcounter_sets\x18\x05 \x03(\v2\x1f.accelmux.backend.v1.CounterSetR\vcounterSets\"\xa8\x01\n" +
+	"\n" +
+	"CounterSet\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12I\n" +
+	"\bcounters\x18\x02 \x03(\v2-.accelmux.backend.v1.CounterSet.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc5\x01\n" +
+	"\x12CounterConsumption\x12\x1f\n" +
+	"\vcounter_set\x18\x01 \x01(\tR\n" +
+	"counterSet\x12Q\n" +
+	"\bcounters\x18\x02 \x03(\v25.accelmux.backend.v1.CounterConsumption.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbd\x01\n" +
 	"\aChanges\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -2620,7 +3787,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
 	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
 	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\x12\x12\n" +
-	"\x04base\x18\x05 \x01(\x04R\x04base\"\xcd\x05\n" +
+	"\x04base\x18\x05 \x01(\x04R\x04base\"\x9c\b\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -2641,27 +3808,56 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	" \x01(\tR\n" +
 	"resetGroup\x129\n" +
 	"\x05edits\x18\v \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05edits\x12/\n" +
-	"\x05hooks\x18\f \x03(\x0e2\x19.accelmux.backend.v1.HookR\x05hooks\x12\x18\n" +
-	"\aholders\x18\r \x01(\rR\aholders\x1a]\n" +
+	"\x05hooks\x18\f \x03(\x0e2\x19.accelmux.backend.v1.HookR\x05hooks\x12!\n" +
+	"\fprepared_for\x18\r \x01(\rR\vpreparedFor\x12\x1c\n" +
+	"\tshareable\x18\x0e \x01(\bR\tshareable\x12[\n" +
+	"\x10request_policies\x18\x0f \x03(\v20.accelmux.backend.v1.Device.RequestPoliciesEntryR\x0frequestPolicies\x12C\n" +
+	"\bconsumes\x18\x10 \x03(\v2'.accelmux.backend.v1.CounterConsumptionR\bconsumes\x12\x1c\n" +
+	"\tpotential\x18\x11 \x01(\bR\tpotential\x1a]\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
 	"\x05value\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.AttributeR\x05value:\x028\x01\x1a=\n" +
 	"\x0fCapacitiesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1af\n" +
+	"\x14RequestPoliciesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x128\n" +
+	"\x05value\x18\x02 \x01(\v2\".accelmux.backend.v1.RequestPolicyR\x05value:\x028\x01\"y\n" +
+	"\rRequestPolicy\x12\x18\n" +
+	"\adefault\x18\x01 \x01(\x03R\adefault\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\x03R\x06values\x126\n" +
+	"\x05range\x18\x03 \x01(\v2 .accelmux.backend.v1.AmountRangeR\x05range\"E\n" +
+	"\vAmountRange\x12\x10\n" +
+	"\x03min\x18\x01 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x02 \x01(\x03R\x03max\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x03R\x04step\"\x9e\x02\n" +
 	"\x06Health\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .accelmux.backend.v1.HealthStateR\x05state\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x129\n" +
 	"\brecovery\x18\x04 \x01(\x0e2\x1d.accelmux.backend.v1.RecoveryR\brecovery\x12\x1c\n" +
-	"\trecovered\x18\x05 \x01(\bR\trecovered\"\xa0\x01\n" +
+	"\trecovered\x18\x05 \x01(\bR\trecovered\x12#\n" +
+	"\rcleared_codes\x18\x06 \x03(\tR\fclearedCodes\x120\n" +
+	"\x05reach\x18\a \x01(\x0e2\x1a.accelmux.backend.v1.ReachR\x05reach\"\xa7\x03\n" +
 	"\tAttribute\x12#\n" +
 	"\fstring_value\x18\x01 \x01(\tH\x00R\vstringValue\x12\x1d\n" +
 	"\tint_value\x18\x02 \x01(\x03H\x00R\bintValue\x12\x1f\n" +
 	"\n" +
 	"bool_value\x18\x03 \x01(\bH\x00R\tboolValue\x12%\n" +
-	"\rversion_value\x18\x04 \x01(\tH\x00R\fversionValueB\a\n" +
-	"\x05value\"\x84\x01\n" +
+	"\rversion_value\x18\x04 \x01(\tH\x00R\fversionValue\x12C\n" +
+	"\rstring_values\x18\x05 \x01(\v2\x1c.accelmux.backend.v1.StringsH\x00R\fstringValues\x12:\n" +
+	"\n" +
+	"int_values\x18\x06 \x01(\v2\x19.accelmux.backend.v1.IntsH\x00R\tintValues\x12=\n" +
+	"\vbool_values\x18\a \x01(\v2\x1a.accelmux.backend.v1.BoolsH\x00R\n" +
+	"boolValues\x12E\n" +
+	"\x0eversion_values\x18\b \x01(\v2\x1c.accelmux.backend.v1.StringsH\x00R\rversionValuesB\a\n" +
+	"\x05value\"!\n" +
+	"\aStrings\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\"\x1e\n" +
+	"\x04Ints\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x03R\x06values\"\x1f\n" +
+	"\x05Bools\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\bR\x06values\"\x84\x01\n" +
 	"\x04Link\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x121\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1d.accelmux.backend.v1.LinkKindR\x04kind\x12\x14\n" +
@@ -2695,7 +3891,20 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\thook_name\x18\x01 \x01(\tR\bhookName\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
 	"\x04args\x18\x03 \x03(\tR\x04args\x12\x10\n" +
-	"\x03env\x18\x04 \x03(\tR\x03env\"\x8b\x02\n" +
+	"\x03env\x18\x04 \x03(\tR\x03env\"M\n" +
+	"\x06Holder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1f.accelmux.backend.v1.HolderKindR\x04kind\"\xc4\x01\n" +
+	"\n" +
+	"HeldDevice\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06shared\x18\x02 \x01(\bR\x06shared\x12O\n" +
+	"\n" +
+	"capacities\x18\x03 \x03(\v2/.accelmux.backend.v1.HeldDevice.CapacitiesEntryR\n" +
+	"capacities\x1a=\n" +
+	"\x0fCapacitiesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa4\x03\n" +
 	"\x0ePrepareRequest\x12\x1d\n" +
 	"\n" +
 	"device_ids\x18\x01 \x03(\tR\tdeviceIds\x12\x1a\n" +
@@ -2703,7 +3912,10 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"parameters\x18\x03 \x03(\v23.accelmux.backend.v1.PrepareRequest.ParametersEntryR\n" +
 	"parameters\x12*\n" +
-	"\x11shared_device_ids\x18\x04 \x03(\tR\x0fsharedDeviceIds\x1a=\n" +
+	"\x11shared_device_ids\x18\x04 \x03(\tR\x0fsharedDeviceIds\x123\n" +
+	"\x06holder\x18\x05 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
+	"\adevices\x18\x06 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\x12'\n" +
+	"\x0fparameters_json\x18\a \x01(\fR\x0eparametersJson\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x01\n" +
@@ -2712,11 +3924,18 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"EditsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x129\n" +
-	"\x05value\x18\x02 \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05value:\x028\x01\"/\n" +
+	"\x05value\x18\x02 \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05value:\x028\x01\"\x9f\x01\n" +
 	"\x0eReleaseRequest\x12\x1d\n" +
 	"\n" +
-	"device_ids\x18\x01 \x03(\tR\tdeviceIds\"\x11\n" +
-	"\x0fReleaseResponse\"-\n" +
+	"device_ids\x18\x01 \x03(\tR\tdeviceIds\x123\n" +
+	"\x06holder\x18\x02 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
+	"\adevices\x18\x03 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\"O\n" +
+	"\x0fReleaseResponse\x12<\n" +
+	"\aresults\x18\x01 \x03(\v2\".accelmux.backend.v1.ReleaseResultR\aresults\"b\n" +
+	"\rReleaseResult\x12\x1b\n" +
+	"\tdevice_id\x18\x01 \x01(\tR\bdeviceId\x12\x1a\n" +
+	"\breleased\x18\x02 \x01(\bR\breleased\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"-\n" +
 	"\fResetRequest\x12\x1d\n" +
 	"\n" +
 	"device_ids\x18\x01 \x03(\tR\tdeviceIds\"K\n" +
@@ -2749,7 +3968,12 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x04Hook\x12\x14\n" +
 	"\x10HOOK_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHOOK_PREPARE\x10\x01\x12\x10\n" +
-	"\fHOOK_RELEASE\x10\x02*{\n" +
+	"\fHOOK_RELEASE\x10\x02*Z\n" +
+	"\x05Reach\x12\x15\n" +
+	"\x11REACH_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11REACH_NEW_HOLDERS\x10\x01\x12\x10\n" +
+	"\fREACH_DEVICE\x10\x02\x12\x11\n" +
+	"\rREACH_HOLDERS\x10\x03*{\n" +
 	"\vHealthState\x12\x1c\n" +
 	"\x18HEALTH_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14HEALTH_STATE_HEALTHY\x10\x01\x12\x1a\n" +
@@ -2774,7 +3998,12 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x13LINK_KIND_SAME_NUMA\x10\t\x12\x18\n" +
 	"\x14LINK_KIND_CROSS_NUMA\x10\n" +
 	"\x12\x13\n" +
-	"\x0fLINK_KIND_OTHER\x10\v*Y\n" +
+	"\x0fLINK_KIND_OTHER\x10\v*[\n" +
+	"\n" +
+	"HolderKind\x12\x1b\n" +
+	"\x17HOLDER_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15HOLDER_KIND_CONTAINER\x10\x01\x12\x15\n" +
+	"\x11HOLDER_KIND_CLAIM\x10\x02*Y\n" +
 	"\n" +
 	"MetricKind\x12\x1b\n" +
 	"\x17METRIC_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -2801,109 +4030,147 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 	return file_accelmux_backend_v1_backend_proto_rawDescData
 }
 
-var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
-	(HealthState)(0),              // 2: accelmux.backend.v1.HealthState
-	(Recovery)(0),                 // 3: accelmux.backend.v1.Recovery
-	(LinkKind)(0),                 // 4: accelmux.backend.v1.LinkKind
-	(MetricKind)(0),               // 5: accelmux.backend.v1.MetricKind
-	(*DescribeRequest)(nil),       // 6: accelmux.backend.v1.DescribeRequest
-	(*DescribeResponse)(nil),      // 7: accelmux.backend.v1.DescribeResponse
-	(*Parameter)(nil),             // 8: accelmux.backend.v1.Parameter
-	(*ConfigureRequest)(nil),      // 9: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 10: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 11: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 12: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 13: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 14: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 15: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 16: accelmux.backend.v1.Inventory
-	(*Changes)(nil),               // 17: accelmux.backend.v1.Changes
-	(*Device)(nil),                // 18: accelmux.backend.v1.Device
-	(*Health)(nil),                // 19: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 20: accelmux.backend.v1.Attribute
-	(*Link)(nil),                  // 21: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 22: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 23: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 24: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 25: accelmux.backend.v1.OciHook
-	(*PrepareRequest)(nil),        // 26: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 27: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 28: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 29: accelmux.backend.v1.ReleaseResponse
-	(*ResetRequest)(nil),          // 30: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 31: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 32: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 33: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 34: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 35: accelmux.backend.v1.Metric
-	nil,                           // 36: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 37: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 38: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 39: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 40: accelmux.backend.v1.PrepareRequest.ParametersEntry
-	nil,                           // 41: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 42: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 44: google.protobuf.Timestamp
+	(Reach)(0),                    // 2: accelmux.backend.v1.Reach
+	(HealthState)(0),              // 3: accelmux.backend.v1.HealthState
+	(Recovery)(0),                 // 4: accelmux.backend.v1.Recovery
+	(LinkKind)(0),                 // 5: accelmux.backend.v1.LinkKind
+	(HolderKind)(0),               // 6: accelmux.backend.v1.HolderKind
+	(MetricKind)(0),               // 7: accelmux.backend.v1.MetricKind
+	(*DescribeRequest)(nil),       // 8: accelmux.backend.v1.DescribeRequest
+	(*DescribeResponse)(nil),      // 9: accelmux.backend.v1.DescribeResponse
+	(*Needs)(nil),                 // 10: accelmux.backend.v1.Needs
+	(*Parameter)(nil),             // 11: accelmux.backend.v1.Parameter
+	(*ConfigureRequest)(nil),      // 12: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 13: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 14: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 15: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 16: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 17: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 18: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 19: accelmux.backend.v1.Inventory
+	(*CounterSet)(nil),            // 20: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 21: accelmux.backend.v1.CounterConsumption
+	(*Changes)(nil),               // 22: accelmux.backend.v1.Changes
+	(*Device)(nil),                // 23: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 24: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 25: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 26: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 27: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 28: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 29: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 30: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 31: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 32: accelmux.backend.v1.ContainerEdits
+	(*DeviceNode)(nil),            // 33: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 34: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 35: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 36: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 37: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 38: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 39: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 40: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 41: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 42: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 43: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 44: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 45: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 46: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 47: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 48: accelmux.backend.v1.Metric
+	nil,                           // 49: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 50: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 51: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 52: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 53: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 55: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 56: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 57: accelmux.backend.v1.PrepareRequest.ParametersEntry
+	nil,                           // 58: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 59: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 61: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	8,  // 1: accelmux.backend.v1.DescribeResponse.parameters:type_name -> accelmux.backend.v1.Parameter
-	10, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	12, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	43, // 4: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	16, // 5: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	15, // 6: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	17, // 7: accelmux.backend.v1.WatchResponse.changes:type_name -> accelmux.backend.v1.Changes
-	18, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	18, // 9: accelmux.backend.v1.Changes.devices:type_name -> accelmux.backend.v1.Device
-	19, // 10: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	36, // 11: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	37, // 12: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	21, // 13: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	22, // 14: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 15: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	2,  // 16: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	3,  // 17: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	4,  // 18: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	38, // 19: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	23, // 20: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	24, // 21: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	25, // 22: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	39, // 23: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	40, // 24: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
-	41, // 25: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	32, // 26: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	43, // 27: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	44, // 28: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	35, // 29: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	5,  // 30: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	42, // 31: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	20, // 32: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	22, // 33: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	6,  // 34: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	9,  // 35: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	13, // 36: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	26, // 37: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	28, // 38: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	30, // 39: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	33, // 40: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	7,  // 41: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	11, // 42: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	14, // 43: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	27, // 44: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	29, // 45: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	31, // 46: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	34, // 47: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	41, // [41:48] is the sub-list for method output_type
-	34, // [34:41] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	11, // 1: accelmux.backend.v1.DescribeResponse.parameters:type_name -> accelmux.backend.v1.Parameter
+	10, // 2: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
+	13, // 3: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	15, // 4: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	10, // 5: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
+	60, // 6: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	19, // 7: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	18, // 8: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	22, // 9: accelmux.backend.v1.WatchResponse.changes:type_name -> accelmux.backend.v1.Changes
+	23, // 10: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	20, // 11: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	49, // 12: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	50, // 13: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	23, // 14: accelmux.backend.v1.Changes.devices:type_name -> accelmux.backend.v1.Device
+	26, // 15: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	51, // 16: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	52, // 17: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	31, // 18: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	32, // 19: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	1,  // 20: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	53, // 21: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	21, // 22: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	25, // 23: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	3,  // 24: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	4,  // 25: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	2,  // 26: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	28, // 27: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	29, // 28: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	30, // 29: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	28, // 30: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	5,  // 31: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	54, // 32: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	33, // 33: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	34, // 34: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	35, // 35: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	55, // 36: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	6,  // 37: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	56, // 38: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	57, // 39: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
+	36, // 40: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	37, // 41: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	58, // 42: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	36, // 43: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	37, // 44: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	42, // 45: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	45, // 46: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	60, // 47: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	61, // 48: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	48, // 49: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	7,  // 50: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	59, // 51: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	27, // 52: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	24, // 53: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	32, // 54: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	8,  // 55: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	12, // 56: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	16, // 57: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	38, // 58: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	40, // 59: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	43, // 60: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	46, // 61: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 62: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	14, // 63: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	17, // 64: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	39, // 65: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	41, // 66: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	44, // 67: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	47, // 68: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	62, // [62:69] is the sub-list for method output_type
+	55, // [55:62] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -2911,24 +4178,28 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 		(*WatchResponse_Changes)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[14].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
 		(*Attribute_VersionValue)(nil),
+		(*Attribute_StringValues)(nil),
+		(*Attribute_IntValues)(nil),
+		(*Attribute_BoolValues)(nil),
+		(*Attribute_VersionValues)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   37,
+			NumEnums:      8,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,19 +1,20 @@
 // The contract between the accelmux core and a backend.
 //
 // A backend is a program that knows one kind of hardware. The core starts it as
-// a child process, asks it what devices the node has, and presents them to
+// a child process, asks it which devices the node has, and serves them to
 // Kubernetes. A backend states facts; the core decides. A backend never talks
-// to kubelet, never writes CDI files, and never learns which pod uses a device.
+// to kubelet or to the API server, never writes CDI files, and never learns
+// which pod uses a device.
 //
 // # Writing a backend in any language
 //
 // 1. Handshake. The core starts the program without arguments and with these
 //    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    the configuration lists):
+//    that the configuration lists):
 //
-//      ACCELMUX_BACKEND         the magic value 8b3f0d2c-accelmux-backend; a
-//                               program that does not see it was started by
-//                               hand and should say so and exit with 1
+//      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
+//                               without it was started by hand: it prints that
+//                               and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
@@ -28,33 +29,67 @@
 //    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
 //    certificate is the server's own, made for this start: self-signed, for the
 //    DNS name localhost, as DER in standard base64 without padding. Nothing may
-//    be printed before that line. After it, standard output must not be used.
+//    be printed before that line, and nothing on standard output after it.
 //    Standard error is the log: a line that is a JSON object with @level
 //    (trace, debug, info, warn, error), @message and further keys keeps its
 //    level; any other line is logged at debug.
 //
 //    The server also serves grpc.health.v1.Health, where the service "plugin" is
-//    SERVING. Nothing else of go-plugin's own services is used.
-//    A backend in Go calls sdk.Serve and has all of this.
+//    SERVING; the core ends a process that does not. Nothing else of go-plugin's
+//    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
 // 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
 //    any time, also while Watch streams. Prepare, Release, Reset and Sample come
 //    only if Describe declared the ability. There is at most one Watch stream
-//    and at most one Sample stream; Prepare, Release and Reset may run in
-//    parallel for different devices, never for the same one.
+//    and at most one Sample stream. Prepare, Release and Reset run in parallel
+//    for different devices, never for the same one.
 //
-// 3. Every call has a deadline of the core's. A backend that overruns that of
-//    Describe, Configure or the first inventory, or that sends no heartbeat, is
-//    killed and started again, with a back-off. A Prepare, Release or Reset that
-//    overruns is cancelled and has failed; the process and the calls for other
-//    devices go on. The backend must abandon such a call at once: the next call
-//    for the device comes 5 s later at the earliest.
+// 3. Every call carries its deadline (gRPC's grpc-timeout header; every gRPC
+//    library offers it to the handler). The limits below are the usual ones.
+//    A backend that exceeds the deadline of Describe, Configure or the first
+//    inventory, or that sends no heartbeat, is killed and started again, with
+//    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
+//    and has failed; the process and the calls for other devices continue. The
+//    backend must abandon a cancelled call immediately: the next call for the
+//    device comes 5 s later at the earliest.
 //
 // 4. A backend that loses its parent must exit. SIGTERM to the process group
 //    comes first, SIGKILL follows after 2 s.
 //
-// Messages are at most 8 MiB in both directions. One from a backend has at most
-// 1,048,576 messages in it, such as devices, links, metrics and labels.
+// `accelmux check-backend PROGRAM` checks a program against these rules.
+//
+// Messages are at most 8 MiB in both directions. A message from a backend has at
+// most 1,048,576 messages in it, such as devices, links, metrics and labels.
+//
+// # Kubernetes
+//
+// The core serves a device by the device plugin API or by dynamic resource
+// allocation (DRA, resource.k8s.io/v1). This is how fields map to the latter; a
+// backend needs to know neither:
+//
+//   Device.id                   Device.name: a DNS label that the core derives
+//                               from it, and the attribute accelmux.io/id
+//   Device.attributes           Device.attributes; a name without a domain gets
+//                               the driver's
+//   Device.numa_nodes           the attribute resource.kubernetes.io/numaNode,
+//                               if there is exactly one
+//   Device.pci_bus_id           the attribute resource.kubernetes.io/pciBusID
+//   Device.capacities           Device.capacity, value and requestPolicy
+//   Device.shareable            Device.allowMultipleAllocations
+//   Inventory.counter_sets      ResourceSliceSpec.sharedCounters
+//   Device.consumes             Device.consumesCounters
+//   Health, while unhealthy     Device.taints (key accelmux.io/<code>, effect by
+//                               reach) and the device health in pod.status
+//   Device.edits                the CDI device of the device
+//   PrepareResponse.edits       the CDI device of the claim
+//   Holder                      the ResourceClaim's UID, or one container's
+//                               allocation by the device plugin API
+//   PrepareRequest.parameters_json
+//                               DeviceClaimConfiguration.opaque.parameters
+//
+// A rule about a name, a value or an amount that says "as resource.k8s.io" is
+// that of the API's own validation: the API server accepts every slice that the
+// core makes of an inventory.
 //
 // # Compatibility
 //
@@ -97,53 +132,49 @@ const (
 //
 // BackendService is what a backend implements.
 type BackendServiceClient interface {
-	// Describe says what this backend is and can do. It must answer without
+	// Describe reports what this backend is and can do. It must answer without
 	// touching hardware, within 5 s, and always the same.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*DescribeResponse, error)
 	// Configure hands over the settings, before the first Watch and again on every
 	// change. The settings are accepted as a whole, or refused with a list of
 	// field errors; refused settings leave the earlier ones in force. Accepted
-	// settings take effect without a restart: a running Watch sends the inventory
-	// that follows from them, marked with their revision, even if it is the same
-	// as before. The core waits for it before it goes by the new configuration.
+	// settings take effect without a restart: within 10 s a running Watch sends the
+	// inventory that follows from them, with their revision, even if it is the same
+	// as before. Until then the core does not use what depends on the new settings.
 	// Deadline 10 s.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Where few of many devices changed, and none came or
-	// went, it may send those alone, as Changes, if it was asked for them. Between
-	// changes it sends heartbeats. The stream ends only when the core cancels it; a
-	// backend that can't see its hardware (a driver not loaded yet) sends an empty
-	// inventory and keeps trying.
+	// attribute, its edits. Between changes it sends heartbeats. The stream ends
+	// only when the core cancels it; a backend that can't see its hardware (a driver
+	// that is not loaded yet) sends an empty inventory and keeps trying.
 	//
-	// The core takes at most 20 messages and 40 MiB a second in the long run, and
-	// bursts of some more; what comes faster waits on its way, each message until
-	// those before it are taken, and the operator is told. So gather what changes
-	// at the same time into one inventory or one Changes, and if there is more than
-	// that, leave out what is in between: what is sent next should be the newest.
+	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
+	// short bursts above that; what comes faster is delayed, and the core reports a
+	// problem. Gather what changes at the same time into one inventory, and send the
+	// newest: nobody needs those in between.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// Prepare readies devices for a container that is about to start: clean,
-	// reset, program. It comes before every start, restarts included, and only
-	// for devices that list HOOK_PREPARE. It must be idempotent. An error fails
-	// the start, and its text is shown to the user of the pod. Deadline 25 s
-	// (kubelet gives up after 30 s). Then the call is cancelled and must be
-	// abandoned at once; the device's next call comes 5 s later at the earliest.
+	// Prepare readies devices for a holder: clean, reset, program, or make a
+	// potential device. It comes before every start of a container that holds a
+	// device with HOOK_PREPARE, restarts included, and once or several times for a
+	// claim. It must be idempotent: a repeated call for the same holder gives the
+	// same result. An error fails the start, its text is shown to the pod's user,
+	// and nothing may be left behind. Deadline 25 s (kubelet gives up after 30 s).
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
-	// Release says that these devices have no holder any more. It comes only for
-	// devices that list HOOK_RELEASE, at least once, and possibly late: kubelet
-	// does not announce the end of an allocation. It must be idempotent.
-	// Deadline 25 s, then cancelled as Prepare is.
+	// Release ends what Prepare did for a holder. It comes for devices with
+	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
+	// does not announce the end of a container. It must be idempotent, and succeed
+	// for a holder or a device that the backend does not know. Deadline 25 s.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices. The core calls it for devices whose
-	// fault says RECOVERY_RESET, when no device of their reset group is in use,
-	// with all the devices of one reset group at once. Deadline 2 min, then
-	// cancelled as Prepare is.
+	// fault has RECOVERY_RESET, when no device of their reset group is allocated,
+	// with all the devices of one reset group in one call. Deadline 2 min.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval,
-	// until cancelled. It comes only while somebody listens, and again with another
-	// interval after the stream before was cancelled: nothing should be measured
-	// outside of it. A stream that is silent for long, or that sends far more often
-	// than it was asked to, is cancelled and comes again after a while.
+	// until cancelled. It comes only while something reads the telemetry, and again
+	// with another interval after the earlier stream was cancelled: nothing should be
+	// measured while there is no stream. A stream that sends nothing for long, or far
+	// more often than requested, is cancelled and opened again after a while.
 	Sample(ctx context.Context, in *SampleRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SampleResponse], error)
 }
 
@@ -249,53 +280,49 @@ type BackendService_SampleClient = grpc.ServerStreamingClient[SampleResponse]
 //
 // BackendService is what a backend implements.
 type BackendServiceServer interface {
-	// Describe says what this backend is and can do. It must answer without
+	// Describe reports what this backend is and can do. It must answer without
 	// touching hardware, within 5 s, and always the same.
 	Describe(context.Context, *DescribeRequest) (*DescribeResponse, error)
 	// Configure hands over the settings, before the first Watch and again on every
 	// change. The settings are accepted as a whole, or refused with a list of
 	// field errors; refused settings leave the earlier ones in force. Accepted
-	// settings take effect without a restart: a running Watch sends the inventory
-	// that follows from them, marked with their revision, even if it is the same
-	// as before. The core waits for it before it goes by the new configuration.
+	// settings take effect without a restart: within 10 s a running Watch sends the
+	// inventory that follows from them, with their revision, even if it is the same
+	// as before. Until then the core does not use what depends on the new settings.
 	// Deadline 10 s.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Watch sends the whole inventory at once, the first within 10 s, and again
 	// each time anything in it changed: a device came or went, its health, an
-	// attribute, its edits. Where few of many devices changed, and none came or
-	// went, it may send those alone, as Changes, if it was asked for them. Between
-	// changes it sends heartbeats. The stream ends only when the core cancels it; a
-	// backend that can't see its hardware (a driver not loaded yet) sends an empty
-	// inventory and keeps trying.
+	// attribute, its edits. Between changes it sends heartbeats. The stream ends
+	// only when the core cancels it; a backend that can't see its hardware (a driver
+	// that is not loaded yet) sends an empty inventory and keeps trying.
 	//
-	// The core takes at most 20 messages and 40 MiB a second in the long run, and
-	// bursts of some more; what comes faster waits on its way, each message until
-	// those before it are taken, and the operator is told. So gather what changes
-	// at the same time into one inventory or one Changes, and if there is more than
-	// that, leave out what is in between: what is sent next should be the newest.
+	// The core accepts at most 20 messages and 40 MiB a second in the long run, and
+	// short bursts above that; what comes faster is delayed, and the core reports a
+	// problem. Gather what changes at the same time into one inventory, and send the
+	// newest: nobody needs those in between.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// Prepare readies devices for a container that is about to start: clean,
-	// reset, program. It comes before every start, restarts included, and only
-	// for devices that list HOOK_PREPARE. It must be idempotent. An error fails
-	// the start, and its text is shown to the user of the pod. Deadline 25 s
-	// (kubelet gives up after 30 s). Then the call is cancelled and must be
-	// abandoned at once; the device's next call comes 5 s later at the earliest.
+	// Prepare readies devices for a holder: clean, reset, program, or make a
+	// potential device. It comes before every start of a container that holds a
+	// device with HOOK_PREPARE, restarts included, and once or several times for a
+	// claim. It must be idempotent: a repeated call for the same holder gives the
+	// same result. An error fails the start, its text is shown to the pod's user,
+	// and nothing may be left behind. Deadline 25 s (kubelet gives up after 30 s).
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
-	// Release says that these devices have no holder any more. It comes only for
-	// devices that list HOOK_RELEASE, at least once, and possibly late: kubelet
-	// does not announce the end of an allocation. It must be idempotent.
-	// Deadline 25 s, then cancelled as Prepare is.
+	// Release ends what Prepare did for a holder. It comes for devices with
+	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
+	// does not announce the end of a container. It must be idempotent, and succeed
+	// for a holder or a device that the backend does not know. Deadline 25 s.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Reset tries to recover faulted devices. The core calls it for devices whose
-	// fault says RECOVERY_RESET, when no device of their reset group is in use,
-	// with all the devices of one reset group at once. Deadline 2 min, then
-	// cancelled as Prepare is.
+	// fault has RECOVERY_RESET, when no device of their reset group is allocated,
+	// with all the devices of one reset group in one call. Deadline 2 min.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
 	// Sample sends telemetry of all devices, at once and then at the given interval,
-	// until cancelled. It comes only while somebody listens, and again with another
-	// interval after the stream before was cancelled: nothing should be measured
-	// outside of it. A stream that is silent for long, or that sends far more often
-	// than it was asked to, is cancelled and comes again after a while.
+	// until cancelled. It comes only while something reads the telemetry, and again
+	// with another interval after the earlier stream was cancelled: nothing should be
+	// measured while there is no stream. A stream that sends nothing for long, or far
+	// more often than requested, is cancelled and opened again after a while.
 	Sample(*SampleRequest, grpc.ServerStreamingServer[SampleResponse]) error
 	mustEmbedUnimplementedBackendServiceServer()
 }
