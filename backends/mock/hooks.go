@@ -173,11 +173,8 @@ func (b *Backend) resetDone(id string, f *fault, message string) *sdk.ResetResul
 	b.mu.Lock()
 	b.cleared[id] = *f
 	b.version++
+	b.out.Scan()
 	b.mu.Unlock()
-	select {
-	case b.changed <- struct{}{}:
-	default: // the loop is about to look anyway
-	}
 	return &sdk.ResetResult{DeviceId: id, Recovered: true, Message: or(message, "reset")}
 }
 

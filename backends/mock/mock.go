@@ -22,9 +22,9 @@ const Version = "0.1.0"
 type Backend struct {
 	exit    func(code int)
 	started time.Time
-	changed chan struct{} // wakes the loop after a reset
 
 	mu     sync.Mutex
+	out    *sdk.Reporter // the loop's; nil before it begins
 	cfg    *config
 	play   player
 	file   loadedFile
@@ -62,7 +62,6 @@ func New(exit func(code int)) *Backend {
 	return &Backend{
 		exit:    exit,
 		started: time.Now(),
-		changed: make(chan struct{}, 1),
 		counts:  map[string]*counts{},
 		cleared: map[string]fault{},
 
@@ -96,6 +95,9 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, _ sdk.HostP
 
 // Watch implements [sdk.Backend].
 func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
+	b.mu.Lock()
+	b.out = out
+	b.mu.Unlock()
 	f := &following{}
 	defer f.stop()
 	var last rendered
@@ -123,7 +125,6 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		case <-ctx.Done():
 		case <-f.changed:
 		case <-out.Reconfigured():
-		case <-b.changed:
 		case <-wake.C:
 		}
 		wake.Stop()

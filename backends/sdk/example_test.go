@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/proto/backendplugin"
@@ -21,7 +20,7 @@ func (c camera) Describe() sdk.Description {
 }
 
 func (c camera) Watch(ctx context.Context, out *sdk.Reporter) error {
-	return sdk.Poll(ctx, out, 5*time.Second, c.list)
+	return sdk.Poll(ctx, out, nil, c.list)
 }
 
 func (c camera) list(context.Context) ([]*sdk.Device, error) {

@@ -135,7 +135,7 @@ func TestPublishNoUTF8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, listed := make(chan []*Device), make(chan struct{})
 		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
-			return Poll(ctx, out, time.Second, func(ctx context.Context) ([]*Device, error) {
+			return Poll(ctx, out, every(time.Second), func(ctx context.Context) ([]*Device, error) {
 				select {
 				case d := <-list:
 					defer func() { go func() { listed <- struct{}{} }() }()

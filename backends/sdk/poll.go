@@ -7,7 +7,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// defaultPoll is how often Poll lists if it is not told.
+// defaultPoll is the interval of Poll if the backend gives none.
 const defaultPoll = 10 * time.Second
 
 // Lister lists all devices, in a stable order. With an error, each line of its
@@ -16,14 +16,14 @@ const defaultPoll = 10 * time.Second
 // unknown, since a list that failed is no evidence that devices are gone.
 type Lister func(ctx context.Context) ([]*Device, error)
 
-// Poll is a loop for [Backend.Watch]. It calls list at once, then every so often
-// (zero or less means every 10 s) and as soon as settings changed, publishes
-// what it got, and beats in between. While list runs there is no beat, so a list
-// that is stuck in a driver is noticed. Poll returns when ctx ends.
-func Poll(ctx context.Context, out *Reporter, every time.Duration, list Lister) error {
-	if every <= 0 {
-		every = defaultPoll
-	}
+// Poll is a loop for [Backend.Watch]. It calls list at once, after each interval, and
+// as soon as settings were accepted or [Reporter.Scan] was called; it publishes what it
+// got, and beats in between. While list runs there is no beat, so that a list that is
+// stuck in a driver is noticed. Poll returns when ctx ends.
+//
+// interval is called before each wait, in the goroutine of Poll, so that settings can
+// change it. Nil, and a result of zero or less, mean 10 s.
+func Poll(ctx context.Context, out *Reporter, interval func() time.Duration, list Lister) error {
 	for {
 		devices, err := list(ctx)
 		if ctx.Err() != nil {
@@ -40,9 +40,26 @@ func Poll(ctx context.Context, out *Reporter, every time.Duration, list Lister) 
 				out.Publish(devices, lines(err.Error())...)
 			}
 		}
-		if err := pause(ctx, out, every); err != nil {
+		wait := defaultPoll
+		if interval != nil {
+			if d := interval(); d > 0 {
+				wait = d
+			}
+		}
+		if err := pause(ctx, out, wait); err != nil {
 			return err
 		}
+	}
+}
+
+// Scan asks the loop to scan the hardware at once, and returns without waiting for it.
+// [Poll] calls its list again after the one in progress, if any; another loop is woken
+// by [Reporter.Reconfigured]. Several calls before the next scan cause one. Scan is for
+// Configure, Prepare, Release and Reset, from any goroutine. Before the loop begins, and
+// on a nil Reporter, it does nothing: the loop begins with a scan.
+func (r *Reporter) Scan() {
+	if r != nil {
+		r.kick()
 	}
 }
 
@@ -63,7 +80,7 @@ func doubtful(out *Reporter) (devices []*Device, known bool) {
 	return devices, true
 }
 
-// pause waits for d, less if settings changed, and beats all the while.
+// pause waits for d, or until the loop is asked for a scan, and beats all the while.
 func pause(ctx context.Context, out *Reporter, d time.Duration) error {
 	due := time.NewTimer(d)
 	defer due.Stop()

@@ -104,8 +104,8 @@ func (r *Reporter) Pace() time.Duration {
 	return r.heartbeat / 2
 }
 
-// Reconfigured receives after new settings were accepted or the pace changed.
-// It holds one event; there should be one reader, the loop.
+// Reconfigured receives after new settings were accepted, the pace changed or
+// [Reporter.Scan] was called. It holds one event; only the loop may receive from it.
 func (r *Reporter) Reconfigured() <-chan struct{} { return r.reconfigured }
 
 // accept takes note that settings were accepted, and tells the loop.

@@ -61,7 +61,7 @@ func TestHeartbeatStopsWhenTheLoopWedges(t *testing.T) {
 		wedge := make(chan struct{})
 		var wedged atomic.Bool
 		s := newServer(t, plain{watch: func(ctx context.Context, out *Reporter) error {
-			return Poll(ctx, out, time.Hour, func(ctx context.Context) ([]*Device, error) {
+			return Poll(ctx, out, every(time.Hour), func(ctx context.Context) ([]*Device, error) {
 				if wedged.Load() {
 					<-wedge // a driver that does not come back
 				}
@@ -294,7 +294,7 @@ func TestPoll(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			ended <- Poll(ctx, out, time.Minute, func(context.Context) ([]*Device, error) {
+			ended <- Poll(ctx, out, every(time.Minute), func(context.Context) ([]*Device, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				lists++

@@ -1,0 +1,92 @@
+package sdk
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// every is an interval of Poll that does not change.
+func every(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+// Verifies that Poll asks for its interval before each wait: what settings change counts at
+// once, because they cause a scan themselves.
+func TestPollIntervalChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var interval atomic.Int64
+		_, lists, out := startPoll(t, func() time.Duration { return time.Duration(interval.Load()) }, nil)
+		for _, step := range []struct {
+			set   time.Duration
+			lists int32 // in the minute that follows, with that of the change itself
+		}{{0, 6}, {time.Second, 60}, {time.Minute, 1}, {-time.Second, 6}} {
+			interval.Store(int64(step.set))
+			before := lists.Load()
+			out.accept(uint64(step.lists))
+			<-time.After(time.Minute - time.Millisecond)
+			if got := lists.Load() - before; got != step.lists {
+				t.Errorf("interval %s: %d lists in a minute, want %d", step.set, got, step.lists)
+			}
+		}
+	})
+}
+
+// Verifies that Scan causes one list at once, and one more if it comes while a list is in
+// progress, which may have read the hardware before it changed. Without a loop it does
+// nothing.
+func TestScan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		(*Reporter)(nil).Scan()
+		hold := make(chan struct{})
+		began, lists, out := startPoll(t, every(time.Hour), hold)
+		<-began // the first
+		for range 3 {
+			out.Scan()
+		}
+		synctest.Wait()
+		if got := lists.Load(); got != 1 {
+			t.Errorf("%d lists at the same time", got)
+		}
+		hold <- struct{}{}
+		<-began // the second, for all three
+		hold <- struct{}{}
+		synctest.Wait()
+		if got := lists.Load(); got != 2 {
+			t.Errorf("%d lists after Scan was called during the first, want 2", got)
+		}
+		asked := time.Now()
+		out.Scan()
+		<-began
+		if waited := time.Since(asked); waited != 0 {
+			t.Errorf("the list came %s after Scan, want at once", waited)
+		}
+		hold <- struct{}{}
+	})
+}
+
+// startPoll runs Poll until the end of the test. Each list is counted, and with hold also
+// announced and held until it receives from that.
+func startPoll(t *testing.T, interval func() time.Duration, hold chan struct{}) (began chan struct{}, lists *atomic.Int32, out *Reporter) {
+	began, lists, out = make(chan struct{}), &atomic.Int32{}, newReporter()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- Poll(ctx, out, interval, func(context.Context) ([]*Device, error) {
+			lists.Add(1)
+			if hold != nil {
+				began <- struct{}{}
+				<-hold
+			}
+			return nil, nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	if hold == nil {
+		synctest.Wait()
+	}
+	return began, lists, out
+}
