@@ -80,8 +80,15 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "amd", Vendor: "AMD", Version: Version,
-		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema,
+		Classes: []string{classGPU, classPartition}, SettingsSchema: settingsSchema, Needs: needs,
 	}
+}
+
+var needs = &sdk.Needs{
+	ReadPaths:   []string{"/sys/**", "/proc/**"},
+	WritePaths:  []string{"/sys/bus/pci/devices/**"}, // reset
+	OpenDevices: []string{"/dev/kfd", "/dev/dri/renderD*"},
+	DeviceNodes: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"},
 }
 
 // Configure implements [sdk.Configurer].

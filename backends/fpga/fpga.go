@@ -62,12 +62,27 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "fpga", Vendor: "Intel, AMD and others", Version: Version,
-		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema,
+		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema, Needs: needs,
 		Parameters: []sdk.Parameter{{
 			Name:        bitstreamParameter,
 			Description: "The file that is to be in the FPGA when the container starts: its name in the directory of the backend's setting bitstreams.",
 		}},
 	}
+}
+
+// needs are those of all drivers together.
+var needs = &sdk.Needs{
+	ReadPaths:   []string{"/sys/**", "/proc/**"},
+	WritePaths:  []string{"/sys/class/fpga_region/**", "/sys/class/fpga_manager/**", "/sys/bus/pci/devices/**", "/sys/kernel/config/device-tree/overlays/**"},
+	OpenDevices: deviceNodes,
+	DeviceNodes: deviceNodes,
+	Env:         []string{"FPGA_*"},
+}
+
+// deviceNodes are Intel's, then AMD's.
+var deviceNodes = []string{
+	"/dev/dfl-*", "/dev/intel-fpga-*", "/dev/uio*", "/dev/fpga*",
+	"/dev/dri/card*", "/dev/dri/renderD*", "/dev/xclmgmt*", "/dev/xfpga/*",
 }
 
 // Configure implements [sdk.Configurer].

@@ -61,7 +61,7 @@ func newBackend(log *slog.Logger, exit func(int), open func(driver.Options) *dri
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "nvidia", Vendor: "NVIDIA", Version: Version,
-		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema,
+		Classes: []string{classGPU, classMIG}, SettingsSchema: settingsSchema, Needs: needs,
 	}
 }
 

@@ -58,6 +58,7 @@ type config struct {
 	host     sdk.HostPaths
 	rescan   time.Duration
 	prepare  prepareSettings
+	needs    *sdk.Needs
 	means    *reset.Means
 }
 
@@ -101,6 +102,7 @@ func configure(data json.RawMessage, host sdk.HostPaths, getenv func(string) str
 			errs = append(errs, fieldErrors(err)...)
 		}
 	}
+	cfg.needs = needsOf(s.Edits, cfg.mps)
 	cfg.driver = driver.Options{Library: s.Library, Root: root, ProcFS: host.Procfs}
 	return cfg, errs.Err()
 }

@@ -33,6 +33,13 @@ type Configurer interface {
 	Configure(ctx context.Context, settings json.RawMessage, host HostPaths) error
 }
 
+// Needer is a [Configurer] whose settings need more than [Description.Needs].
+type Needer interface {
+	// Needs are what the settings that Configure accepted last need in addition. It is
+	// called right after Configure.
+	Needs() *Needs
+}
+
 // Preparer is a backend whose devices may list HOOK_PREPARE.
 type Preparer interface {
 	// Prepare readies devices for a container that is about to start. It must be
@@ -96,6 +103,9 @@ type Description struct {
 	Classes []string
 	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, or "".
 	SettingsSchema string
+	// Needs are what the program needs of the node whatever its settings; see
+	// [Needer]. Edits that it does not name are refused.
+	Needs *Needs
 	// Parameters are those that Prepare knows; at most 32, only of a [Preparer].
 	Parameters []Parameter
 }
@@ -116,7 +126,7 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	}
 	res := &backendv1.DescribeResponse{
 		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
-		Classes: d.Classes, SettingsSchema: d.SettingsSchema,
+		Classes: d.Classes, SettingsSchema: d.SettingsSchema, Needs: d.Needs,
 	}
 	for _, p := range d.Parameters {
 		res.Parameters = append(res.Parameters, &backendv1.Parameter{Name: p.Name, Description: p.Description})

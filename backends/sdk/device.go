@@ -25,6 +25,8 @@ type (
 	DeviceNode = backendv1.DeviceNode
 	// Mount is a bind mount of a host path.
 	Mount = backendv1.Mount
+	// Needs are what a program needs of the node.
+	Needs = backendv1.Needs
 	// Metric is one value of one device; see [Gauge] and [Counter].
 	Metric = backendv1.Metric
 	// ResetResult says what a reset did to one device.

@@ -6,6 +6,7 @@
 // from them:
 //
 //	Configurer  has settings, or needs the host's paths
+//	Needer      has settings that need more of the node than others
 //	Preparer    readies devices before a container starts
 //	Releaser    is told when devices have no holder any more
 //	Resetter    can recover faulted devices

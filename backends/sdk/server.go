@@ -112,8 +112,12 @@ func (s *Server) Configure(ctx context.Context, req *backendv1.ConfigureRequest)
 	s.mu.Lock()
 	s.configured = true
 	s.mu.Unlock()
+	res = &backendv1.ConfigureResponse{}
+	if n, ok := s.backend.(Needer); ok {
+		res.Needs = n.Needs()
+	}
 	s.reporter.accept(req.GetRevision())
-	return &backendv1.ConfigureResponse{}, nil
+	return res, nil
 }
 
 // refusal turns an error of Configure into field errors, unless the call itself

@@ -56,7 +56,9 @@ func (l lifecycle) amendment(v *view, name string, key inventory.Key, wire *back
 	if !ok {
 		return nil, errors.New("the resource is no longer configured")
 	}
-	edits, omitted, err := inventory.ParseEdits(l.agent.editPolicy(backend), wire)
+	policy := l.agent.editPolicy(backend)
+	policy.Declared = v.needs(key.Backend).Edits
+	edits, omitted, err := inventory.ParseEdits(policy, wire)
 	if err != nil {
 		return nil, fmt.Errorf("Prepare returned edits that are refused: %w", err)
 	}

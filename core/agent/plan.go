@@ -97,12 +97,15 @@ func (p *plan) policies() map[string]health.BackendPolicy {
 	return policies
 }
 
-// editPolicy is what the container edits of a backend may contain.
+// editPolicy is what the configuration lets the container edits of a backend contain.
 func (a *Agent) editPolicy(b *config.Backend) inventory.Policy {
 	allowed := b.Allow.Expand()
 	return inventory.Policy{
-		Devices: allowed.Devices, Mounts: allowed.Mounts, ReadOnlyMounts: allowed.ReadOnlyMounts, Hooks: allowed.Hooks,
-		Env: allowed.Env, GIDs: allowed.GIDs, Nodes: a.opts.HostPaths.nodes(),
+		Allowed: inventory.EditScope{
+			Devices: allowed.Devices, Mounts: allowed.Mounts, ReadOnlyMounts: allowed.ReadOnlyMounts, Hooks: allowed.Hooks,
+			Env: allowed.Env, GIDs: allowed.GIDs,
+		},
+		Nodes: a.opts.HostPaths.nodes(),
 	}
 }
 

@@ -15,7 +15,9 @@ func presetPolicy(t *testing.T, name string) inventory.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return (&Agent{}).editPolicy(&c.Profiles[0].Backends[0])
+	policy := (&Agent{}).editPolicy(&c.Profiles[0].Backends[0])
+	policy.Declared = inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}}
+	return policy
 }
 
 // What nvidia-container-toolkit looks for is allowed without a word in the configuration:

@@ -28,11 +28,16 @@ type described struct {
 
 // Started begins a new life of a backend: its inventories count from 1 again.
 func (s sink) Started(backend string, description inventory.Description) {
+	s.agent.inventory.Restarted(backend)
+	s.Described(backend, description)
+}
+
+// Described has the devices checked against what the backend declares now.
+func (s sink) Described(backend string, description inventory.Description) {
 	all := &s.agent.descriptions
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.of[backend] = described{description: description}
-	s.agent.inventory.Restarted(backend)
 	if b := s.agent.plans.backend(backend); b != nil {
 		s.agent.inventory.Describe(backend, description, s.agent.editPolicy(b))
 	}

@@ -186,6 +186,16 @@ func (v *view) unit(name, id string) *resource.Unit {
 	return nil
 }
 
+// needs are those that the backend declares; none if it is not in the inventory.
+func (v *view) needs(backend string) inventory.Needs {
+	for _, b := range v.backends() {
+		if b.Name == backend {
+			return b.Description.Needs
+		}
+	}
+	return inventory.Needs{}
+}
+
 // forAmend returns what is needed to check edits that Prepare returned.
 func (v *view) forAmend(name, backend string) (*config.Backend, config.Injection, bool) {
 	b, r := v.plan.backend(backend), v.resource(name)

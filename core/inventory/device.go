@@ -207,6 +207,8 @@ type Description struct {
 	SettingsSchema string
 	// Parameters are those that Prepare knows, sorted by name.
 	Parameters []Parameter
+	// Needs are those of the program and of the settings in force together.
+	Needs Needs
 }
 
 // Parameter is something that a container may ask of Prepare.

@@ -101,7 +101,7 @@ func (p *editsParser) edits(wire *backendv1.ContainerEdits) (e Edits, err error)
 	}
 	var refused []uint32
 	if e.AdditionalGIDs, refused = p.policy.gids(wire.AdditionalGids, p.owners); len(refused) > 0 {
-		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes; if they are needed, add them to allow.gids of this backend", refused))
+		p.omitted = append(p.omitted, fmt.Sprintf("additional group IDs %v own none of its device nodes; if they are needed, the backend declares them in its needs (gids), and allow.gids of this backend has them", refused))
 	}
 	return e, nil
 }

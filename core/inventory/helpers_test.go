@@ -10,13 +10,19 @@ import (
 )
 
 var (
-	testDesc = Description{
-		Name: "mock", Vendor: "ACME", Version: "1.0.0", Classes: []string{"gpu", "fpga"}, Prepare: true, Release: true,
-	}
-	testPolicy = Policy{
+	testScope = EditScope{
 		Devices: []string{"/dev/**"}, Mounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"},
 		Env: []string{"ACME_*", "A", "E*"}, GIDs: []uint32{27, 44},
 	}
+	// everything is what a backend declares that needs no bounds.
+	everything = EditScope{
+		Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}, GIDs: []uint32{27, 44, 77},
+	}
+	testDesc = Description{
+		Name: "mock", Vendor: "ACME", Version: "1.0.0", Classes: []string{"gpu", "fpga"}, Prepare: true, Release: true,
+		Needs: Needs{Edits: everything},
+	}
+	testPolicy = Policy{Allowed: testScope, Declared: everything}
 )
 
 // clock is a time that only moves when told.

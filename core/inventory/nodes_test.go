@@ -121,7 +121,7 @@ func TestNodesAreCheckedByWhatTheyAre(t *testing.T) {
 // names; others, such as those of disks, cost themselves alone.
 func TestAdditionalGroups(t *testing.T) {
 	policy := testPolicy
-	policy.Nodes, policy.GIDs = hostNodes(t), []uint32{77}
+	policy.Nodes, policy.Allowed.GIDs = hostNodes(t), []uint32{77}
 	own := uint32(os.Getgid())
 	const disk, kmem, shadow = 6, 15, 42
 	want := []uint32{own, 77}
@@ -166,7 +166,8 @@ func TestOptionalMounts(t *testing.T) {
 
 // Files of the host that a preset gives are read-only.
 func TestReadOnlyMounts(t *testing.T) {
-	policy := Policy{Mounts: []string{"/run/acme/socket"}, ReadOnlyMounts: []string{"/usr/lib/**"}}
+	scope := EditScope{Mounts: []string{"/run/acme/socket"}, ReadOnlyMounts: []string{"/usr/lib/**"}}
+	policy := Policy{Allowed: scope, Declared: scope}
 	for name, allowed := range map[string][2]bool{"/usr/lib/x.so": {true, false}, "/run/acme/socket": {true, true}, "/etc/x": {false, false}} {
 		for i, writable := range []bool{false, true} {
 			if err := policy.checkMount(name, writable); (err == nil) != allowed[i] {

@@ -22,6 +22,7 @@ type parser struct {
 }
 
 func newParser(desc Description, policy Policy) *parser {
+	policy.Declared = desc.Needs.Edits
 	p := &parser{desc: desc, policy: policy, classes: make(map[string]string, len(desc.Classes)), sharing: newSharing()}
 	for _, c := range desc.Classes {
 		p.classes[c] = c

@@ -9,29 +9,18 @@ import (
 	"strings"
 )
 
-// Policy is an allow-list for a backend's container edits. Patterns of paths are absolute
-// and in the syntax of path.Match; one that ends in "/**" matches everything below it. An
-// empty list allows nothing, and a malformed pattern matches nothing. The nodes that every
-// container has (/dev/null and the like) are always allowed.
+// Policy limits a backend's container edits to what is both allowed and declared. The nodes
+// that every container has (/dev/null and the like) are always allowed.
 //
 // Always refused are nodes of raw memory, of disks, of the kernel log and of CPU registers,
 // block devices and directories of nodes, mounts of the whole root, and environment
 // variables that would change which code a container runs. Nodes are refused below any
 // directory called dev: the root of a driver, a container or a process has one, too.
 type Policy struct {
-	// Devices are host paths of device nodes.
-	Devices []string
-	// Mounts are host paths that may be mounted, ReadOnlyMounts those that may only be
-	// mounted read-only.
-	Mounts, ReadOnlyMounts []string
-	// Hooks are paths of OCI hook programs.
-	Hooks []string
-	// Env are names of environment variables, of containers and of hooks. One that ends in
-	// "*" matches all names with that prefix.
-	Env []string
-	// GIDs are additional groups. A group that owns one of the device nodes in the same
-	// edits is always allowed.
-	GIDs []uint32
+	// Allowed is the configuration's.
+	Allowed EditScope
+	// Declared is what the backend's needs name. [Store] takes it from the description.
+	Declared EditScope
 	// Nodes resolves and checks the device nodes.
 	Nodes HostNodes
 }
@@ -72,7 +61,7 @@ func (e *policyError) Error() string { return e.message }
 // node. If this process cannot see the node, only its path is checked.
 func (p Policy) checkDevice(hostPath string) (HostNode, error) {
 	if !slices.Contains(defaultNodes, hostPath) {
-		if err := check("device node", hostPath, "allow.devices", p.Devices); err != nil {
+		if err := check("device node", hostPath, "device_nodes", p.Declared.Devices, "allow.devices", p.Allowed.Devices); err != nil {
 			return HostNode{}, err
 		}
 	}
@@ -88,31 +77,41 @@ func (p Policy) checkMount(hostPath string, writable bool) error {
 	if hostPath == "/" {
 		return &policyError{"a mount of the host's whole root is never allowed; mount the directory that is needed"}
 	}
-	err := check("mount", hostPath, "allow.mounts", p.Mounts)
-	if err == nil || check("mount", hostPath, "", p.ReadOnlyMounts) != nil {
-		return err
+	declared, allowed := p.Declared.Mounts, p.Allowed.Mounts
+	if !writable {
+		declared, allowed = slices.Concat(declared, p.Declared.ReadOnlyMounts), slices.Concat(allowed, p.Allowed.ReadOnlyMounts)
 	}
-	if writable {
-		return &policyError{fmt.Sprintf("mount %s is allowed read-only; if it must be writable, add it to allow.mounts of this backend", quote(hostPath))}
+	err := check("mount", hostPath, "mounts", declared, "allow.mounts", allowed)
+	if err != nil && writable && p.checkMount(hostPath, false) == nil {
+		return &policyError{fmt.Sprintf("mount %s is declared or allowed read-only; if it must be writable, the backend declares it in its needs (mounts), and allow.mounts of this backend has it",
+			quote(hostPath))}
 	}
-	return nil
+	return err
 }
 
 // checkHook checks the path of an OCI hook program.
 func (p Policy) checkHook(program string) error {
-	return check("hook program", program, "allow.hooks", p.Hooks)
+	return check("hook program", program, "hooks", p.Declared.Hooks, "allow.hooks", p.Allowed.Hooks)
 }
 
-func check(what, name, field string, patterns []string) error {
-	if denied(name) {
+func check(what, name, need string, declared []string, field string, allowed []string) error {
+	switch {
+	case denied(name):
 		return &policyError{fmt.Sprintf("%s %s is never given to a container: it reaches memory, disks or the kernel",
 			what, quote(name))}
-	}
-	if !matchAny(patterns, name) {
+	case !matchAny(declared, name):
+		return undeclared(what, name, need)
+	case !matchAny(allowed, name):
 		return &policyError{fmt.Sprintf("%s %s is outside of what the configuration allows; if it is needed, add it to %s of this backend",
 			what, quote(name), field)}
 	}
 	return nil
+}
+
+// undeclared is the error of an edit that the backend's needs do not name.
+func undeclared(what, name, need string) error {
+	return &policyError{fmt.Sprintf("%s %s is not among the needs that the backend declares (%s); install a version of the backend that declares it",
+		what, quote(name), need)}
 }
 
 // denied reports whether the path, from one of the directories called dev in it,
@@ -133,15 +132,12 @@ func denied(name string) bool {
 }
 
 func (p Policy) clone() Policy {
-	p.Devices, p.Mounts, p.ReadOnlyMounts = slices.Clone(p.Devices), slices.Clone(p.Mounts), slices.Clone(p.ReadOnlyMounts)
-	p.Hooks, p.Env, p.GIDs = slices.Clone(p.Hooks), slices.Clone(p.Env), slices.Clone(p.GIDs)
+	p.Allowed, p.Declared = p.Allowed.clone(), p.Declared.clone()
 	return p
 }
 
 func (p Policy) equal(o Policy) bool {
-	return slices.Equal(p.Devices, o.Devices) && slices.Equal(p.Mounts, o.Mounts) &&
-		slices.Equal(p.ReadOnlyMounts, o.ReadOnlyMounts) && slices.Equal(p.Hooks, o.Hooks) &&
-		slices.Equal(p.Env, o.Env) && slices.Equal(p.GIDs, o.GIDs) && p.Nodes == o.Nodes
+	return p.Allowed.equal(o.Allowed) && p.Declared.equal(o.Declared) && p.Nodes == o.Nodes
 }
 
 func matchAny(patterns []string, name string) bool {
@@ -201,20 +197,28 @@ func (p Policy) checkEnv(name string) error {
 				quote(name))}
 		}
 	}
-	for _, allowed := range p.Env {
-		prefix, wildcard := strings.CutSuffix(allowed, "*")
-		if name == allowed || wildcard && strings.HasPrefix(name, prefix) {
-			return nil
-		}
+	if !matchName(p.Declared.Env, name) {
+		return undeclared("environment variable", name, "env")
 	}
-	return &policyError{fmt.Sprintf("environment variable %s is outside of what the configuration allows; if it is needed, add it to allow.env of this backend",
-		quote(name))}
+	if !matchName(p.Allowed.Env, name) {
+		return &policyError{fmt.Sprintf("environment variable %s is outside of what the configuration allows; if it is needed, add it to allow.env of this backend",
+			quote(name))}
+	}
+	return nil
+}
+
+// matchName matches names of variables; "*" at the end of a pattern stands for any end.
+func matchName(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, wildcard := strings.CutSuffix(pattern, "*")
+		return name == pattern || wildcard && strings.HasPrefix(name, prefix)
+	})
 }
 
 // gids returns the additional groups that are allowed, sorted, and those that are refused.
 func (p Policy) gids(wire []uint32, owners []uint32) (allowed, refused []uint32) {
 	for _, gid := range slices.Compact(slices.Sorted(slices.Values(wire))) {
-		if slices.Contains(owners, gid) || slices.Contains(p.GIDs, gid) {
+		if slices.Contains(owners, gid) || slices.Contains(p.Allowed.GIDs, gid) && slices.Contains(p.Declared.GIDs, gid) {
 			allowed = append(allowed, gid)
 		} else {
 			refused = append(refused, gid)

@@ -51,7 +51,7 @@ func TestPolicyMatch(t *testing.T) {
 // What reaches memory, disks or the kernel is refused below whatever root, in every
 // kind of path, though the configuration allows everything; nothing else is.
 func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
-	all := Policy{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}}
+	all := Policy{Allowed: everything, Declared: everything}
 	refused := func(name string) int {
 		n := 0
 		device := func(name string) error { _, err := all.checkDevice(name); return err }
@@ -93,10 +93,10 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 // Only names that are allowed are set, and some never: a deny-list cannot have every
 // variable by which some program runs code.
 func TestPolicyEnv(t *testing.T) {
-	some, all := Policy{Env: []string{"ACME_*", "VISIBLE"}}, Policy{}
+	some, all := Policy{Allowed: EditScope{Env: []string{"ACME_*", "VISIBLE"}}, Declared: everything}, Policy{Declared: everything}
 	for c := range 256 {
 		if name := string(rune(c)); nameSyntax.MatchString(name) {
-			all.Env = append(all.Env, name+"*")
+			all.Allowed.Env = append(all.Allowed.Env, name+"*")
 		}
 	}
 	for _, name := range []string{"ACME_", "ACME_DEVICE", "VISIBLE"} {

@@ -75,9 +75,9 @@ func (s *Store) Snapshot() *Snapshot { return s.current.Load() }
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
 // Describe says what a backend is and what its devices may touch; it may come
-// again at any time. A changed policy applies at once, also to what is listed
-// already. A changed description applies to the next report, so that a new
-// version of a backend does not make the devices of the old one vanish.
+// again at any time. A changed policy and further needs apply at once, also to what is
+// listed already. Otherwise a changed description applies to the next report, so that a
+// new version of a backend does not make the devices of the old one vanish.
 func (s *Store) Describe(backend string, d Description, p Policy) {
 	d.Classes = slices.Clone(d.Classes)
 	p = p.clone()
@@ -89,7 +89,7 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 			continue
 		}
 		defer src.mu.Unlock()
-		sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p)
+		sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
 		src.desc, src.policy = d, p
 		if src.backend == nil || sameDesc && samePolicy {
 			return
@@ -97,6 +97,8 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 		next := *src.backend
 		next.Description = d
 		if !samePolicy {
+			// What the process before declared counts for its devices until the next report.
+			src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
 			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, &known{devices: src.backend.Devices})
 			next.Devices, next.Problems, src.defects = r.devices, r.problems, r.defects
 		}
@@ -325,5 +327,5 @@ func byID(devices []*Device) map[string]*Device {
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
-		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters)
+		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters) && a.Needs.Equal(b.Needs)
 }

@@ -164,7 +164,7 @@ func TestDescribeAgain(t *testing.T) {
 		t.Error("the same description counts as a change")
 	}
 	tight := testPolicy
-	tight.Mounts = nil
+	tight.Allowed.Mounts = nil
 	s.Describe("mock", testDesc, tight)
 	b := s.Snapshot().Backends[0]
 	if ids(b.Devices) != "plain" || len(b.Problems) != 1 {
@@ -266,7 +266,7 @@ func TestConcurrentUse(t *testing.T) {
 		name := fmt.Sprintf("b%d", i%2)
 		writers.Go(func() {
 			for g := range uint64(50) {
-				s.Describe(name, testDesc, Policy{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}})
+				s.Describe(name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
 				_ = s.Report(name, WireOf(inv(g+1, wireDevices(int(g%7))...))) // may come late: refused
 				s.Lost(name)
 				s.Restarted(name)

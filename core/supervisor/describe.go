@@ -64,7 +64,10 @@ func description(wire *backendv1.DescribeResponse) (inventory.Description, error
 		}
 	}
 	var err error
-	d.Parameters, err = parameters(wire)
+	if d.Parameters, err = parameters(wire); err != nil {
+		return d, err
+	}
+	d.Needs, err = needs(wire.GetNeeds())
 	return d, err
 }
 

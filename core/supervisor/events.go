@@ -46,6 +46,7 @@ func (u *unit) handle(event any) {
 func (u *unit) promote(first *inventory.Wire) {
 	next, before := u.candidate, u.current
 	u.candidate = nil
+	next.desc.Needs = next.desc.Needs.Join(next.needs)
 	u.sup.sink.Started(u.name, next.desc)
 	u.announced = true
 	if err := u.sup.sink.Report(u.name, first); err != nil {
@@ -114,6 +115,10 @@ func (u *unit) configured(e configuredEvent) {
 	if e.err == nil {
 		e.from.spec.Settings = e.settings
 		u.accepted, u.revision = e.settings, e.revision
+		if needs := u.description.Needs.Join(e.needs); !needs.Equal(u.description.Needs) {
+			u.description.Needs = needs
+			u.sup.sink.Described(u.name, u.description)
+		}
 	}
 	if !bytes.Equal(e.settings, u.offered) {
 		return // newer ones are on their way

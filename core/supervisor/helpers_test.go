@@ -77,6 +77,11 @@ func (r *recorder) Started(backend string, d inventory.Description) {
 	defer r.leave(backend)
 }
 
+func (r *recorder) Described(backend string, d inventory.Description) {
+	r.enter(backend, "described "+backend)
+	defer r.leave(backend)
+}
+
 func (r *recorder) Report(backend string, wire *inventory.Wire) error {
 	inv := &backendv1.Inventory{Generation: wire.Generation(), Problems: wire.Problems(), SettingsRevision: wire.SettingsRevision()}
 	r.enter(backend, fmt.Sprintf("report %s %d", backend, inv.GetGeneration()))

@@ -39,6 +39,8 @@ type instance struct {
 	service    backendv1.BackendServiceClient
 	desc       inventory.Description
 	configured json.RawMessage // what Configure accepted last
+	// needs are those of all settings that Configure accepted.
+	needs inventory.Needs
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
 	refused                   error // why the spec's settings were not, if fallback was
@@ -79,6 +81,7 @@ type (
 		from     *instance
 		settings json.RawMessage
 		revision uint64 // of the settings that are in force now
+		needs    inventory.Needs
 		err      error
 		// schema is why the schema could not be used, nil if it could.
 		schema error
@@ -200,7 +203,11 @@ func (i *instance) configure(settings json.RawMessage) error {
 	if err := refusal(answer.GetErrors()); err != nil {
 		return err
 	}
-	i.configured, i.revision = settings, revision
+	more, err := needs(answer.GetNeeds())
+	if err != nil {
+		return fail(violated, "Configure: %w", err)
+	}
+	i.configured, i.revision, i.needs = settings, revision, i.needs.Join(more)
 	return nil
 }
 

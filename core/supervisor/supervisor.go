@@ -46,6 +46,8 @@ type Sink interface {
 	// start again. If a process replaces a running one, that one's Lost does not
 	// come; what it reported stays until the Report that follows at once.
 	Started(backend string, description inventory.Description)
+	// Described is called after Started when the needs in the description grew.
+	Described(backend string, description inventory.Description)
 	// Report takes an inventory. An error means that it breaks the contract as a
 	// whole: the process is ended.
 	Report(backend string, wire *inventory.Wire) error

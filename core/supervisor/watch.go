@@ -146,7 +146,7 @@ func (w *watcher) follow() error {
 			if errors.As(err, new(*failure)) {
 				return err
 			}
-			w.unit.post(configuredEvent{w.instance, w.settings, w.revision, err, w.schemaBad})
+			w.unit.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
 		case <-w.process.exited:
 			return w.broken("Watch", io.EOF)
 		case <-w.ctx.Done():

@@ -84,6 +84,10 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE,
 			backendv1.Ability_ABILITY_RESET, backendv1.Ability_ABILITY_SAMPLE,
 		},
+		// As much as a hostile backend declares: the configuration bounds it.
+		Needs: &backendv1.Needs{
+			DeviceNodes: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"},
+		},
 	}
 	if b.deed.describe != nil && on() {
 		begin()

@@ -52,7 +52,9 @@ type sink struct {
 }
 
 func (*sink) Started(string, inventory.Description) {}
-func (*sink) Changed(string)                        {}
+
+func (*sink) Described(string, inventory.Description) {}
+func (*sink) Changed(string)                          {}
 
 func (s *sink) Report(_ string, i *inventory.Wire) error {
 	if i.Len() == s.devices {

@@ -1120,8 +1120,8 @@ type ConfigureResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the settings were refused; empty means accepted. At most 64 count.
 	Errors []*FieldError `protobuf:"bytes,1,rep,name=errors,proto3" json:"errors,omitempty"`
-	// What these settings need in addition to DescribeResponse.needs. They count from
-	// the inventory with this revision on. Only if the settings are accepted.
+	// What these settings need in addition to DescribeResponse.needs. They count until
+	// the process ends. Only if the settings are accepted.
 	Needs         *Needs `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

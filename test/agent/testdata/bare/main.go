@@ -94,7 +94,7 @@ type bare struct {
 }
 
 func (bare) Describe(context.Context, *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
-	return &backendv1.DescribeResponse{Name: "bare", Vendor: "Nobody", Version: "1.0.0", Classes: []string{"device"}}, nil
+	return &backendv1.DescribeResponse{Name: "bare", Vendor: "Nobody", Version: "1.0.0", Classes: []string{"device"}, Needs: &backendv1.Needs{Env: []string{"BARE"}}}, nil
 }
 
 func (bare) Configure(context.Context, *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {

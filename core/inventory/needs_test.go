@@ -1,0 +1,56 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Edits that the configuration allows are refused if the backend does not declare them, each
+// with the field of the needs that lacks it.
+func TestEditsMustBeDeclared(t *testing.T) {
+	for field, undeclare := range map[string]func(*EditScope){
+		"device_nodes": func(s *EditScope) { s.Devices = []string{"/dev/other*"} },
+		"mounts":       func(s *EditScope) { s.Mounts = nil },
+		"hooks":        func(s *EditScope) { s.Hooks = nil },
+		"env":          func(s *EditScope) { s.Env = []string{"OTHER_*"} },
+		"gids":         func(s *EditScope) { s.GIDs = nil },
+	} {
+		desc := testDesc
+		undeclare(&desc.Needs.Edits)
+		s, _ := newTestStore(t)
+		s.Describe("mock", desc, testPolicy)
+		b := mustReport(t, s, inv(1, wireDevice("a")))
+		if len(b.Problems) != 1 || !strings.Contains(b.Problems[0].Message, "("+field+")") {
+			t.Errorf("%s: problems %+v", field, b.Problems)
+		}
+		if left := len(b.Devices) == 0; left != (field != "gids") {
+			t.Errorf("%s: devices %s", field, ids(b.Devices))
+		}
+	}
+}
+
+// Needs that grow with new settings count for what is listed already, and those of a new
+// process do not take away what the one before it listed.
+func TestNeedsApplyAtOnce(t *testing.T) {
+	s, _ := newTestStore(t)
+	fewer := testDesc
+	fewer.Needs.Edits.Mounts = nil
+	s.Describe("mock", fewer, testPolicy)
+	if b := mustReport(t, s, inv(1, wireDevice("a"))); len(b.Devices) != 0 {
+		t.Fatalf("devices %s", ids(b.Devices))
+	}
+	for name, desc := range map[string]Description{"more": testDesc, "none": {Classes: testDesc.Classes, Prepare: true, Release: true}} {
+		if name == "none" {
+			s.Describe("mock", testDesc, testPolicy)
+		}
+		s.Describe("mock", desc, testPolicy)
+		if b := s.Snapshot().Backends[0]; len(b.Devices) != 1 {
+			t.Errorf("%s needs: devices %s, problems %+v", name, ids(b.Devices), b.Problems)
+		}
+	}
+	if b := mustReport(t, s, &backendv1.Inventory{Generation: 2}); len(b.Devices) != 0 {
+		t.Errorf("devices %s", ids(b.Devices))
+	}
+}
