@@ -45,5 +45,15 @@
 //     the process goes on. One in the loop is logged with its stack and ends
 //     the process with exit code 2, since nobody knows what state it left.
 //
+// # A module of your own
+//
+// The package is in the module github.com/accelmux/accelmux. A program outside of it
+// that imports the package compiles gRPC, protobuf and what these two import: its go.mod
+// gets this module and 7 others (golang.org/x/{net,sys,text,time}, grpc, protobuf and
+// genproto's rpc), its go.sum about 40 lines. client-go, cel-go and NVIDIA's toolkit,
+// which other packages of the module import, are neither downloaded nor compiled.
+// They count only in a module that requires one of them itself: Go then selects at least
+// the version that this module requires. Give the backend a go.mod of its own there.
+//
 // The package knows nothing about hardware, and nothing about Kubernetes.
 package sdk

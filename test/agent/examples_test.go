@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/accelmux/accelmux/test/host"
+)
+
+// cameras is a node with a backend of backends/examples.
+const cameras = `
+apiVersion: accelmux.io/v1alpha1
+kind: NodeConfig
+profiles:
+  - name: default
+    backends:
+      - name: camera
+        checksum: CHECKSUM
+        heartbeat: 300ms
+        recovery: {delay: 0s}
+        allow: {devices: [/dev/video*]}
+    resources:
+      - {name: example.com/camera}
+`
+
+// Verifies that the example backends serve cameras to kubelet, each by an ID of the
+// hardware, and that they report one that is unplugged. The one in Python is a script, and
+// both are pinned by their checksum.
+func TestExamples(t *testing.T) {
+	for name, build := range map[string]func(n *node, program string){
+		"python": buildPython,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			program := n.path("backends", "accelmux-backend-camera")
+			if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			build(n, program)
+			n.script("../../backends/examples/tree.sh", n.dir)
+			data, err := os.ReadFile(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.startKubelet()
+			n.configure(strings.ReplaceAll(cameras, "CHECKSUM", fmt.Sprintf("sha256:%x", sha256.Sum256(data))))
+			options := n.optionsOf(filepath.Dir(program))
+			options.HostPaths.Devfs = n.path("dev")
+			n.startAgentWith(options)
+
+			const resource = "example.com/camera"
+			n.wantCounts(resource, 2, 2)
+			got := n.allocate("pod", resource, 2)
+			if want := []string{"046d-0825-8A2B3C4D-1.0", "1-3:1.0"}; !slices.Equal(got, want) {
+				t.Errorf("allocated %q, want %q", got, want)
+			}
+			spec := fmt.Sprint(n.definitions("camera", "camera"))
+			for _, node := range []string{"/dev/video0", "/dev/video1", "/dev/video2"} {
+				if !strings.Contains(spec, node) {
+					t.Errorf("no CDI device has %s:\n%s", node, spec)
+				}
+			}
+			if err := os.Remove(n.path("sys", "class", "video4linux", "video2")); err != nil {
+				t.Fatal(err)
+			}
+			n.wantCounts(resource, 2, 1)
+			n.wantFault("1-3:1.0", "device-gone")
+		})
+	}
+}
+
+// buildPython makes the example in Python one file.
+func buildPython(n *node, program string) {
+	n.Helper()
+	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc, grpc_tools, cryptography").CombinedOutput(); err != nil {
+		host.Lacks(n.T, "Debian's python3-grpcio, python3-grpc-tools and python3-cryptography are not installed: %v\n%s", err, out)
+	}
+	n.script("../../backends/examples/python/build.sh", program)
+}
+
+// script runs a script of the repository.
+func (n *node) script(name string, args ...string) {
+	n.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		n.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
