@@ -19,7 +19,7 @@ import (
 	"github.com/accelmux/accelmux/core/usage"
 )
 
-// demoConfig is the node configuration of the demo; SCENARIO stands for the path
+// demoConfig is the node configuration of the script; SCENARIO stands for the path
 // of the file that drives the mock devices.
 //
 //go:embed demo.yaml
@@ -28,28 +28,47 @@ var demoConfig string
 // demoResource is the resource of demo.yaml that the script plays with.
 const demoResource = "example.com/gpu"
 
+// demoFlags are the flags of the command demo.
+type demoFlags struct {
+	config, profile, backendDir string
+	paths                       agent.HostPaths
+	watch, verbose              bool
+}
+
 func newDemoCommand() *cobra.Command {
-	var backendDir string
-	var watch, verbose bool
+	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show what a kubelet sees, without a cluster, root or hardware",
 		Long: `Starts the agent with mock devices against a stand-in kubelet in a temporary
 directory, and plays what happens on a node: registration, an allocation, a
 device that fails and recovers, a backend that is killed, a kubelet restart.
-It ends by itself, and leaves nothing behind.`,
+It ends by itself, and leaves nothing behind.
+
+With --config the agent runs with your configuration and the backends of
+--backend-dir instead, and you play kubelet's part: commands, one a line, are read
+from standard input, and "help" lists them. So a backend can be tried without a
+cluster. The end of the input, "quit" or Ctrl-C ends the demo. Commands may come from
+a pipe: then the exit status is 1 if one of them failed.`,
 		Example: `  accelmux demo
-  accelmux demo --watch      # stay, and play with the devices yourself`,
+  accelmux demo --watch      # stay, and play with the devices yourself
+  accelmux demo --config node.yaml --backend-dir ./bin
+  echo 'alloc example.com/gpu 2' | accelmux demo --config node.yaml --backend-dir ./bin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runDemo(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), backendDir, watch, verbose)
+			return runDemo(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&backendDir, "backend-dir", besideExecutable(), "`dir`ectory of accelmux-backend-mock")
-	flags.BoolVar(&watch, "watch", false, "stay after the summary until Ctrl-C, and show what kubelet sees")
-	flags.BoolVarP(&verbose, "verbose", "v", false, "show the agent's log too, on standard error")
+	flags.StringVar(&f.config, "config", "", "node configuration `file`: run its backends, and read commands from standard input")
+	flags.StringVar(&f.profile, "profile", "", "`name` of the profile of --config to apply (default: the only one, or the one called default)")
+	flags.StringVar(&f.backendDir, "backend-dir", besideExecutable(), "`dir`ectory of the backend programs, without --config of accelmux-backend-mock")
+	flags.BoolVar(&f.watch, "watch", false, "stay after the summary until Ctrl-C, and show what kubelet sees")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's log too, on standard error")
+	hostPathFlags(cmd, &f.paths)
 	completeDirs(cmd, "backend-dir")
+	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
+	cmd.MarkFlagsMutuallyExclusive("config", "watch")
 	return cmd
 }
 
@@ -70,9 +89,9 @@ type result struct {
 	err  error
 }
 
-func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch, verbose bool) (err error) {
-	if _, err := os.Stat(filepath.Join(backendDir, "accelmux-backend-mock")); err != nil {
-		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or name its directory with --backend-dir", err)
+func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
 	}
 	// Also when nobody reads any more what it shows, as after "| head", nothing is left behind.
 	defer outlivePipes()()
@@ -84,60 +103,74 @@ func runDemo(ctx context.Context, out, logs io.Writer, backendDir string, watch,
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	log := slog.New(slog.DiscardHandler)
-	if verbose {
+	if f.verbose {
 		log = slog.New(slog.NewTextHandler(logs, nil))
 	}
 	d := &demo{screen: newScreen(out, unread), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
-	d.kubelet = kubelettest.New(filepath.Join(dir, "kubelet"), kubelettest.Options{OnEvent: d.screen.event, Log: log})
+	options := agent.Options{
+		ConfigPath: f.config, Profile: f.profile, BackendDir: f.backendDir, HostPaths: f.paths, Log: log,
+	}
+	watched := kubelettest.Options{OnEvent: d.screen.event, Log: log}
+	s := newSession(d, f.config)
+	if f.config != "" {
+		options.Pods, options.Released, watched.OnDevices = s.pod, s.released, d.screen.devices
+	} else if err := d.configure(&options); err != nil {
+		return err
+	}
+	d.kubelet = kubelettest.New(filepath.Join(dir, "kubelet"), watched)
 	defer d.kubelet.Stop()
-	stop, err := d.startAgent(ctx, backendDir, log)
+	stop, err := d.startAgent(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	d.play(ctx)
-	if ctx.Err() != nil {
-		d.screen.mute()
-		return context.Cause(ctx)
+	defer d.screen.mute()
+	if f.config != "" {
+		return s.run(ctx, in)
 	}
-	failed := d.summary()
-	if watch {
-		d.watch(ctx)
+	return d.script(ctx, f.watch)
+}
+
+// check refuses flags that cannot work.
+func (f demoFlags) check() error {
+	if f.config != "" {
+		return nil
 	}
-	d.screen.mute()
-	return failed
+	if f.profile != "" {
+		return errors.New("--profile is a profile of your own configuration: name its file with --config")
+	}
+	if _, err := os.Stat(filepath.Join(f.backendDir, "accelmux-backend-mock")); err != nil {
+		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or name its directory with --backend-dir", err)
+	}
+	return nil
 }
 
 // longestTemp is how long the name of TMPDIR may be, in bytes, to leave the demo's sockets
 // room below it: unix(7) has 108 bytes for a path.
 const longestTemp = 20
 
-// startAgent writes the configuration and starts the agent; stop waits for its
+// configure writes the configuration of the script.
+func (d *demo) configure(options *agent.Options) error {
+	options.ConfigPath = filepath.Join(d.dir, "node.yaml")
+	// Not the machine's own hardware: the script has no backend for it.
+	options.HostPaths.Sysfs = filepath.Join(d.dir, "sys")
+	return os.WriteFile(options.ConfigPath, []byte(strings.ReplaceAll(demoConfig, "SCENARIO", d.scenario)), 0o600)
+}
+
+// startAgent starts the agent with its directories in that of the demo; stop waits for its
 // end.
-func (d *demo) startAgent(ctx context.Context, backendDir string, log *slog.Logger) (stop func() error, err error) {
-	config := filepath.Join(d.dir, "node.yaml")
-	text := strings.ReplaceAll(demoConfig, "SCENARIO", d.scenario)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return nil, err
+func (d *demo) startAgent(ctx context.Context, options agent.Options) (stop func() error, err error) {
+	options.NodeName = hostname()
+	options.KubeletDir = filepath.Join(d.dir, "kubelet")
+	options.CDIDir = filepath.Join(d.dir, "cdi")
+	options.StateDir = filepath.Join(d.dir, "state")
+	options.RunDir = filepath.Join(d.dir, "run")
+	// A node waits longer before it believes that a pod is gone.
+	options.Timing = agent.Timing{
+		UsagePoll: 100 * time.Millisecond,
+		Usage:     usage.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
 	}
-	d.agent, err = agent.Open(agent.Options{
-		ConfigPath: config,
-		NodeName:   hostname(),
-		KubeletDir: filepath.Join(d.dir, "kubelet"),
-		CDIDir:     filepath.Join(d.dir, "cdi"),
-		StateDir:   filepath.Join(d.dir, "state"),
-		RunDir:     filepath.Join(d.dir, "run"),
-		BackendDir: backendDir,
-		// Not the machine's own hardware: the demo has no backend for it.
-		HostPaths: agent.HostPaths{Sysfs: filepath.Join(d.dir, "sys")},
-		Log:       log,
-		// A node waits longer before it believes that a pod is gone.
-		Timing: agent.Timing{
-			UsagePoll: 100 * time.Millisecond,
-			Usage:     usage.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
-		},
-	})
-	if err != nil {
+	if d.agent, err = agent.Open(options); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -146,29 +179,21 @@ func (d *demo) startAgent(ctx context.Context, backendDir string, log *slog.Logg
 	return func() error { cancel(); return <-done }, nil
 }
 
-// watch stays until the user has seen enough.
-func (d *demo) watch(ctx context.Context) {
-	d.screen.title("Your turn (Ctrl-C ends it)")
-	d.screen.say("Write a scenario to %s, for example:", d.scenario)
-	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
-	d.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
-	d.screen.say("                %s status --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
-	d.screen.say("                %s topology explain -n 4 --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
-	<-ctx.Done()
-	d.screen.say("")
-}
+// errLate is the end of a wait.
+var errLate = errors.New("it takes too long")
 
-// summary prints what was shown, and returns an error if a part of it failed.
-func (d *demo) summary() error {
-	d.screen.title("Summary")
-	var failed []error
-	for _, r := range d.results {
-		mark, note := "ok", r.took.Round(time.Millisecond).String()
-		if r.err != nil {
-			mark, note = "FAILED", r.err.Error()
-			failed = append(failed, fmt.Errorf("%s: %w", r.what, r.err))
+// await waits until the condition holds or fails; errLate if ctx ends before.
+func await(ctx context.Context, condition func() (bool, error)) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if met, err := condition(); met || err != nil {
+			return err
 		}
-		d.screen.say("%-7s %-62s %s", mark, r.what, note)
+		select {
+		case <-ctx.Done():
+			return errLate
+		case <-tick.C:
+		}
 	}
-	return errors.Join(failed...)
 }

@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 )
 
-// screen prints the demo: titles, sentences, and kubelet's events as they come.
+// screen prints the demo: titles, messages, and kubelet's events as they come.
 // Colours only on a terminal, and not if NO_COLOR is set. Safe for concurrent use.
 type screen struct {
 	mu     sync.Mutex
@@ -21,11 +26,24 @@ type screen struct {
 	start  time.Time
 	muted  bool
 	unread context.CancelCauseFunc
+	// prompting is true while the prompt is on the terminal's last line.
+	prompting bool
+
+	// health is that of each device in kubelet's newest list, by resource, and changes what
+	// that list changed. Only kubelet's events use them, which come one at a time.
+	health  map[string]map[string]string
+	changes []string
 }
+
+// prompt asks for a command.
+const prompt = "> "
 
 // newScreen makes one that prints to out, and calls unread if it cannot.
 func newScreen(out io.Writer, unread context.CancelCauseFunc) *screen {
-	return &screen{out: out, unread: unread, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now()}
+	return &screen{
+		out: out, unread: unread, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now(),
+		health: map[string]map[string]string{},
+	}
 }
 
 func (s *screen) paint(code, text string) string {
@@ -41,8 +59,26 @@ func (s *screen) print(text string) {
 	if s.muted {
 		return
 	}
-	if _, err := fmt.Fprintln(s.out, text); err != nil {
+	text += "\n"
+	if s.prompting { // print above it; what was typed stays in the terminal's buffer
+		text = "\r\x1b[K" + text + prompt
+	}
+	s.write(text)
+}
+
+// write writes to the output. The caller holds mu.
+func (s *screen) write(text string) {
+	if _, err := io.WriteString(s.out, text); err != nil {
 		s.unread(fmt.Errorf("nobody sees the demo any more: %w", err))
+	}
+}
+
+// ask shows the prompt, or with false takes note that it was answered.
+func (s *screen) ask(show bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.prompting = show; show {
+		s.write(prompt)
 	}
 }
 
@@ -56,8 +92,39 @@ func (s *screen) mute() {
 func (s *screen) title(text string) { s.print("\n" + s.paint("1", text)) }
 
 func (s *screen) say(format string, args ...any) {
-	s.print("  " + fmt.Sprintf(format, args...))
+	s.print("  " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n  "))
 }
+
+// table prints a table.
+func (s *screen) table(fill func(*tabwriter.Writer)) {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
+	fill(w)
+	_ = w.Flush() // a strings.Builder takes everything
+	s.say("%s", strings.TrimSuffix(text.String(), "\n"))
+}
+
+// devices takes note of what a list of kubelet's changes; the first one changes nothing. It
+// is for kubelettest's OnDevices.
+func (s *screen) devices(resource string, devices []*pluginapi.Device) {
+	before, now := s.health[resource], make(map[string]string, len(devices))
+	s.changes = nil
+	for _, d := range devices {
+		now[d.GetID()] = d.GetHealth()
+		if old := before[d.GetID()]; before != nil && old != d.GetHealth() {
+			s.changes = append(s.changes, d.GetID()+" "+strings.ToLower(d.GetHealth()))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if _, listed := now[id]; !listed {
+			s.changes = append(s.changes, id+" removed")
+		}
+	}
+	s.health[resource] = now
+}
+
+// maxChanges is the number of changed devices that are printed of one list.
+const maxChanges = 16
 
 // event shows what kubelet saw, with the time since the demo began.
 func (s *screen) event(e kubelettest.Event) {
@@ -67,6 +134,11 @@ func (s *screen) event(e kubelettest.Event) {
 		text = "kubelet " + string(e.Type)
 	case kubelettest.EventDevices:
 		text = fmt.Sprintf("%s: %d of %d devices healthy", e.Resource, e.Healthy, e.Listed)
+		if n := len(s.changes); n > maxChanges {
+			text += fmt.Sprintf(": %s and %d more", strings.Join(s.changes[:maxChanges], ", "), n-maxChanges)
+		} else if n > 0 {
+			text += ": " + strings.Join(s.changes, ", ")
+		}
 	case kubelettest.EventAllocated:
 		text = fmt.Sprintf("%s: pod %s gets %s", e.Resource, e.Pod, strings.Join(e.Devices, ", "))
 	case kubelettest.EventContainerStarted:

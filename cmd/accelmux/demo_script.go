@@ -7,13 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
-	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/status"
@@ -38,6 +33,46 @@ const demoPatience = 30 * time.Second
 
 // demoPod is the pod that holds devices while things happen.
 const demoPod = "train"
+
+// script plays the script and shows what came of it; with watch it stays until ctx ends.
+func (d *demo) script(ctx context.Context, watch bool) error {
+	d.play(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	failed := d.summary()
+	if watch {
+		d.watch(ctx)
+	}
+	return failed
+}
+
+// watch stays until the user has seen enough.
+func (d *demo) watch(ctx context.Context) {
+	d.screen.title("Your turn (Ctrl-C ends it)")
+	d.screen.say("Write a scenario to %s, for example:", d.scenario)
+	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
+	d.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
+	d.screen.say("                %s status --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
+	d.screen.say("                %s topology explain -n 4 --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
+	<-ctx.Done()
+	d.screen.say("")
+}
+
+// summary prints what was shown, and returns an error if a part of it failed.
+func (d *demo) summary() error {
+	d.screen.title("Summary")
+	var failed []error
+	for _, r := range d.results {
+		mark, note := "ok", r.took.Round(time.Millisecond).String()
+		if r.err != nil {
+			mark, note = "FAILED", r.err.Error()
+			failed = append(failed, fmt.Errorf("%s: %w", r.what, r.err))
+		}
+		d.screen.say("%-7s %-62s %s", mark, r.what, note)
+	}
+	return errors.Join(failed...)
+}
 
 // play runs the script. A step that fails is noted and ends it: the later ones
 // build on it.
@@ -104,31 +139,18 @@ func (d *demo) allocate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range settings.CDIDevices {
-		d.screen.say("CDI device   %s", name)
-		edits, err := d.edits(name)
-		if err != nil {
-			return err
-		}
-		for _, env := range edits.Env {
-			d.screen.say("  env        %s", env)
-		}
-		for _, node := range edits.DeviceNodes {
-			d.screen.say("  node       %s (host: %s, %s)", node.Path, node.HostPath, node.Permissions)
-		}
-	}
-	return nil
+	return d.showContainer(settings)
 }
 
 func (d *demo) fail(ctx context.Context) error {
-	if err := d.act(scenarioFault); err != nil {
+	if err := writeScenario(d.scenario, []byte(scenarioFault)); err != nil {
 		return err
 	}
 	return d.healthy(ctx, demoDevices-1)
 }
 
 func (d *demo) recover(ctx context.Context) error {
-	if err := d.act(scenarioRecovered); err != nil {
+	if err := writeScenario(d.scenario, []byte(scenarioRecovered)); err != nil {
 		return err
 	}
 	return d.healthy(ctx, demoDevices)
@@ -137,37 +159,19 @@ func (d *demo) recover(ctx context.Context) error {
 // killBackend kills the backend's process and waits for its successor. The
 // device that failed has lost its witness meanwhile: the core remembers.
 func (d *demo) killBackend(ctx context.Context) error {
-	before, err := d.backend()
-	if err != nil {
+	if err := writeScenario(d.scenario, nil); err != nil {
 		return err
 	}
-	if err := d.act(""); err != nil {
-		return err
-	}
-	d.screen.say("kill -9 %d", before.PID)
-	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
-		return err
-	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := d.kill(ctx, "mock", func() error {
 		if now := d.kubelet.Allocatable(demoResource); now != demoDevices-1 {
 			return fmt.Errorf("kubelet saw %d healthy devices instead of %d meanwhile", now, demoDevices-1)
 		}
-		after, err := d.backend()
-		if err != nil {
-			return err
-		}
-		if after.State == "running" && after.PID != before.PID && after.Generation > before.Generation {
-			d.screen.say("back as process %d; kubelet saw %d of %d devices healthy all the time", after.PID, demoDevices-1, demoDevices)
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("the backend did not come back: " + after.LastError)
-		case <-tick.C:
-		}
+		return nil
+	})
+	if err == nil {
+		d.screen.say("kubelet saw %d of %d devices healthy all the time", demoDevices-1, demoDevices)
 	}
+	return err
 }
 
 func (d *demo) restartKubelet(ctx context.Context) error {
@@ -187,19 +191,12 @@ func (d *demo) restartKubelet(ctx context.Context) error {
 
 func (d *demo) release(ctx context.Context) error {
 	d.kubelet.Free(demoPod)
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		free := !slices.ContainsFunc(d.agent.Devices(), func(device status.Device) bool { return len(device.Holders) > 0 })
-		if free {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("the agent still counts the devices as held")
-		case <-tick.C:
-		}
+	if err := await(ctx, func() (bool, error) {
+		return !slices.ContainsFunc(d.agent.Devices(), func(device status.Device) bool { return len(device.Holders) > 0 }), nil
+	}); err != nil {
+		return errors.New("the agent still counts the devices as held")
 	}
+	return nil
 }
 
 func (d *demo) held() []string {
@@ -208,34 +205,4 @@ func (d *demo) held() []string {
 		devices = append(devices, allocation.Devices...)
 	}
 	return devices
-}
-
-func (d *demo) backend() (status.Backend, error) {
-	report := d.agent.Report()
-	if len(report.Backends) != 1 {
-		return status.Backend{}, errors.New("expected one backend, got " + strconv.Itoa(len(report.Backends)))
-	}
-	return report.Backends[0], nil
-}
-
-// act replaces the scenario by a rename, as it must be.
-func (d *demo) act(text string) error {
-	temporary := d.scenario + ".new"
-	if err := os.WriteFile(temporary, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, d.scenario)
-}
-
-// edits resolves a CDI name as a container runtime does, from the files on disk.
-func (d *demo) edits(name string) (*specs.ContainerEdits, error) {
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(filepath.Join(d.dir, "cdi")), cdi.WithAutoRefresh(false))
-	if err != nil {
-		return nil, err
-	}
-	device := cache.GetDevice(name)
-	if device == nil {
-		return nil, fmt.Errorf("no CDI spec defines %s", name)
-	}
-	return &device.ContainerEdits, nil
 }

@@ -101,17 +101,24 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")
 	flags.BoolVar(&f.NodeLabels, "node-labels", false, "label this node with what its devices are, through the API server")
-	flags.StringVar(&f.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends; absolute")
-	flags.StringVar(&f.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for backends; absolute")
-	flags.StringVar(&f.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends; absolute")
+	hostPathFlags(cmd, &f.HostPaths)
 	flags.StringVar(&f.level, "log-level", "info", "least `level` to log: debug, info, warn, error")
 	flags.StringVar(&f.format, "log-format", "text", "log `format`: text, json")
-	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir", "sysfs", "devfs", "procfs")
+	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	cobra.CheckErr(cmd.MarkFlagFilename("kubeconfig"))
 	for flag, values := range map[string][]string{"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}} {
 		cobra.CheckErr(cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
+}
+
+// hostPathFlags adds the flags for the host's trees.
+func hostPathFlags(cmd *cobra.Command, paths *agent.HostPaths) {
+	flags := cmd.Flags()
+	flags.StringVar(&paths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for backends; absolute")
+	flags.StringVar(&paths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for backends; absolute")
+	flags.StringVar(&paths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the boot ID and for backends; absolute")
+	completeDirs(cmd, "sysfs", "devfs", "procfs")
 }
 
 // reap makes this process wait for orphaned processes of backends, until end is called.

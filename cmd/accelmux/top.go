@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -81,8 +80,8 @@ func repeat(cmd *cobra.Command, every time.Duration, show func() error) error {
 	}
 }
 
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -44,6 +44,9 @@ type Options struct {
 	// Cluster is the API server: for the node's labels, unless Profile is set, and
 	// for Events. Nil: there is none. It stays the caller's.
 	Cluster *cluster.Client
+	// Pods reads a Pod, for the parameters that its containers give. Default: from Cluster,
+	// if there is one.
+	Pods func(ctx context.Context, namespace, name string) (*cluster.Pod, error)
 	// KubeletDir is kubelet's root: device-plugins, plugins_registry and
 	// pod-resources are below it.
 	KubeletDir string
@@ -67,6 +70,10 @@ type Options struct {
 	// Settled is called after each round that kubelet was told the outcome of, and must
 	// return at once; nil for nobody.
 	Settled func()
+	// Released is called after each attempt to release a device whose last holder is gone,
+	// with nil or why it failed: then it is tried again. It must return at once; nil for
+	// nobody.
+	Released func(backend, device string, err error)
 	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *supervisor.Reaper
 	// Log is where the agent logs; nil discards.
@@ -315,6 +322,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Settled == nil {
 		o.Settled = func() {}
+	}
+	if o.Released == nil {
+		o.Released = func(string, string, error) {}
+	}
+	if o.Pods == nil && o.Cluster != nil {
+		o.Pods = o.Cluster.GetPod
 	}
 	if o.Timing.SwitchLimit == 0 {
 		o.Timing.SwitchLimit = 30 * time.Second

@@ -64,7 +64,7 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 
 // findPod is the pod that kubelet gave the units to.
 func (a *Agent) findPod(ctx context.Context, name string, units []string) (usage.Pod, *cluster.Pod, error) {
-	if a.opts.Cluster == nil {
+	if a.opts.Pods == nil {
 		return usage.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
 			"run the agent in a pod with a service account, or give it --kubeconfig")
 	}
@@ -76,7 +76,7 @@ func (a *Agent) findPod(ctx context.Context, name string, units []string) (usage
 	}
 	read, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	pod, err := a.opts.Cluster.GetPod(read, found.Namespace, found.Name)
+	pod, err := a.opts.Pods(read, found.Namespace, found.Name)
 	return found, pod, a.checkPod(found, pod, err)
 }
 

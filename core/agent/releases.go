@@ -60,6 +60,7 @@ func (a *Agent) tryRelease(ctx context.Context, key inventory.Key) bool {
 	defer end()
 	err := a.release(ctx, key, a.view.Load().device(key))
 	a.tally.Released(key.Backend, err)
+	a.opts.Released(key.Backend, key.ID, err)
 	a.unreleased.note(key, err)
 	if err != nil {
 		a.log.Warn("release a device, trying again", "backend", key.Backend, "device", key.ID, "error", err)

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/suggestion"
+)
+
+// devices shows what kubelet knows.
+func (s *session) devices(context.Context, []string) error {
+	pods := map[string]map[string]string{} // by resource and device
+	for _, a := range s.kubelet.Allocations() {
+		if pods[a.Resource] == nil {
+			pods[a.Resource] = map[string]string{}
+		}
+		for _, id := range a.Devices {
+			pods[a.Resource][id] = a.Pod
+		}
+	}
+	s.screen.table(func(w *tabwriter.Writer) {
+		row(w, "RESOURCE", "DEVICE", "HEALTH", "NUMA", "POD")
+		for _, resource := range slices.Sorted(maps.Keys(s.kubelet.State().Resources)) {
+			listed := s.kubelet.Devices(resource)
+			for _, d := range listed {
+				row(w, resource, d.ID, healthText(d.Healthy), numa(d.NUMANodes), pods[resource][d.ID])
+			}
+			if len(listed) == 0 {
+				row(w, resource, "none", "", "", "")
+			}
+		}
+	})
+	return nil
+}
+
+func healthText(healthy bool) string {
+	if healthy {
+		return "healthy"
+	}
+	return "unhealthy"
+}
+
+// alloc does for a new pod what kubelet does: GetPreferredAllocation and Allocate when it is
+// admitted, and then the start of its container.
+func (s *session) alloc(ctx context.Context, args []string) error {
+	resource := args[0]
+	count, err := strconv.Atoi(args[1])
+	if err != nil || count < 1 {
+		return fmt.Errorf("%q is not a number of devices: 1 or more", args[1])
+	}
+	if known := slices.Sorted(maps.Keys(s.kubelet.State().Resources)); !slices.Contains(known, resource) {
+		return fmt.Errorf("kubelet knows no resource %s; it knows: %s%s", resource, list(known), suggestion.DidYouMean(resource, known))
+	}
+	name := fmt.Sprintf("pod-%d", s.newest+1)
+	pod, err := s.newPod(name, resource, args[2:])
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.pods[name] = pod
+	s.mu.Unlock()
+	given, err := s.kubelet.Allocate(ctx, name, demoContainer, resource, count)
+	if err != nil {
+		s.forget(name)
+		return fmt.Errorf("no devices for a pod: %w", err)
+	}
+	s.newest++
+	return errors.Join(s.start(ctx, []string{name}), s.listed(ctx, given))
+}
+
+// listed waits until the agent has seen the pod in kubelet's list: only what it has seen
+// there it misses soon.
+func (s *session) listed(ctx context.Context, given *kubelettest.Allocation) error {
+	err := await(ctx, func() (bool, error) {
+		for _, d := range s.agent.Devices() {
+			for _, h := range d.Holders {
+				if h.Pod == "" && h.Resource == given.Resource && slices.Contains(given.Devices, h.Unit) {
+					return false, nil
+				}
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the agent has not seen %s in kubelet's list of pods: %w; `status` shows the agent's problems", given.Pod, err)
+	}
+	return nil
+}
+
+// start starts a pod's container, as often as it is called.
+func (s *session) start(ctx context.Context, args []string) error {
+	name := args[0]
+	if err := s.checkPod(name); err != nil {
+		return err
+	}
+	settings, err := s.kubelet.StartContainer(ctx, name, demoContainer)
+	if err != nil {
+		return fmt.Errorf("the container of %s does not start: %w; `start %s` tries again, as kubelet does, and `free %[1]s` ends the pod", name, err, name)
+	}
+	return s.showContainer(settings)
+}
+
+// free ends a pod and waits for the release of each of its devices.
+func (s *session) free(ctx context.Context, args []string) error {
+	name := args[0]
+	if err := s.checkPod(name); err != nil {
+		return err
+	}
+	has := func(d status.Device) bool {
+		return slices.ContainsFunc(d.Holders, func(h status.Holder) bool { return h.Pod == name })
+	}
+	ended := slices.DeleteFunc(s.agent.Devices(), func(d status.Device) bool { return !has(d) })
+	s.mu.Lock()
+	clear(s.releases)
+	s.mu.Unlock()
+	s.kubelet.Free(name)
+	defer s.forget(name)
+	for _, d := range ended {
+		var others []status.Holder
+		err := await(ctx, func() (bool, error) {
+			now := s.agent.Devices()
+			i := slices.IndexFunc(now, func(o status.Device) bool { return o.Backend == d.Backend && o.ID == d.ID })
+			if i >= 0 && has(now[i]) {
+				return false, nil
+			}
+			if i >= 0 && len(now[i].Holders) > 0 {
+				others = now[i].Holders
+				return true, nil
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			err, released := s.releases[d.Backend+"/"+d.ID]
+			return released, err
+		})
+		switch {
+		case errors.Is(err, errLate):
+			return fmt.Errorf("device %s of backend %s is not released yet: %w; `status` shows the agent's problems", d.ID, d.Backend, err)
+		case err != nil:
+			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` has the problem until it succeeds", d.ID, d.Backend, err)
+		case others != nil:
+			s.screen.say("%s is not released: it is still allocated to %s", d.ID, holders(others))
+		default:
+			s.screen.say("%s is released", d.ID)
+		}
+	}
+	return nil
+}
+
+// restart restarts kubelet and waits until the agent has registered its resources again.
+func (s *session) restart(ctx context.Context, args []string) error {
+	if args[0] != "kubelet" {
+		return fmt.Errorf("only kubelet can be restarted, not %s; `kill BACKEND` ends a backend, which then starts again", args[0])
+	}
+	before := s.kubelet.State().Resources
+	if err := s.kubelet.Restart(); err != nil {
+		return err
+	}
+	var missing []string
+	err := await(ctx, func() (bool, error) {
+		missing = nil
+		now := s.kubelet.State().Resources
+		for _, name := range slices.Sorted(maps.Keys(before)) {
+			if before[name].Connections > 0 && now[name].Updates == 0 {
+				missing = append(missing, name)
+			}
+		}
+		return len(missing) == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the agent has not registered %s again: %w", strings.Join(missing, ", "), err)
+	}
+	return nil
+}
+
+func (s *session) killNamed(ctx context.Context, args []string) error {
+	return s.kill(ctx, args[0], func() error { return nil })
+}
+
+// kill kills the backend's process and waits until its successor has reported. While it
+// waits it calls meanwhile, whose error ends the wait.
+func (d *demo) kill(ctx context.Context, name string, meanwhile func() error) error {
+	before, err := d.backend(name)
+	if err != nil {
+		return err
+	}
+	if before.PID == 0 {
+		return fmt.Errorf("backend %s has no process: it is %s: %s", name, before.State, before.LastError)
+	}
+	d.screen.say("kill -9 %d", before.PID)
+	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
+		return fmt.Errorf("kill backend %s, process %d: %w", name, before.PID, err)
+	}
+	began, after := time.Now(), before
+	err = await(ctx, func() (bool, error) {
+		if err := meanwhile(); err != nil {
+			return false, err
+		}
+		after, err = d.backend(name)
+		return err == nil && after.State == "running" && after.PID != before.PID && after.Generation > before.Generation, err
+	})
+	if errors.Is(err, errLate) {
+		return fmt.Errorf("backend %s did not come back: %w; it is %s: %s", name, err, after.State, after.LastError)
+	}
+	if err == nil {
+		d.screen.say("backend %s is back as process %d after %s", name, after.PID, time.Since(began).Round(time.Millisecond))
+	}
+	return err
+}
+
+// backend is what the agent reports of a backend.
+func (d *demo) backend(name string) (status.Backend, error) {
+	var names []string
+	for _, b := range d.agent.Report().Backends {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return status.Backend{}, fmt.Errorf("there is no backend %q; there are: %s%s", name, list(names), suggestion.DidYouMean(name, names))
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// newPod makes a pod that gives values to parameters of the resource, PARAMETER=VALUE each,
+// in the variables and annotations that the configuration has for them.
+func (s *session) newPod(name, resource string, values []string) (*cluster.Pod, error) {
+	pod, main := &cluster.Pod{}, cluster.Container{Name: demoContainer}
+	pod.Metadata.Namespace, pod.Metadata.Name, pod.Metadata.UID = "default", name, name
+	pod.Metadata.Annotations = map[string]string{}
+	pod.Spec.NodeName = hostname()
+	for _, text := range values {
+		parameter, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not PARAMETER=VALUE", text)
+		}
+		p, err := s.parameter(resource, parameter)
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Env != "":
+			main.Env = append(main.Env, cluster.EnvVar{Name: p.Env, Value: value})
+		case p.Annotation != "":
+			pod.Metadata.Annotations[p.Annotation] = value
+		default:
+			return nil, fmt.Errorf("a pod cannot give the parameter %s of %s: in the configuration, give it env or annotation", parameter, resource)
+		}
+	}
+	pod.Spec.Containers = []cluster.Container{main}
+	return pod, nil
+}
+
+// parameter is what the configuration file has now of a parameter. The name of the file's
+// resource may have placeholders.
+func (s *session) parameter(resource, name string) (config.Parameter, error) {
+	profile, err := s.profile()
+	if err != nil {
+		return config.Parameter{}, err
+	}
+	i := slices.IndexFunc(profile.Resources, func(r config.Resource) bool {
+		before, _, placeholders := strings.Cut(r.Name, "{")
+		if !placeholders {
+			return r.Name == resource
+		}
+		return strings.HasPrefix(resource, before) && strings.HasSuffix(resource, r.Name[strings.LastIndex(r.Name, "}")+1:])
+	})
+	if i < 0 {
+		return config.Parameter{}, fmt.Errorf("the configuration file has no resource %s any more", resource)
+	}
+	all := profile.Resources[i].Parameters
+	p, ok := all[name]
+	if !ok {
+		return p, fmt.Errorf("resource %s has no parameter %q in the configuration file; it has: %s", resource, name, list(slices.Sorted(maps.Keys(all))))
+	}
+	return p, nil
+}
+
+// profile is the one in force, as the configuration file has it now.
+func (s *session) profile() (*config.Profile, error) {
+	file, err := config.Load(s.config)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	return file.Profile(s.agent.Report().Config.Profile)
+}
+
+// pod is the agent's way to read a Pod.
+func (s *session) pod(_ context.Context, namespace, name string) (*cluster.Pod, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod := s.pods[name]
+	if pod == nil || namespace != pod.Metadata.Namespace {
+		return nil, fmt.Errorf("the demo has no pod %s/%s", namespace, name)
+	}
+	return pod, nil
+}
+
+// released takes note of a release, for the agent.
+func (s *session) released(backend, device string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releases[backend+"/"+device] = err
+}
+
+// checkPod wants a pod that holds devices.
+func (s *session) checkPod(name string) error {
+	if pods := s.kubelet.State().Pods; !slices.Contains(pods, name) {
+		return fmt.Errorf("no pod %s has devices; those that have: %s", name, list(pods))
+	}
+	return nil
+}
+
+// list is names for an error.
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *session) forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pods, name)
+}

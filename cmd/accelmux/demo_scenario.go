@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/status"
+)
+
+// onlyHardware is why fail and heal cannot do it.
+const onlyHardware = "only its hardware can change that: `fail` and `heal` are for a mock backend with the setting scenarioFile"
+
+// fail makes a mock device unhealthy until heal: the one that is named, or the first healthy
+// one.
+func (s *session) fail(ctx context.Context, args []string) error {
+	files, err := s.scenarioFiles()
+	if err != nil {
+		return err
+	}
+	all := s.agent.Devices()
+	i := slices.IndexFunc(all, func(d status.Device) bool { return files[d.Backend] != "" && d.Healthy })
+	if len(args) > 0 {
+		if i, err = find(all, files, args[0]); err != nil {
+			return err
+		}
+	}
+	if i < 0 {
+		return errors.New("no device of a mock backend is healthy")
+	}
+	fault := map[string]any{"message": "`fail` of accelmux demo"}
+	if len(args) > 1 {
+		fault["code"] = args[1]
+	}
+	return s.change(ctx, files[all[i].Backend], false, map[string]any{"fault": fault}, all[i])
+}
+
+// heal lets a mock device recover: the one that is named, or all that have a fault in a
+// scenario file.
+func (s *session) heal(ctx context.Context, args []string) error {
+	files, err := s.scenarioFiles()
+	if err != nil {
+		return err
+	}
+	all, faulted := s.agent.Devices(), map[string][]status.Device{} // by backend
+	if len(args) > 0 {
+		i, err := find(all, files, args[0])
+		if err != nil {
+			return err
+		}
+		faulted[all[i].Backend] = all[i : i+1]
+	} else {
+		for backend, path := range files {
+			_, entries, err := readScenario(path)
+			if err != nil {
+				return err
+			}
+			for _, d := range all {
+				if entry, _ := entries[d.ID].(map[string]any); d.Backend == backend && entry["fault"] != nil {
+					faulted[backend] = append(faulted[backend], d)
+				}
+			}
+		}
+	}
+	if len(faulted) == 0 {
+		return errors.New("no device has a fault in a scenario file")
+	}
+	for backend, devices := range faulted {
+		if err := s.change(ctx, files[backend], true, map[string]any{"recovered": true}, devices...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// find is the index of the device of that ID, which must have a scenario file; of a replica
+// it is the device.
+func find(all []status.Device, files map[string]string, id string) (int, error) {
+	id, _, _ = strings.Cut(id, "::")
+	i := slices.IndexFunc(all, func(d status.Device) bool { return d.ID == id })
+	if i < 0 {
+		return i, fmt.Errorf("there is no device %s; `devices` lists them", id)
+	}
+	if files[all[i].Backend] == "" {
+		return i, fmt.Errorf("device %s of backend %s: %s", id, all[i].Backend, onlyHardware)
+	}
+	return i, nil
+}
+
+// scenarioFiles are those of the configuration, by backend; it has one at least.
+func (s *session) scenarioFiles() (map[string]string, error) {
+	profile, err := s.profile()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, b := range profile.Backends {
+		if path := scenarioFile(b); path != "" {
+			files[b.Name] = path
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the health of a device: " + onlyHardware)
+	}
+	return files, nil
+}
+
+// scenarioFile is the scenario file of a backend; "" if it is no mock or has none.
+func scenarioFile(b config.Backend) string {
+	var settings struct{ ScenarioFile string }
+	if b.Command != "accelmux-backend-mock" || json.Unmarshal(b.Settings, &settings) != nil {
+		return ""
+	}
+	return settings.ScenarioFile
+}
+
+// change writes an entry for each device into the scenario, and waits until kubelet sees
+// them all as healthy or not.
+func (s *session) change(ctx context.Context, path string, healthy bool, entry map[string]any, devices ...status.Device) error {
+	scenario, entries, err := readScenario(path)
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		entries[d.ID] = entry
+	}
+	scenario["devices"] = entries
+	text, err := yaml.Marshal(scenario)
+	if err != nil {
+		return err
+	}
+	if err := writeScenario(path, text); err != nil {
+		return err
+	}
+	var waiting status.Device
+	err = await(ctx, func() (bool, error) {
+		for _, waiting = range devices {
+			if !s.seen(waiting, healthy) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the health of %s has not changed for kubelet: %w; `status` shows what the agent knows", waiting.ID, err)
+	}
+	for _, d := range devices {
+		s.screen.say("device %s is %s", d.ID, healthText(healthy))
+	}
+	return nil
+}
+
+// seen reports whether the agent, and kubelet for each of its units, has the device as
+// healthy or not.
+func (s *session) seen(device status.Device, healthy bool) bool {
+	same := func(d status.Device) bool {
+		return d.Backend == device.Backend && d.ID == device.ID && d.Healthy == healthy
+	}
+	if !slices.ContainsFunc(s.agent.Devices(), same) {
+		return false
+	}
+	return !slices.ContainsFunc(s.kubelet.Devices(device.Resource), func(unit kubelettest.Device) bool {
+		id, _, _ := strings.Cut(unit.ID, "::")
+		return id == device.ID && unit.Healthy != healthy
+	})
+}
+
+// readScenario reads a scenario file and its entries of devices; a missing file is empty.
+func readScenario(path string) (scenario, devices map[string]any, err error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the user's own configuration names it
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("read the scenario file: %w", err)
+	}
+	scenario = map[string]any{}
+	if err := yaml.Unmarshal(text, &scenario); err != nil {
+		return nil, nil, fmt.Errorf("read the scenario file %s: %w", path, err)
+	}
+	if scenario == nil { // of an empty document
+		scenario = map[string]any{}
+	}
+	devices, _ = scenario["devices"].(map[string]any)
+	if devices == nil {
+		devices = map[string]any{}
+	}
+	return scenario, devices, nil
+}
+
+// writeScenario replaces a scenario file by a rename, as it must be.
+func writeScenario(path string, text []byte) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, text, 0o600); err != nil {
+		return fmt.Errorf("write the scenario file: %w", err)
+	}
+	return os.Rename(temporary, path)
+}

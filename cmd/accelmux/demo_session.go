@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/suggestion"
+)
+
+const (
+	// commandPatience bounds one command: a call of Prepare or Release may take 25 s, and
+	// one may have to wait for another.
+	commandPatience = time.Minute
+	// readyPatience bounds the wait for the agent at the start: a backend may take 10 s for
+	// its first inventory.
+	readyPatience = 15 * time.Second
+	// demoContainer is the container of each pod.
+	demoContainer = "main"
+)
+
+// session is a demo that commands drive: whoever types them is kubelet.
+type session struct {
+	*demo
+	config string
+	// newest is the number of the newest pod.
+	newest int
+
+	mu sync.Mutex
+	// pods hold devices, by name.
+	pods map[string]*cluster.Pod
+	// releases are the results of the newest release of each device, by name.
+	releases map[string]error
+}
+
+func newSession(d *demo, config string) *session {
+	return &session{demo: d, config: config, pods: map[string]*cluster.Pod{}, releases: map[string]error{}}
+}
+
+// command is one of the session's commands.
+type command struct {
+	name, arguments, help string
+	// least and most are the numbers of arguments.
+	least, most int
+	run         func(ctx context.Context, args []string) error
+}
+
+// maxArguments is the number of arguments of the longest command: alloc with all parameters
+// that a resource may have.
+const maxArguments = 34
+
+func (s *session) commands() []command {
+	return []command{
+		{"devices", "", "resources and devices as kubelet sees them, and the pods that hold them", 0, 0, s.devices},
+		{"alloc", "RESOURCE N [PARAMETER=VALUE...]", "a pod starts with N devices, and asks for these parameters of Prepare", 2, maxArguments, s.alloc},
+		{"start", "POD", "the pod's container starts again", 1, 1, s.start},
+		{"free", "POD", "the pod ends, and its devices are released", 1, 1, s.free},
+		{"fail", "[DEVICE [CODE]]", "a mock device fails", 0, 2, s.fail},
+		{"heal", "[DEVICE]", "a mock device recovers, or all of them", 0, 1, s.heal},
+		{"restart", "kubelet", "kubelet restarts", 1, 1, s.restart},
+		{"kill", "BACKEND", "a backend's process gets SIGKILL", 1, 1, s.killNamed},
+		{"status", "", "backends, resources and problems, as `accelmux status` prints them", 0, 0, s.status},
+		{"help", "", "this list", 0, 0, s.help},
+		{"quit", "", "end the demo, as the end of the input does", 0, 0, nil},
+	}
+}
+
+// run starts kubelet and executes commands until the input or ctx ends. Only at a terminal
+// there is a prompt. If the commands come from elsewhere, one that fails makes run fail at
+// the end.
+func (s *session) run(ctx context.Context, in io.Reader) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	terminal := isTerminal(in)
+	input := readLines(ctx, in)
+	count, failed := 0, 0
+	for {
+		line, more := s.next(ctx, input.lines, terminal)
+		fields := strings.Fields(line)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !more && input.err != nil:
+			return fmt.Errorf("read commands: %w", input.err)
+		}
+		if !more || len(fields) > 0 && fields[0] == "quit" {
+			break
+		}
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if !terminal {
+			s.screen.print(prompt + line)
+		}
+		count++
+		if err := s.execute(ctx, fields); err != nil && ctx.Err() == nil {
+			failed++
+			s.screen.say("error: %v", err)
+		}
+	}
+	if failed > 0 && !terminal {
+		return fmt.Errorf("%d of %d commands failed", failed, count)
+	}
+	return nil
+}
+
+// begin starts kubelet and waits until the agent serves its resources, or for a while.
+func (s *session) begin(ctx context.Context) error {
+	if err := s.kubelet.Start(); err != nil {
+		return err
+	}
+	s.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(s.dir, "run"))
+	s.screen.say("waiting up to %s until the agent is ready", readyPatience)
+	limited, cancel := context.WithTimeout(ctx, readyPatience)
+	defer cancel()
+	err := await(limited, func() (bool, error) {
+		for _, r := range s.kubelet.State().Resources {
+			if r.Updates == 0 {
+				return false, nil
+			}
+		}
+		_, ready := s.agent.Report().Readiness()
+		return ready, nil
+	})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text, _ := s.agent.Report().Readiness()
+	s.screen.say("%s", text)
+	if err != nil {
+		s.screen.say("`status` shows more, and with --verbose the demo shows the agent's log")
+	}
+	return nil
+}
+
+// input is what a reader has, line by line.
+type input struct {
+	lines chan string
+	// err is why it ended early, once lines is closed.
+	err error
+}
+
+// readLines reads until the input or ctx ends.
+func readLines(ctx context.Context, in io.Reader) *input {
+	i := &input{lines: make(chan string)}
+	go func() {
+		defer close(i.lines)
+		scanner := bufio.NewScanner(in)
+		for scanner.Scan() {
+			select {
+			case i.lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+		i.err = scanner.Err()
+	}()
+	return i
+}
+
+// next is the next line; more is false at the end of the input or of ctx.
+func (s *session) next(ctx context.Context, lines <-chan string, terminal bool) (line string, more bool) {
+	if terminal {
+		s.screen.ask(true)
+		defer func() {
+			if s.screen.ask(false); !more {
+				s.screen.print("") // the prompt's line is not ended by the user
+			}
+		}()
+	}
+	select {
+	case line, more = <-lines:
+	case <-ctx.Done():
+	}
+	return line, more
+}
+
+// execute runs one command.
+func (s *session) execute(ctx context.Context, fields []string) error {
+	all := s.commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == fields[0] })
+	if i < 0 {
+		names := make([]string, len(all))
+		for i, c := range all {
+			names[i] = c.name
+		}
+		return fmt.Errorf("there is no command %q; there are: %s%s", fields[0], list(names), suggestion.DidYouMean(fields[0], names))
+	}
+	c, args := all[i], fields[1:]
+	if len(args) < c.least || len(args) > c.most {
+		return fmt.Errorf("the command is `%s`: %s", strings.TrimSpace(c.name+" "+c.arguments), c.help)
+	}
+	ctx, cancel := context.WithTimeout(ctx, commandPatience)
+	defer cancel()
+	return c.run(ctx, args)
+}
+
+func (s *session) help(context.Context, []string) error {
+	s.screen.table(func(w *tabwriter.Writer) {
+		for _, c := range s.commands() {
+			row(w, strings.TrimSpace(c.name+" "+c.arguments), c.help)
+		}
+	})
+	return nil
+}
+
+func (s *session) status(context.Context, []string) error {
+	s.screen.table(func(w *tabwriter.Writer) { statusTable(w, s.agent.Report()) })
+	return nil
+}
