@@ -40,11 +40,6 @@ func newRig(t *testing.T, dir, settings string) *rig {
 
 func newRigWithHeartbeat(t *testing.T, dir, settings string, heartbeat time.Duration) *rig {
 	t.Helper()
-	return watchRig(t, dir, settings, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)})
-}
-
-func watchRig(t *testing.T, dir, settings string, request *backendv1.WatchRequest) *rig {
-	t.Helper()
 	r := &rig{t: t, file: filepath.Join(dir, "scenario.yaml"), events: make(chan *backendv1.WatchResponse),
 		crashed: make(chan int, 1), ended: make(chan error, 1)}
 	r.backend = New(func(code int) { r.crashed <- code })
@@ -55,6 +50,7 @@ func watchRig(t *testing.T, dir, settings string, request *backendv1.WatchReques
 	r.configure(settings)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	r.cancel = cancel
+	request := &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(heartbeat)}
 	go func() {
 		r.ended <- r.Watch(request, sdktest.NewStream(ctx, r.events))
 	}()

@@ -101,7 +101,6 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 	f := &following{}
 	defer f.stop()
 	var last rendered
-	var published view
 	for {
 		woken := time.Now()
 		v := b.now()
@@ -114,8 +113,9 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 		f.follow(ctx, v.cfg.scenarioFile, v.cfg.poll)
 		if !v.hang {
 			if r := v.rendered(); r != last {
-				publish(out, &v, &published)
-				last, published = r, v
+				unmade := createFiles(v.cfg.specs)
+				out.Publish(v.devices(), append(v.problems(), unmade...)...)
+				last = r
 				noteChange(v.cfg.changeLog, woken)
 			}
 			out.Beat()
@@ -132,15 +132,6 @@ func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
 			return ctx.Err()
 		}
 	}
-}
-
-// publish says what differs from what was published last, or all there is.
-func publish(out *sdk.Reporter, v, last *view) {
-	if devices, ok := v.since(last); ok && out.Change(devices...) == nil {
-		return
-	}
-	v.unmade = createFiles(v.cfg.specs)
-	out.Publish(v.devices(), append(v.problems(), v.unmade...)...)
 }
 
 // noteChange adds a change to the log, if there is one. It is for measurements: what

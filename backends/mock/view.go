@@ -20,8 +20,6 @@ type view struct {
 	cleared  map[string]fault
 	problem  string
 	version  int
-	// unmade are the files that could not be made, where this was published.
-	unmade []string
 
 	// What specs found out on its first use; without plugged devices, the settings' own.
 	all  []*spec

@@ -31,9 +31,8 @@
 // # What Serve takes care of
 //
 //   - The handshake, gRPC only, messages of up to 8 MiB in both directions.
-//   - Changes. A loop publishes whole inventories; where few devices differ, the
-//     core is sent those. A loop that knows which of very many they are saves the
-//     look at the others, too: [Reporter.Change].
+//   - News. A loop publishes whole inventories as often as it likes; one that equals
+//     the one before is not sent.
 //   - Standard output. The handshake is the only thing that may ever appear
 //     there, so file descriptor 1 points to /dev/null before the backend gets
 //     control, also for C code that writes to it without asking.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -63,15 +65,17 @@ func (r *Reporter) Scan() {
 	}
 }
 
-// doubtful are the devices of the last inventory, none of them surely healthy. They
-// are not known if that could not be encoded: it stays, and with it its error.
+// doubtful returns the devices of the last inventory, with the health unknown where no fault
+// is known. They are not known if it could not be encoded: it stays, with its error.
 func doubtful(out *Reporter) (devices []*Device, known bool) {
 	last, _, _ := out.state()
-	newest, err := last.decode()
-	if err != nil {
+	switch {
+	case last == nil:
+		return nil, true
+	case last.err != nil:
 		return nil, false
 	}
-	for _, d := range newest.GetDevices() {
+	for _, d := range proto.CloneOf(last.Inventory).GetDevices() {
 		if d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_UNHEALTHY {
 			d.Health = Unknown("the devices could not be listed")
 		}

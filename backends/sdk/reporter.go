@@ -1,10 +1,12 @@
 package sdk
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
@@ -35,51 +37,35 @@ func newReporter() *Reporter {
 	}
 }
 
-// Publish hands over the whole inventory: all devices in a stable order, and up
-// to 64 sentences about hardware that could not be listed. It encodes them before
-// it returns, so the caller may go on changing its own. Generations are counted here; an
-// inventory that equals the one before gets none and is not sent. One with the same IDs
-// in the same order of which few devices differ is sent as these devices, if the core
-// takes that. Publish also counts as a [Reporter.Beat].
+// Publish hands over the whole inventory: all devices in a stable order, and up to 64
+// problems, each about hardware that could not be listed. It copies them, so the caller may
+// go on changing its own. Generations are counted here; an inventory that equals the one
+// before, and follows from the same settings, gets none and is not sent. Publish also counts
+// as a [Reporter.Beat].
 func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
-	// Beats and streams do not wait for it.
-	next, changed, err := encode(r.newest, devices, problems)
-	r.take(next, changed, err)
-}
-
-// Change replaces devices of what was published last by those given, which have the same
-// IDs: the others stay, and so do the problems and the order. It is for a loop that knows
-// which of very many devices changed, and takes time for these alone; the core is sent
-// these alone, as it is after a Publish of the same. Otherwise it is as Publish is.
-//
-// An error says that nothing was changed: there is no inventory yet, or none that could be
-// encoded, or a device is not in it, comes twice or cannot be encoded. Then Publish.
-func (r *Reporter) Change(devices ...*Device) error {
-	r.publishing.Lock()
-	defer r.publishing.Unlock()
-	next, changed, err := r.newest.change(devices)
-	if err != nil {
-		return fmt.Errorf("change devices of the inventory: %w", err)
+	// Beats and streams do not wait for the copy.
+	old, next := r.newest, &inventory{Inventory: &backendv1.Inventory{Devices: devices}}
+	for _, p := range problems[:min(len(problems), maxProblems)] {
+		next.Problems = append(next.Problems, clip(p, maxMessage))
 	}
-	r.take(next, changed, nil)
-	return nil
-}
+	next.Generation = old.number()
+	if old != nil {
+		next.SettingsRevision = old.SettingsRevision
+	}
+	changed := old == nil || !proto.Equal(old.Inventory, next.Inventory)
+	if changed {
+		next.Inventory, next.err = proto.CloneOf(next.Inventory), encodable(devices)
+	}
 
-// take makes an inventory the newest, if it is any news, or the error of one. The caller
-// holds publishing.
-func (r *Reporter) take(next *inventory, changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.newest
-	revision := r.apply()
-	if err != nil {
-		next = &inventory{err: err}
-		changed = old == nil || old.err == nil || old.err.Error() != err.Error()
-	}
-	if changed || old == nil || (old.err == nil) != (err == nil) || old.revision != revision {
-		next.generation, next.revision = old.number()+1, revision
+	if revision := r.apply(); changed || old.SettingsRevision != revision {
+		if !changed {
+			next = &inventory{&backendv1.Inventory{Devices: old.Devices, Problems: old.Problems}, old.err}
+		}
+		next.Generation, next.SettingsRevision = old.number()+1, revision
 		r.newest = next
 	}
 	r.beats++

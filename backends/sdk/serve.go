@@ -119,7 +119,7 @@ func newGRPC(server *Server, at *endpoint) *grpc.Server {
 	if at.tls != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(at.tls)))
 	}
-	g := grpc.NewServer(append(options, grpc.ForceServerCodecV2(newSteadyCodec()))...)
+	g := grpc.NewServer(options...)
 	backendv1.RegisterBackendServiceServer(g, server)
 	alive := health.NewServer()
 	alive.SetServingStatus(backendplugin.HealthService, grpc_health_v1.HealthCheckResponse_SERVING)

@@ -18,11 +18,10 @@ const (
 	maxHeartbeat = time.Minute
 )
 
-// Watch implements the contract. The stream says what the loop said: the newest
-// inventory at once and after every change, or what changed in it since it was sent if
-// the core takes that, and one heartbeat for any number of beats, at most four in an
-// interval. Where the loop has more to say than the core takes, the stream waits with the
-// newest of it: what was sent already would be read first.
+// Watch implements the contract. The stream sends the newest inventory at once and after
+// every change, and one heartbeat for any number of beats, at most four in an interval. If
+// the loop publishes more often than the core takes, the stream waits and then sends the
+// newest.
 func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
 	heartbeat := backendplugin.DefaultHeartbeat
 	if req.GetHeartbeatInterval() != nil {
@@ -47,7 +46,7 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		switch {
 		case pause > 0:
 		case newest.number() > sent.number():
-			if event, err = newest.after(sent, req.GetChanges()); err != nil {
+			if event, err = newest.event(); err != nil {
 				return err
 			}
 			between = newest.number() - sent.number() - 1
@@ -82,24 +81,6 @@ func (s *Server) Watch(req *backendv1.WatchRequest, stream backendv1.BackendServ
 		case <-wait.C:
 		}
 	}
-}
-
-// after is what a stream sends that has sent another inventory before, or none: only what
-// changed, if it may.
-func (i *inventory) after(sent *inventory, changes bool) (*backendv1.WatchResponse, error) {
-	if i.err != nil {
-		return nil, status.Error(codes.Internal, clip(i.err.Error(), maxMessage))
-	}
-	if size := i.size(); size > backendplugin.MaxMessageSize-1024 {
-		return nil, status.Errorf(codes.ResourceExhausted,
-			"the inventory of %d devices is %d bytes long; at most %d can be sent", i.devices.count, size, backendplugin.MaxMessageSize)
-	}
-	if changes {
-		if event := i.changes(sent); event != nil {
-			return event, nil
-		}
-	}
-	return i.event(), nil
 }
 
 // turn makes sure that the loop turns, and returns it.

@@ -208,7 +208,7 @@ func TestPublishIsPaced(t *testing.T) {
 			select {
 			case event := <-st.events:
 				count++
-				now := max(event.GetInventory().GetGeneration(), event.GetChanges().GetGeneration())
+				now := event.GetInventory().GetGeneration()
 				oldest = max(oldest, published.Load()-now)
 			case <-end:
 				done = true
@@ -304,11 +304,7 @@ func TestPoll(t *testing.T) {
 		look := func(what string, generation uint64, state backendv1.HealthState, problems int) {
 			t.Helper()
 			synctest.Wait()
-			newest, _, _ := out.state()
-			inv, err := newest.decode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			inv := newest(t, out)
 			if inv.GetGeneration() != generation || len(inv.GetProblems()) != problems {
 				t.Errorf("%s: %v, want generation %d with %d problems", what, inv, generation, problems)
 			}

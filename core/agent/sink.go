@@ -6,6 +6,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // sink hands what backends report to the inventory. It implements
@@ -44,7 +45,7 @@ func (s sink) Described(backend string, description inventory.Description) {
 }
 
 // Report takes in an inventory, or says what is wrong with it as a whole.
-func (s sink) Report(backend string, wire *inventory.Wire) error {
+func (s sink) Report(backend string, wire *backendv1.Inventory) error {
 	return s.agent.inventory.Report(backend, wire)
 }
 

@@ -110,7 +110,7 @@ func (r *rig) report() {
 	for _, id := range slices.Sorted(maps.Keys(r.devices)) {
 		w.Devices = append(w.Devices, r.devices[id])
 	}
-	if err := r.store.Report("mock", inventory.WireOf(w)); err != nil {
+	if err := r.store.Report("mock", w); err != nil {
 		r.t.Fatalf("Report: %v", err)
 	}
 }

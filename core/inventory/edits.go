@@ -136,15 +136,16 @@ func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string]
 	return separators, nil
 }
 
-// checkValue is for values that a program reads: anything on one line.
+// checkValue is for values that a program reads: anything on one line. Invalid UTF-8 arrives
+// as DEL, see the supervisor's codec.
 func checkValue(value string, limit int) error {
 	switch {
 	case len(value) > limit:
 		return fmt.Errorf("has %d bytes; at most %d are allowed", len(value), limit)
 	case !utf8.ValidString(value):
 		return fmt.Errorf("%s is not valid UTF-8", quote(value))
-	case strings.ContainsAny(value, "\x00\n\r"):
-		return fmt.Errorf("%s contains a NUL or a line break; keep it on one line", quote(value))
+	case strings.ContainsAny(value, "\x00\n\r\x7f"):
+		return fmt.Errorf("%s contains a NUL, a DEL or a line break; write one line of valid UTF-8", quote(value))
 	}
 	return nil
 }

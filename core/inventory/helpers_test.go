@@ -82,7 +82,7 @@ func newTestStore(t testing.TB) (*Store, *clock) {
 
 func mustReport(t testing.TB, s *Store, w *backendv1.Inventory) *Backend {
 	t.Helper()
-	if err := s.Report("mock", WireOf(w)); err != nil {
+	if err := s.Report("mock", w); err != nil {
 		t.Fatalf("Report: %v", err)
 	}
 	return s.Snapshot().Backends[0]

@@ -15,19 +15,13 @@ const CodeUnspecified = "unspecified"
 
 // parser checks the devices of one report.
 type parser struct {
-	desc    Description
-	policy  Policy
-	classes map[string]string
-	sharing sharing
+	desc   Description
+	policy Policy
 }
 
 func newParser(desc Description, policy Policy) *parser {
 	policy.Declared = desc.Needs.Edits
-	p := &parser{desc: desc, policy: policy, classes: make(map[string]string, len(desc.Classes)), sharing: newSharing()}
-	for _, c := range desc.Classes {
-		p.classes[c] = c
-	}
-	return p
+	return &parser{desc, policy}
 }
 
 // device checks everything but links, which need the whole report. The remark is
@@ -75,7 +69,6 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		remark += "; "
 	}
 	remark += omitted
-	p.sharing.device(d)
 	return d, remark, nil
 }
 
@@ -84,11 +77,11 @@ func (p *parser) class(class string) (string, error) {
 	case len(class) > maxClass || !classSyntax.MatchString(class):
 		return "", fmt.Errorf("class %s is malformed; a class is a lower-case letter, then lower-case letters, digits or dashes, at most %d",
 			quote(class), maxClass)
-	case p.classes[class] == "":
+	case !slices.Contains(p.desc.Classes, class):
 		return "", fmt.Errorf("class %s is none of those that the backend described (%s)",
 			quote(class), printable(strings.Join(p.desc.Classes, ", "), maxMessage/2))
 	}
-	return p.classes[class], nil
+	return class, nil
 }
 
 func (p *parser) hooks(wire []backendv1.Hook) (Hooks, error) {
@@ -236,9 +229,9 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
 
 // links returns the valid links of a device; devices is the number of devices of the
-// backend. The remark is about the links that were dropped. listed returns the device with
-// an ID, or nil.
-func links(d *Device, devices int, wire []*backendv1.Link, listed func(id string) *Device) (out []Link, remark string) {
+// backend, listed has those that a link may name. The remark is about the links that were
+// dropped.
+func links(d *Device, devices int, wire []*backendv1.Link, listed map[string]*Device) (out []Link, remark string) {
 	var (
 		dropped int
 		first   string
@@ -260,7 +253,7 @@ func links(d *Device, devices int, wire []*backendv1.Link, listed func(id string
 	}
 	seen := make(map[sort]bool, len(wire))
 	for _, w := range wire {
-		peer := listed(w.GetPeerId())
+		peer := listed[w.GetPeerId()]
 		kind, known := linkKinds[w.GetKind()]
 		direct := Link{Kind: kind}.Direct()
 		switch {

@@ -12,53 +12,32 @@ import (
 type report struct {
 	devices  []*Device
 	problems []Problem
-	// refusedByPolicy counts devices that are sound but touch what the node's
-	// configuration does not allow.
+	// refusedByPolicy counts devices that are valid but need what the node's configuration
+	// does not allow.
 	refusedByPolicy int
-	// defects are those of the devices; nil if there are none.
-	defects *defects
-	// amended: the devices are those of the inventory in force but for the ones at the
-	// places in changed. Without it nothing is known of that.
-	amended bool
-	changed []int
 }
 
-var errTwice = errors.New("its ID comes twice")
-
-// entry is a device that stays, as it was found in a report.
+// entry is a device of a report that passed the checks so far.
 type entry struct {
 	device *Device
 	links  []*backendv1.Link
-	place  int // in the report
-	// mended: something of it was put right.
-	mended bool
 }
 
-// parseReport checks a whole inventory: each device, then what holds between
-// them. Devices that are equal to one in force are that one; those whose bytes are the
-// same are not even decoded.
-func parseReport(p *parser, backend string, w *Wire, k *known) report {
+// parseReport checks a whole inventory: each device, then what holds between them. A device
+// that equals the one of its ID in before is that one, so that callers may compare pointers.
+func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*Device) report {
 	var (
 		out     report
 		left    problems // devices left out
 		remarks problems // devices that stay
-		listed  = make(map[string]*Device, w.Len())
-		stay    = make([]entry, 0, w.Len())
+		places  = make(map[string]int, len(w.GetDevices()))
+		entries = make([]entry, 0, len(w.GetDevices()))
 	)
-	keep := func(e entry) {
-		listed[e.device.ID] = e.device
-		stay = append(stay, e)
-	}
-	for i := range w.Len() {
-		if d := k.unchanged(w.at(i)); d != nil && listed[d.ID] == nil {
-			keep(entry{device: d, place: i})
-			continue
-		}
-		d, wire, remark, err := p.decode(backend, w, i)
-		if err == nil && listed[d.ID] != nil {
-			if err = errTwice; !left.full() { // the first is looked for among all
-				first := slices.IndexFunc(stay, func(e entry) bool { return e.device.ID == d.ID })
-				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", stay[first].place+1)
+	for i, wire := range w.GetDevices() {
+		d, remark, err := p.device(backend, wire)
+		if err == nil {
+			if first, twice := places[d.ID]; twice {
+				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", first+1)
 			}
 		}
 		if err != nil {
@@ -72,68 +51,49 @@ func parseReport(p *parser, backend string, w *Wire, k *known) report {
 		if remark != "" {
 			remarks.add(d.ID, "%s", remark)
 		}
-		keep(entry{d, wire.GetLinks(), i, remark != ""})
+		places[d.ID] = i
+		entries = append(entries, entry{d, wire.GetLinks()})
 	}
-	stay = dropNested(stay, listed, &left)
-	out.devices = make([]*Device, 0, len(stay))
-	for i := range stay {
-		e := &stay[i]
-		if remark := e.join(w.Len(), listed, k); remark != "" {
-			remarks.add(e.device.ID, "%s", remark)
-			e.mended = true
+	entries, listed := dropNested(entries, &left)
+	known := byID(before)
+	out.devices = make([]*Device, 0, len(entries))
+	for _, e := range entries {
+		d := e.device
+		var remark string
+		if d.Links, remark = links(d, len(w.GetDevices()), e.links, listed); remark != "" {
+			remarks.add(d.ID, "%s", remark)
 		}
-		out.devices = append(out.devices, e.device)
+		if old := known[d.ID]; old != nil && equalDevice(old, d) {
+			d = old
+		}
+		out.devices = append(out.devices, d)
 	}
-	out.defects = newDefects(w.Len(), stay, &left, &remarks)
-	out.problems = out.defects.problems(w)
+	out.problems = slices.Concat(left.list("devices are left out"), own(w.GetProblems()), remarks.list("devices have defects"))
 	return out
 }
 
-// join gives the device, one of so many, its links to those that are listed, and makes it the one in
-// force if it is equal to that. The remark says which links are dropped.
-func (e *entry) join(devices int, listed map[string]*Device, k *known) (remark string) {
-	d, before := e.device, k.before(e.device.ID)
-	if d == before {
-		return ""
+// dropNested leaves out devices whose parents form a cycle or more than maxParents levels,
+// so that callers may follow parents without a check. listed has the others by ID.
+func dropNested(entries []entry, left *problems) (stay []entry, listed map[string]*Device) {
+	listed = make(map[string]*Device, len(entries))
+	for _, e := range entries {
+		listed[e.device.ID] = e.device
 	}
-	d.Links, remark = links(d, devices, e.links, func(id string) *Device { return listed[id] })
-	if before != nil {
-		if d.shareWith(before); equalDevice(before, d) {
-			e.device = before
-		}
-	}
-	return remark
-}
-
-// decode is the device at a place, and its wire also with an error.
-func (p *parser) decode(backend string, w *Wire, i int) (d *Device, wire *backendv1.Device, remark string, err error) {
-	if wire, err = w.device(i); err == nil {
-		d, remark, err = p.device(backend, wire)
-	}
-	return d, wire, remark, err
-}
-
-// dropNested leaves out devices whose parents go round in a circle, or further
-// up than makes sense, so that nobody who follows parents needs to care.
-func dropNested(stay []entry, listed map[string]*Device, left *problems) []entry {
-	var bad []*Device
-	for _, e := range stay {
+	var nested []string
+	for _, e := range entries {
 		level := 0
 		for up := e.device; up != nil && level <= maxParents; level++ {
 			up = listed[up.Parent]
 		}
 		if level > maxParents {
-			bad = append(bad, e.device)
+			nested = append(nested, e.device.ID)
 			left.add(e.device.ID, "the device is left out: its parents go round in a circle or further up than %d levels", maxParents)
 		}
 	}
-	if len(bad) == 0 {
-		return stay
+	for _, id := range nested {
+		delete(listed, id)
 	}
-	for _, d := range bad {
-		delete(listed, d.ID)
-	}
-	return slices.DeleteFunc(stay, func(e entry) bool { return listed[e.device.ID] == nil })
+	return slices.DeleteFunc(entries, func(e entry) bool { return listed[e.device.ID] == nil }), listed
 }
 
 // problems is a bounded list that knows how much it left out.
@@ -142,11 +102,8 @@ type problems struct {
 	more int
 }
 
-// full says that no more are kept, only counted.
-func (p *problems) full() bool { return len(p.kept) == MaxProblems }
-
 func (p *problems) add(device, format string, args ...any) {
-	if p.full() {
+	if len(p.kept) == MaxProblems {
 		p.more++
 		return
 	}

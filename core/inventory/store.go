@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // Store makes one snapshot of what all backends report. It is safe for
@@ -45,13 +47,11 @@ type source struct {
 	policy  Policy
 	// last is the generation of the process's latest inventory.
 	last uint64
-	// wire is the inventory in force and wireDesc what it was checked against;
-	// kept so that another policy applies at once, not at the next report.
-	wire     *Wire
+	// wire is the latest accepted report and wireDesc the description that it was checked
+	// against; kept so that another policy applies at once, not at the next report.
+	wire     *backendv1.Inventory
 	wireDesc Description
-	// defects are those of wire; nil if there are none.
-	defects *defects
-	backend *Backend // as published, or nil
+	backend  *Backend // as published, or nil
 }
 
 // NewStore makes an empty store. A nil now means time.Now.
@@ -99,8 +99,8 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 		if !samePolicy {
 			// What the process before declared counts for its devices until the next report.
 			src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
-			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, &known{devices: src.backend.Devices})
-			next.Devices, next.Problems, src.defects = r.devices, r.problems, r.defects
+			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, src.backend.Devices)
+			next.Devices, next.Problems = r.devices, r.problems
 		}
 		s.publish(src, &next, true)
 		return
@@ -117,16 +117,15 @@ func (s *Store) Restarted(backend string) {
 	}
 }
 
-// Report takes a backend's whole inventory; one that [Wire.Change] made of the one in
-// force costs what changed, and a copy of the list. Devices that break the contract or
-// the policy are left out, with a [Problem]. An error refuses the report as a
-// whole and leaves the earlier one in force: the backend is not described, the
-// generation does not grow, there are too many devices, or there are devices
-// and every one of them breaks the contract (which is garbage; devices that
-// only the policy refuses are an operator's matter, not garbage).
+// Report takes a backend's whole inventory. Devices that break the contract or the policy
+// are left out, with a [Problem]. A device that equals the one in force is the same *Device.
+//
+// An error refuses the report as a whole and leaves the earlier one in force: the backend is
+// not described, the generation does not grow, there are more than [MaxDevices] devices, or
+// every device breaks the contract. Devices that only the policy refuses are no such error.
 //
 // The store keeps wire; the caller must not change it afterwards.
-func (s *Store) Report(backend string, wire *Wire) error {
+func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 	src := s.source(backend, false)
 	if src == nil {
 		return fmt.Errorf("inventory of backend %q refused: the backend was not described", backend)
@@ -140,7 +139,7 @@ func (s *Store) Report(backend string, wire *Wire) error {
 	if err != nil {
 		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
 	}
-	src.last, src.wire, src.wireDesc, src.defects = wire.generation, wire, src.desc, r.defects
+	src.last, src.wire, src.wireDesc = wire.GetGeneration(), wire, src.desc
 
 	next := &Backend{
 		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
@@ -148,31 +147,31 @@ func (s *Store) Report(backend string, wire *Wire) error {
 	}
 	changed := true
 	if before := src.backend; before != nil {
-		next.Superseded = supersede(before, next, r, s.statements)
+		next.Superseded = supersede(before, next, s.statements)
 		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
-			len(r.changed) > 0 || !r.amended && !slices.Equal(before.Devices, next.Devices) ||
-			!slices.Equal(before.Problems, next.Problems)
+			!slices.Equal(before.Devices, next.Devices) || !slices.Equal(before.Problems, next.Problems)
 	}
 	s.publish(src, next, changed)
 	return nil
 }
 
-// check is everything that can refuse a report.
-func (src *source) check(backend string, wire *Wire) (report, error) {
-	if wire == nil {
+// check parses a report, or refuses it.
+func (src *source) check(backend string, wire *backendv1.Inventory) (report, error) {
+	n := len(wire.GetDevices())
+	switch {
+	case wire == nil:
 		return report{}, errors.New("it is empty of everything; send an inventory, even one without devices")
-	}
-	switch n := wire.Len(); {
-	case wire.generation <= src.last:
-		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.generation, src.last)
+	case wire.GetGeneration() <= src.last:
+		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
 	case n > MaxDevices:
-		return report{}, fmt.Errorf("it lists %d devices or more; at most %d are allowed", n, MaxDevices)
+		return report{}, fmt.Errorf("it lists %d devices; at most %d are allowed", n, MaxDevices)
 	}
-	if r, ok := src.amended(backend, wire); ok {
-		return r, nil
+	var before []*Device
+	if src.backend != nil {
+		before = src.backend.Devices
 	}
-	r := parseReport(newParser(src.desc, src.policy), backend, wire, src.known())
-	if n := wire.Len(); n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
+	r := parseReport(newParser(src.desc, src.policy), backend, wire, before)
+	if n > 0 && len(r.devices) == 0 && r.refusedByPolicy == 0 {
 		return report{}, fmt.Errorf("none of its %d devices is valid; the first, %s: %s",
 			n, r.problems[0].Device, r.problems[0].Message)
 	}
@@ -266,30 +265,21 @@ func (s *Store) renew(changed bool) {
 	}
 }
 
-// supersede is what the new inventory replaces of what was said about health,
-// after what is young enough of earlier ones.
-func supersede(before, next *Backend, r report, limit int) []Statement {
-	var (
-		kept  = before.Superseded
-		added []Statement
-		add   = func(d, other *Device) {
-			if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
-				return
-			}
-			added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
-		}
-	)
+// supersede returns what before reported of health and next no longer does, after the
+// earlier such statements that are younger than statementAge; at most limit.
+func supersede(before, next *Backend, limit int) []Statement {
+	kept := before.Superseded
 	for len(kept) > 0 && next.ReceivedAt.Sub(kept[0].At) > statementAge {
 		kept = kept[1:]
 	}
-	for _, i := range r.changed {
-		add(before.Devices[i], next.Devices[i])
-	}
-	if !r.amended {
-		now := counterparts(before.Devices, next.Devices)
-		for i, d := range before.Devices {
-			add(d, now(i))
+	var added []Statement
+	now := byID(next.Devices)
+	for _, d := range before.Devices {
+		other := now[d.ID]
+		if d == other || d.Health.State == StateUnknown || other != nil && sameStatement(d.Health, other.Health) {
+			continue
 		}
+		added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
 	}
 	if len(added) == 0 {
 		return kept
@@ -298,16 +288,6 @@ func supersede(before, next *Backend, r report, limit int) []Statement {
 		kept = kept[min(over, len(kept)):]
 	}
 	return slices.Concat(kept, added)
-}
-
-// counterparts finds the device of after with the ID of one of before, by its place;
-// nil if there is none.
-func counterparts(before, after []*Device) func(int) *Device {
-	if slices.EqualFunc(before, after, func(a, b *Device) bool { return a == b || a.ID == b.ID }) {
-		return func(i int) *Device { return after[i] }
-	}
-	now := byID(after)
-	return func(i int) *Device { return now[before[i].ID] }
 }
 
 // sameStatement compares all but the words.

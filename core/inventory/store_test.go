@@ -23,7 +23,7 @@ func TestReportRefused(t *testing.T) {
 		"no generation":  {"mock", inv(0), "generation 0 does not follow 2"},
 		"same":           {"mock", inv(2), "generation 2 does not follow 2"},
 		"older":          {"mock", inv(1), "generation 1 does not follow 2"},
-		"too many":       {"mock", inv(3, make([]*backendv1.Device, MaxDevices+1)...), fmt.Sprintf("lists %d devices or more", MaxDevices+1)},
+		"too many":       {"mock", inv(3, make([]*backendv1.Device, MaxDevices+1)...), fmt.Sprintf("lists %d devices; at most", MaxDevices+1)},
 		"garbage":        {"mock", inv(3, bad, nil), `none of its 2 devices is valid; the first, a: device 1 of the report is left out: class "x"`},
 		"garbage in IDs": {"mock", inv(3, &backendv1.Device{Id: "\x1b"}), `the first, "\x1b"`},
 	} {
@@ -32,7 +32,7 @@ func TestReportRefused(t *testing.T) {
 			mustReport(t, s, inv(2, wireDevice("good")))
 			before := s.Snapshot()
 			woken(s)
-			err := s.Report(tc.backend, WireOf(tc.wire))
+			err := s.Report(tc.backend, tc.wire)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), fmt.Sprintf("%q refused", tc.backend)) {
 				t.Errorf("error is %v, want %q", err, tc.want)
 			}
@@ -87,6 +87,10 @@ func TestEqualReportIsNoChange(t *testing.T) {
 	if mustReport(t, s, w); s.Snapshot().Generation != before.Generation+2 {
 		t.Error("a new problem does not count as a change")
 	}
+	moved := mustReport(t, s, inv(5, changed, wireDevice("a")))
+	if moved.Devices[0] != third.Devices[1] || moved.Devices[1] != first.Devices[0] || s.Snapshot().Generation != before.Generation+3 {
+		t.Error("in another order the devices are not the same ones, or that is no change")
+	}
 }
 
 func TestLostRestartedBack(t *testing.T) {
@@ -123,11 +127,11 @@ func TestLostRestartedBack(t *testing.T) {
 func TestRemove(t *testing.T) {
 	s, _ := newTestStore(t)
 	s.Describe("another", testDesc, testPolicy)
-	if err := s.Report("another", WireOf(inv(1, wireDevice("a")))); err != nil {
+	if err := s.Report("another", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	mustReport(t, s, inv(1, wireDevice("a")))
-	if err := s.Report("mock", WireOf(inv(5, wireDevice("a")))); err != nil {
+	if err := s.Report("mock", inv(5, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Snapshot().Backends; len(got) != 2 || got[0].Name != "another" || got[1].Name != "mock" {
@@ -139,11 +143,11 @@ func TestRemove(t *testing.T) {
 	if got := s.Snapshot().Backends; len(got) != 1 || got[0].Name != "another" || !woken(s) {
 		t.Errorf("backends are %+v", got)
 	}
-	if s.Report("mock", WireOf(inv(6))) == nil {
+	if s.Report("mock", inv(6)) == nil {
 		t.Error("a removed backend may report")
 	}
 	s.Describe("mock", testDesc, testPolicy)
-	if err := s.Report("mock", WireOf(inv(1, wireDevice("a")))); err != nil {
+	if err := s.Report("mock", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Snapshot().Backends[1].Generation; got != 3 {
@@ -179,7 +183,7 @@ func TestDescribeAgain(t *testing.T) {
 	if b = s.Snapshot().Backends[0]; ids(b.Devices) != "mounts plain" || b.Description.Version != "2.0.0" {
 		t.Errorf("after the new version: %s, %+v", ids(b.Devices), b.Description)
 	}
-	if err := s.Report("mock", WireOf(inv(2, plain))); err == nil {
+	if err := s.Report("mock", inv(2, plain)); err == nil {
 		t.Error("a class that is described no more is taken")
 	}
 }
@@ -267,7 +271,7 @@ func TestConcurrentUse(t *testing.T) {
 		writers.Go(func() {
 			for g := range uint64(50) {
 				s.Describe(name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
-				_ = s.Report(name, WireOf(inv(g+1, wireDevices(int(g%7))...))) // may come late: refused
+				_ = s.Report(name, inv(g+1, wireDevices(int(g%7))...)) // may come late: refused
 				s.Lost(name)
 				s.Restarted(name)
 				if g%10 == 0 {

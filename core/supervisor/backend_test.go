@@ -201,11 +201,6 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 	ticker := time.NewTicker(r.GetHeartbeatInterval().AsDuration() / 3)
 	defer ticker.Stop()
 	generation := uint64(0)
-	if b.role == "changes-first" {
-		if err := stream.Send(b.changes(1, 0)); err != nil {
-			return err
-		}
-	}
 	for {
 		select {
 		case <-stream.Context().Done():
@@ -222,14 +217,6 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 				}
 				generation++
 				if err := stream.Send(b.inventory(generation)); err != nil {
-					return err
-				}
-			case "changes", "other-base", "stranger", "swelling-changes":
-				if !r.GetChanges() {
-					return status.Error(codes.Internal, "nobody asked for changes")
-				}
-				generation++
-				if err := stream.Send(b.command(command, generation)); err != nil {
 					return err
 				}
 			case "silence":

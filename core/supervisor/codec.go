@@ -1,9 +1,11 @@
 package supervisor
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/encoding"
 	grpcproto "google.golang.org/grpc/encoding/proto"
@@ -12,148 +14,97 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 const (
-	// maxParts is how many messages a message of a backend's may have in it, such as
-	// devices, links, metrics and labels. The contract's greatest sample has 590,000
-	// and its greatest inventory fewer. Without a bound, 8 MiB of empty messages would take
-	// half a gigabyte of memory.
-	maxParts = 1 << 20
-	// maxNesting is more than the contract has.
+	// maxDecoded bounds the estimated memory of a decoded message, in bytes. The estimate
+	// for the greatest sample of the contract (65,536 metrics with 8 labels each) is two thirds
+	// of it. Without a bound, 8 MiB of empty messages would take a gigabyte.
+	maxDecoded = 128 << 20
+	// maxNesting is more levels of messages than the contract has.
 	maxNesting = 16
+	// invalidByte replaces each byte of a text that is not valid UTF-8. It is DEL, a control
+	// character, so that the checks of the text refuse it.
+	invalidByte = 0x7f
 )
 
 var (
-	errTooManyParts = fmt.Errorf("the message has more than %d parts", maxParts)
+	errTooManyParts = fmt.Errorf("the message has so many parts that it would take more than %d MiB of memory", maxDecoded>>20)
 	errNesting      = fmt.Errorf("the message is nested more than %d levels deep", maxNesting)
 	errMalformed    = errors.New("the message is no valid protobuf")
 )
 
-// boundedCodec is gRPC's codec for protobuf, but refuses messages that are small on
-// the wire and big in memory before it makes them.
-type boundedCodec struct{ encoding.CodecV2 }
-
-func newBoundedCodec() boundedCodec { return boundedCodec{encoding.GetCodecV2(grpcproto.Name)} }
-
-// watched is a WatchResponse, of which the devices are not decoded: an inventory may
-// have many, and each comes again with every change of another.
-type watched struct {
-	// inventory, or changes, is what came; both are nil for a heartbeat.
-	inventory *inventory.Wire
-	changes   *inventory.Changes
-	// size is the message's, in bytes.
+// received is a message of a Watch stream.
+type received struct {
+	*backendv1.WatchResponse
+	// size is its length on the wire, in bytes.
 	size int
 }
 
-// greatDevice is how many bytes a device may have for its parts not to be counted.
-const greatDevice = 64 << 10
+// guardedCodec is gRPC's codec for protobuf with two checks before a message of a backend is
+// decoded:
+//   - A message that is small on the wire and large in memory is refused.
+//   - In texts, bytes that are not valid UTF-8 are replaced by DEL. Protobuf would refuse
+//     the whole message; now the check of the text costs one device, or one metric.
+type guardedCodec struct{ encoding.CodecV2 }
 
-// The numbers of the fields WatchResponse.inventory and changes, the first and the last of
-// the events.
-const (
-	watchInventory = 1
-	watchChanges   = 3
-)
+func newGuardedCodec() guardedCodec { return guardedCodec{encoding.GetCodecV2(grpcproto.Name)} }
 
-// decode reads a message; the last event in it counts, and no other is looked into: there
-// is room for millions.
-func (w *watched) decode(data []byte) error {
-	w.size = len(data)
-	var event protowire.Number
-	var content []byte
-	for len(data) > 0 {
-		number, kind, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return errMalformed
-		}
-		data = data[n:]
-		if n = protowire.ConsumeFieldValue(number, kind, data); n < 0 {
-			return errMalformed
-		}
-		if kind == protowire.BytesType && number >= watchInventory && number <= watchChanges {
-			event = number
-			content, _ = protowire.ConsumeBytes(data)
-		}
-		data = data[n:]
-	}
-	return w.event(event, content)
-}
-
-// event takes an inventory, or changes.
-func (w *watched) event(number protowire.Number, content []byte) (err error) {
-	var largest int
-	var message proto.Message
-	switch number {
-	case watchInventory:
-		if w.inventory, err = inventory.ParseWire(content); err != nil {
-			return err
-		}
-		largest, message = w.inventory.Largest(), (*backendv1.Inventory)(nil)
-	case watchChanges:
-		if w.changes, err = inventory.ParseChanges(content); err != nil {
-			return err
-		}
-		largest, message = w.changes.Largest(), (*backendv1.Changes)(nil)
-	}
-	// Devices are decoded one by one; only a great one takes much memory.
-	if largest <= greatDevice {
-		return nil
-	}
-	parts := maxParts
-	return countParts(content, message.ProtoReflect().Descriptor(), &parts, maxNesting)
-}
-
-// brokenMessage begins what is said of a message that breaks the contract. gRPC keeps
-// only the words of a codec's error, so that this is how it is known again.
+// brokenMessage begins the error about a message that breaks the contract. gRPC keeps only
+// the text of a codec's error, so the text identifies it.
 const brokenMessage = "it sent a message that breaks the contract: "
 
-// Unmarshal reads a message of at most maxParts parts, or what is watched.
-func (c boundedCodec) Unmarshal(data mem.BufferSlice, into any) error {
-	if err := c.unmarshal(data, into); err != nil {
-		return fmt.Errorf(brokenMessage+"%w", err)
-	}
-	return nil
-}
-
-// broken is what the codec said of a message in the words of a call's error; "" if that
-// is about something else.
-func broken(words string) string {
-	if _, after, ok := strings.Cut(words, brokenMessage); ok {
+// broken returns what the codec reported in the text of a call's error; "" if the error is
+// about something else.
+func broken(text string) string {
+	if _, after, ok := strings.Cut(text, brokenMessage); ok {
 		return brokenMessage + after
 	}
 	return ""
 }
 
-func (c boundedCodec) unmarshal(data mem.BufferSlice, into any) error {
-	if w, ok := into.(*watched); ok {
-		return w.decode(data.Materialize())
+// Unmarshal checks and decodes a message. Unknown fields are dropped.
+func (c guardedCodec) Unmarshal(data mem.BufferSlice, into any) error {
+	message, ok := into.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, into)
 	}
-	// Each part has two bytes at least.
-	if message, ok := into.(proto.Message); ok && data.Len() > 2*maxParts {
-		wire := data.MaterializeToBuffer(mem.DefaultBufferPool())
-		defer wire.Free()
-		parts := maxParts
-		if err := countParts(wire.ReadOnlyData(), message.ProtoReflect().Descriptor(), &parts, maxNesting); err != nil {
-			return err
-		}
+	if r, ok := into.(*received); ok {
+		r.size, r.WatchResponse = data.Len(), &backendv1.WatchResponse{}
 	}
-	err := c.CodecV2.Unmarshal(data, into)
-	if message, ok := into.(proto.Message); ok && err != nil {
-		if field := inventory.GarbledField(data.Materialize(), message.ProtoReflect().Descriptor()); field != "" {
-			return fmt.Errorf("the text of %s is not valid UTF-8: %w", field, err)
-		}
+	buffer := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buffer.Free()
+	wire, of := buffer.ReadOnlyData(), message.ProtoReflect().Descriptor()
+	g := guard{memory: maxDecoded}
+	err := g.walk(wire, of, maxNesting)
+	if err == nil && g.invalid {
+		wire = bytes.Clone(wire) // the buffer is gRPC's
+		g = guard{memory: maxDecoded, repair: true}
+		err = g.walk(wire, of, maxNesting)
 	}
-	return err
+	if err == nil {
+		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(wire, message)
+	}
+	if err != nil {
+		return fmt.Errorf(brokenMessage+"%w", err)
+	}
+	return nil
 }
 
-// countParts takes the messages in a message from what is left.
-func countParts(wire []byte, of protoreflect.MessageDescriptor, left *int, levels int) error {
+// guard walks through one encoded message.
+type guard struct {
+	// memory is what is left of maxDecoded.
+	memory int
+	// invalid is set when a text is not valid UTF-8; with repair, the text is changed.
+	invalid, repair bool
+}
+
+func (g *guard) walk(wire []byte, of protoreflect.MessageDescriptor, levels int) error {
 	if levels == 0 {
 		return errNesting
 	}
+	fields := of.Fields()
 	for len(wire) > 0 {
 		number, kind, n := protowire.ConsumeTag(wire)
 		if n < 0 {
@@ -163,17 +114,54 @@ func countParts(wire []byte, of protoreflect.MessageDescriptor, left *int, level
 		if n = protowire.ConsumeFieldValue(number, kind, wire); n < 0 {
 			return errMalformed
 		}
-		field := of.Fields().ByNumber(number)
-		if field != nil && field.Kind() == protoreflect.MessageKind && kind == protowire.BytesType {
-			if *left--; *left < 0 {
-				return errTooManyParts
-			}
-			part, _ := protowire.ConsumeBytes(wire)
-			if err := countParts(part, field.Message(), left, levels-1); err != nil {
-				return err
+		if kind == protowire.BytesType {
+			if field := fields.ByNumber(number); field != nil {
+				content, _ := protowire.ConsumeBytes(wire)
+				if err := g.field(content, field, levels); err != nil {
+					return err
+				}
 			}
 		}
 		wire = wire[n:]
 	}
 	return nil
+}
+
+// field checks a text, or a message in the message.
+func (g *guard) field(content []byte, field protoreflect.FieldDescriptor, levels int) error {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		// A string has 16 bytes of its own; of those in a list the slice grows by copies.
+		size := 16 + len(content)
+		if field.IsList() {
+			size += 32
+		}
+		if g.memory -= size; g.memory < 0 {
+			return errTooManyParts
+		}
+		if !utf8.Valid(content) {
+			g.invalid = true
+			if g.repair {
+				repair(content)
+			}
+		}
+	case protoreflect.MessageKind:
+		// protoc-gen-go's structs have some 50 bytes of their own and at most 24 a field.
+		if g.memory -= 64 + 16*field.Message().Fields().Len(); g.memory < 0 {
+			return errTooManyParts
+		}
+		return g.walk(content, field.Message(), levels-1)
+	}
+	return nil
+}
+
+// repair replaces the invalid bytes of a text in place.
+func repair(text []byte) {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if r == utf8.RuneError && n == 1 {
+			text[0] = invalidByte
+		}
+		text = text[n:]
+	}
 }

@@ -14,12 +14,9 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// errAny is any error.
-var errAny = errors.New("any error")
-
 // Verifies that the greatest messages of the contract pass, and that those made of
 // millions of empty parts are refused before they cost memory.
-func TestBoundedCodec(t *testing.T) {
+func TestGuardedCodec(t *testing.T) {
 	sample := &backendv1.SampleResponse{}
 	for i := range 65_536 {
 		labels := map[string]string{}
@@ -50,6 +47,7 @@ func TestBoundedCodec(t *testing.T) {
 		return append([]byte{number<<3 | 2, byte(n&0x7f) | 0x80, byte(n>>7&0x7f) | 0x80, byte(n>>14&0x7f) | 0x80, byte(n >> 21)}, content...)
 	}
 	empties := bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000_000)
+	problems := bytes.Repeat([]byte{3<<3 | 2, 0}, 4_000_000)
 	links := bytes.Repeat([]byte{8<<3 | 2, 0}, 4_000_000)
 	for name, c := range map[string]struct {
 		wire []byte
@@ -60,21 +58,18 @@ func TestBoundedCodec(t *testing.T) {
 		"great inventory": {wire(watch), &backendv1.WatchResponse{}, nil},
 		"empty metrics":   {empties, &backendv1.SampleResponse{}, errTooManyParts},
 		"empty devices":   {field(1, empties), &backendv1.WatchResponse{}, errTooManyParts},
-		"watched":         {wire(watch), &watched{}, nil},
-		"watched links":   {field(1, field(2, links)), &watched{}, errTooManyParts},
-		"changed links":   {field(3, field(2, links)), &watched{}, errTooManyParts},
-		"changes":         {field(3, field(2, []byte{1<<3 | 2, 0})), &watched{}, nil},
-		"bad changes":     {field(3, []byte{0xff}), &watched{}, errAny},
-		"empty links":     {field(1, field(2, links)), &backendv1.WatchResponse{}, errTooManyParts},
+		"empty links":     {field(1, field(2, links)), &received{}, errTooManyParts},
+		"empty problems":  {field(1, problems), &received{}, errTooManyParts},
+		"many events":     {bytes.Repeat(field(1, bytes.Repeat([]byte{2<<3 | 2, 0}, 4_000)), 900), &received{}, errTooManyParts},
 		"no message":      {bytes.Repeat([]byte{0xff}, 4<<20), &backendv1.SampleResponse{}, errMalformed},
 		"unknown fields":  {field(15, empties), &backendv1.SampleResponse{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := newBoundedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.wire)}, c.into)
+			err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(c.wire)}, c.into)
 			runtime.ReadMemStats(&after)
-			if !errors.Is(err, c.want) && (c.want == nil || err == nil || !errors.Is(c.want, errAny)) {
+			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if took := (after.TotalAlloc - before.TotalAlloc) >> 20; c.want != nil && took > 40 {
@@ -84,34 +79,38 @@ func TestBoundedCodec(t *testing.T) {
 	}
 }
 
-// Verifies that of several events in a message the last one counts, a heartbeat as well,
-// and that the others cost nothing.
-func TestLastEventCounts(t *testing.T) {
-	one := func(e *backendv1.WatchResponse) []byte {
-		data, err := proto.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+// Verifies that the bytes of a text which are not valid UTF-8 arrive as DEL, wherever the
+// text is, that all else arrives as it was sent, and that the received message is left alone.
+func TestInvalidTextArrivesAsDEL(t *testing.T) {
+	const mark = "MARK"
+	sent := &backendv1.Inventory{
+		Generation: 3, Problems: []string{"caf\u00e9", mark},
+		Devices: []*backendv1.Device{
+			{Id: "a" + mark, Links: []*backendv1.Link{{PeerId: mark + mark, Count: 2}}},
+			{Id: "b", Capacities: map[string]int64{mark: 7}, Edits: &backendv1.ContainerEdits{
+				Env: map[string]string{"A": mark + "\u00e9"}, DeviceNodes: []*backendv1.DeviceNode{{Path: "/dev/a"}, {Path: "/dev/" + mark}},
+			}},
+		},
 	}
-	events := map[string][]byte{
-		"inventory": one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: &backendv1.Inventory{Generation: 1}}}),
-		"changes":   one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{Generation: 2}}}),
-		"heartbeat": one(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}),
+	event := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: sent}}
+	data, err := proto.Marshal(event)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for first, before := range events {
-		for last, data := range events {
-			var w watched
-			many := append(bytes.Repeat(before, 1000), data...)
-			if err := w.decode(many); err != nil {
-				t.Fatal(err)
-			}
-			if (w.inventory != nil) != (last == "inventory") || (w.changes != nil) != (last == "changes") {
-				t.Errorf("of %s before %s come %v and %v", first, last, w.inventory, w.changes)
-			}
-			if n := testing.AllocsPerRun(5, func() { _ = w.decode(many) }); n > 10 {
-				t.Errorf("%s before %s: %v allocations", first, last, n)
-			}
-		}
+	garbled := bytes.ReplaceAll(data, []byte(mark), []byte("\xffX\xc3\xe9"))
+	kept := bytes.Clone(garbled)
+	got := &received{}
+	if err := newGuardedCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(garbled)}, got); err != nil {
+		t.Fatal(err)
+	}
+	want := &backendv1.WatchResponse{}
+	if err := proto.Unmarshal(bytes.ReplaceAll(data, []byte(mark), []byte("\x7fX\x7f\x7f")), want); err != nil {
+		t.Fatal(err)
+	}
+	if !proto.Equal(got.WatchResponse, want) || got.size != len(data) {
+		t.Errorf("%d bytes: %v, want %v", got.size, got.WatchResponse, want)
+	}
+	if !bytes.Equal(garbled, kept) {
+		t.Error("the received bytes were changed")
 	}
 }

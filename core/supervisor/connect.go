@@ -130,7 +130,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithDefaultCallOptions(
 				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize),
-				grpc.ForceCodecV2(newBoundedCodec())),
+				grpc.ForceCodecV2(newGuardedCodec())),
 			grpc.WithStreamInterceptor(i.intercept),
 			// With windows of its own choice gRPC measures the way to the backend: a ping,
 			// and its answer, for each heartbeat.

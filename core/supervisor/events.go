@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // handle takes an event of an instance. Events of one that was dropped meanwhile
@@ -23,10 +23,6 @@ func (u *unit) handle(event any) {
 		case u.current:
 			u.report(e.inventory)
 		}
-	case changesEvent:
-		if e.from == u.current {
-			u.change(e.changes)
-		}
 	case configuredEvent:
 		if e.from == u.current {
 			u.configured(e)
@@ -43,7 +39,7 @@ func (u *unit) handle(event any) {
 }
 
 // promote makes the candidate the current process, with its first inventory.
-func (u *unit) promote(first *inventory.Wire) {
+func (u *unit) promote(first *backendv1.Inventory) {
 	next, before := u.candidate, u.current
 	u.candidate = nil
 	next.desc.Needs = next.desc.Needs.Join(next.needs)
@@ -83,30 +79,14 @@ func (u *unit) fallBack(before *instance, reason error) {
 }
 
 // report hands an inventory of the current process to the sink.
-func (u *unit) report(wire *inventory.Wire) {
+func (u *unit) report(wire *backendv1.Inventory) {
 	if err := u.sup.sink.Report(u.name, wire); err != nil {
-		u.violated(fail(violated, "its inventory is refused: %w", err))
+		i, f := u.current, fail(violated, "its inventory is refused: %w", err)
+		u.lose(f)
+		u.failed(i, f)
 		return
 	}
 	u.current.last = wire
-}
-
-// change hands the inventory to the sink that the current process has made of its last
-// one. The sink sees no changes: each inventory that it gets is whole.
-func (u *unit) change(changes *inventory.Changes) {
-	wire, err := u.current.last.Change(changes)
-	if err != nil {
-		u.violated(fail(violated, "its changes are refused: %w", err))
-		return
-	}
-	u.report(wire)
-}
-
-// violated ends the current process, which reported what breaks the contract.
-func (u *unit) violated(f *failure) {
-	i := u.current
-	u.lose(f)
-	u.failed(i, f)
 }
 
 // configured takes note of what the running process made of new settings.

@@ -82,8 +82,7 @@ func (r *recorder) Described(backend string, d inventory.Description) {
 	defer r.leave(backend)
 }
 
-func (r *recorder) Report(backend string, wire *inventory.Wire) error {
-	inv := &backendv1.Inventory{Generation: wire.Generation(), Problems: wire.Problems(), SettingsRevision: wire.SettingsRevision()}
+func (r *recorder) Report(backend string, inv *backendv1.Inventory) error {
 	r.enter(backend, fmt.Sprintf("report %s %d", backend, inv.GetGeneration()))
 	defer r.leave(backend)
 	r.mu.Lock()

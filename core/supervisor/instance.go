@@ -47,7 +47,7 @@ type instance struct {
 	schemaBad                 error
 	readyAt                   time.Time // when the first inventory came
 	// last is the inventory that the sink has; the unit's, not the instance's.
-	last *inventory.Wire
+	last *backendv1.Inventory
 	// hasty counts updates that had to wait.
 	hasty excess
 
@@ -69,12 +69,7 @@ type (
 	// inventoryEvent: an inventory came; the first one means that it is running.
 	inventoryEvent struct {
 		from      *instance
-		inventory *inventory.Wire
-	}
-	// changesEvent: a part of the inventory came, which changes the one before it.
-	changesEvent struct {
-		from    *instance
-		changes *inventory.Changes
+		inventory *backendv1.Inventory
 	}
 	// configuredEvent: offered settings were accepted, or refused with err.
 	configuredEvent struct {

@@ -152,7 +152,7 @@ func TestMessageRate(t *testing.T) {
 				defer cancel()
 				messages, late := make(chan message), atomic.Int64{}
 				in := &intake{
-					next: func() (watched, error) { return watched{size: c.size}, nil }, to: messages,
+					next: func() (received, error) { return received{size: c.size}, nil }, to: messages,
 					late: func() { late.Add(1) },
 				}
 				go in.run(ctx)

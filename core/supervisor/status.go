@@ -103,7 +103,7 @@ func (u *unit) publish() {
 // settings in force. A backend that does not say which ones it goes by is taken
 // at its latest word.
 func (u *unit) delivered() bool {
-	follows := u.current.last.SettingsRevision()
+	follows := u.current.last.GetSettingsRevision()
 	return follows == 0 || follows >= u.revision
 }
 

@@ -48,9 +48,9 @@ type Sink interface {
 	Started(backend string, description inventory.Description)
 	// Described is called after Started when the needs in the description grew.
 	Described(backend string, description inventory.Description)
-	// Report takes an inventory. An error means that it breaks the contract as a
-	// whole: the process is ended.
-	Report(backend string, wire *inventory.Wire) error
+	// Report takes an inventory, which nobody changes afterwards. An error means that it
+	// breaks the contract as a whole: the process is ended.
+	Report(backend string, wire *backendv1.Inventory) error
 	// Lost is called after Started when the backend no longer reports. The reason
 	// is ErrRemoved or ErrClosed if it was stopped on purpose.
 	Lost(backend string, reason error)

@@ -18,7 +18,7 @@ import (
 
 // message is what the stream delivered, or how it ended.
 type message struct {
-	watched
+	received
 	err error
 }
 
@@ -47,13 +47,13 @@ type watcher struct {
 func (i *instance) watch() error {
 	ctx, cancel := context.WithCancel(i.ctx)
 	defer cancel()
-	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat), Changes: true})
+	stream, err := i.service.Watch(ctx, &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(i.spec.Heartbeat)})
 	if err != nil {
 		return i.broken("Watch", err)
 	}
 	messages := make(chan message)
 	in := &intake{
-		next: func() (w watched, err error) { return w, stream.RecvMsg(&w) }, to: messages,
+		next: func() (r received, err error) { return r, stream.RecvMsg(&r) }, to: messages,
 		late: func() {
 			if i.hasty.add(1) {
 				i.log.Warn("the backend sends more updates than are taken, and is slowed down", "a_second", backendplugin.MessageRate, "bytes_a_second", backendplugin.MessageRate*backendplugin.MessageBytes)
@@ -81,7 +81,7 @@ func (i *instance) watch() error {
 // intake takes what a stream delivers, at a bounded rate. The next message is not read
 // before this one is handed on, so that there is one at a time.
 type intake struct {
-	next func() (watched, error)
+	next func() (received, error)
 	to   chan<- message
 	// late is called for each message that has to wait.
 	late func()
@@ -155,9 +155,9 @@ func (w *watcher) follow() error {
 	}
 }
 
-// take handles a message. Heartbeats, inventories and changes alike come from the loop
-// that watches the hardware, so both are signs of life; but heartbeats do not
-// stand in for the first inventory.
+// take handles a message. Heartbeats and inventories come from the loop that watches the
+// hardware, so both are signs of life; but heartbeats do not stand in for the first
+// inventory.
 func (w *watcher) take(m message) error {
 	if errors.Is(m.err, io.EOF) {
 		return w.broken("Watch", errors.New("it ended the stream, which only the core may do"))
@@ -165,17 +165,11 @@ func (w *watcher) take(m message) error {
 	if m.err != nil {
 		return w.broken("Watch", m.err)
 	}
-	if m.inventory != nil {
+	if inventory := m.GetInventory(); inventory != nil {
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}
-		w.unit.post(inventoryEvent{w.instance, m.inventory})
-	}
-	if m.changes != nil {
-		if !w.running {
-			return fail(violated, "it sent changes (generation %d) before any inventory; the first event of a stream must be a whole one", m.changes.Generation())
-		}
-		w.unit.post(changesEvent{w.instance, m.changes})
+		w.unit.post(inventoryEvent{w.instance, inventory})
 	}
 	if w.running {
 		w.extend(w.limit)

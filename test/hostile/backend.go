@@ -107,12 +107,6 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 // Watch sends the inventory, and another one whenever the misdeed begins or ends.
 func (b *backend) Watch(r *backendv1.WatchRequest, stream watchStream) error {
 	b.enter(stream.Context(), "Watch")
-	if b.deed.first != nil && on() {
-		begin()
-		if err := stream.Send(b.deed.first); err != nil {
-			return err
-		}
-	}
 	if err := send(stream, b.inventory()); err != nil {
 		return err
 	}
@@ -166,14 +160,6 @@ func (b *backend) loop(stream watchStream) error {
 		if is && b.deed.lie != nil {
 			b.deed.lie(next)
 		}
-		if is && b.deed.change != nil {
-			changes := changesTo(next)
-			b.deed.change(changes)
-			if err := sendChanges(stream, changes); err != nil {
-				return err
-			}
-			continue
-		}
 		if err := send(stream, next); err != nil {
 			return err
 		}
@@ -188,17 +174,6 @@ func (b *backend) interval() time.Duration {
 
 func send(stream watchStream, inventory *backendv1.Inventory) error {
 	return stream.Send(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{Inventory: inventory}})
-}
-
-// changesTo are those that lead to a whole inventory from the one before it.
-func changesTo(next *backendv1.Inventory) *backendv1.Changes {
-	return &backendv1.Changes{
-		Generation: next.GetGeneration(), Base: next.GetGeneration() - 1, SettingsRevision: next.GetSettingsRevision(), Devices: next.GetDevices(),
-	}
-}
-
-func sendChanges(stream watchStream, changes *backendv1.Changes) error {
-	return stream.Send(&backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: changes}})
 }
 
 // inventory are the sound devices, in a new generation. One of them needs a reset if

@@ -60,35 +60,6 @@ func floods() []Misdeed {
 			},
 		},
 		{
-			Name: "many-changes", Group: Floods, What: "sends 10,000 changes a second",
-			watch: func(b *backend, stream watchStream) error {
-				for n := 0; on(); n++ {
-					next := changesTo(b.inventory())
-					next.Devices[0].Health.Message = fmt.Sprint("change ", n)
-					if err := sendChanges(stream, next); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		},
-		{
-			// Each message is of an allowed size, and all of them together are not.
-			Name: "swelling-changes", Group: Floods, What: "lets its inventory grow beyond all bounds, change by change",
-			watch: func(b *backend, stream watchStream) error {
-				text := strings.Repeat("z", backendplugin.MaxMessageSize-1<<20)
-				for n := range Devices {
-					next := changesTo(b.inventory())
-					next.Devices = next.Devices[n : n+1]
-					next.Devices[0].Edits.DeviceNodes[0].Path = text
-					if err := sendChanges(stream, next); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		},
-		{
 			Name: "many-log-lines", Group: Floods, What: "logs lines without end",
 			running: func() {
 				go writeOn(rawStderr, []byte(`{"@level":"error","@message":"the same again","@module":"flood"}`+"\n"))

@@ -1,8 +1,10 @@
 package hostile
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -15,9 +17,6 @@ func lies() []Misdeed {
 	type inventory = backendv1.Inventory
 	add := func(name, what string, lie func(*inventory)) Misdeed {
 		return Misdeed{Name: name, Group: Lies, What: what, lie: lie}
-	}
-	change := func(name, what string, change func(*backendv1.Changes)) Misdeed {
-		return Misdeed{Name: name, Group: Lies, What: what, change: change}
 	}
 	return []Misdeed{
 		{
@@ -62,27 +61,14 @@ func lies() []Misdeed {
 				return nil
 			},
 		},
-		change("changes-of-strangers", "sends changes of a device that it never listed", func(c *backendv1.Changes) {
-			c.Devices = append(c.Devices, device("stranger"))
+		add("generation-again", "sends another inventory under the same generation", func(i *inventory) {
+			i.Generation--
 		}),
-		change("changes-twice", "sends a device twice in its changes", func(c *backendv1.Changes) {
-			c.Devices = append(c.Devices, c.GetDevices()[0])
-		}),
-		change("changes-of-the-past", "sends changes of an inventory that it has sent long ago", func(c *backendv1.Changes) {
-			c.Base -= min(c.GetBase(), 1)
-		}),
-		change("changes-of-now", "sends changes that are no newer than the inventory", func(c *backendv1.Changes) {
-			c.Generation = c.GetBase()
-		}),
-		change("garbled-changes", "sends changes that leave sound devices without a class", func(c *backendv1.Changes) {
-			for _, d := range c.GetDevices() {
+		add("garbled-devices", "lists devices of which none has a class", func(i *inventory) {
+			for _, d := range i.GetDevices() {
 				d.Class = ""
 			}
 		}),
-		{
-			Name: "changes-first", Group: Lies, What: "sends changes before any inventory", Call: "Watch",
-			first: &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Changes{Changes: &backendv1.Changes{Generation: 1}}},
-		},
 		add("negative-weights", "has links of a negative weight, and negative amounts", func(i *inventory) {
 			weight := int64(-1) // as a C program would write it
 			i.Devices[0].Links = append(i.Devices[0].Links, &backendv1.Link{
@@ -100,12 +86,16 @@ func lies() []Misdeed {
 			}
 			i.Problems = append(i.Problems, "a problem \x1b[2J of the screen's")
 		}),
-		add("invalid-utf8", "sends text that is no UTF-8", func(i *inventory) {
+		add("invalid-utf8", "sends text that is no UTF-8 as an ID and as a path", func(i *inventory) {
+			field := func(number protowire.Number, content ...[]byte) []byte {
+				return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), bytes.Join(content, nil))
+			}
+			bad := []byte("bad-\xff\xfe")
+			path := field(11, field(2, field(1, []byte("/dev/"), bad))) // edits.device_nodes.path
 			// Go's own encoder refuses to write this.
-			bad := protowire.AppendTag(nil, 1, protowire.BytesType)
-			bad = protowire.AppendBytes(bad, []byte("bad-\xff\xfe"))
-			wire := protowire.AppendTag(nil, 2, protowire.BytesType)
-			i.ProtoReflect().SetUnknown(protowire.AppendBytes(wire, bad))
+			i.ProtoReflect().SetUnknown(slices.Concat(
+				field(2, field(1, bad), field(2, []byte("gpu"))),
+				field(2, field(1, []byte("bad-path")), field(2, []byte("gpu")), path)))
 		}),
 	}
 }

@@ -60,18 +60,13 @@ type Misdeed struct {
 	watch func(b *backend, stream watchStream) error
 	// lie changes what is sent.
 	lie func(*backendv1.Inventory)
-	// change is what is sent instead of a whole inventory: sound changes of the one
-	// before, until it changes them.
-	change func(*backendv1.Changes)
-	// first is sent before the first inventory.
-	first *backendv1.WatchResponse
 	// sample takes over from the telemetry.
 	sample func(stream sampleStream) error
 }
 
 // loops reports whether it takes place in the loop that sends the inventory.
 func (m *Misdeed) loops() bool {
-	return m.running != nil || m.watch != nil || m.lie != nil || m.change != nil
+	return m.running != nil || m.watch != nil || m.lie != nil
 }
 
 type (

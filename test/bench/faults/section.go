@@ -215,7 +215,7 @@ func (c *scene) race(s *rig.Setup) (figure rig.Figure, err error) {
 }
 
 // lasts says that the misdeed goes on for as long as its file is there, and is over then.
-// Floods of updates and of changes are not: the core takes 20 a second, and what was sent
+// Floods of updates are not: the core takes 20 a second, and what was sent
 // meanwhile keeps it busy for a minute.
 func (c *scene) lasts() bool {
 	switch c.misdeed.Name {

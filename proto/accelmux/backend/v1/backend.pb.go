@@ -1231,11 +1231,8 @@ type WatchRequest struct {
 	// How often a heartbeat must come at least; between 100 ms and 1 min. The core
 	// acts after three missed ones. Unset means 10 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The core takes Changes on this stream. Without it none may be sent; with it
-	// none has to be.
-	Changes       bool `protobuf:"varint,2,opt,name=changes,proto3" json:"changes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
@@ -1275,20 +1272,12 @@ func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
 	return nil
 }
 
-func (x *WatchRequest) GetChanges() bool {
-	if x != nil {
-		return x.Changes
-	}
-	return false
-}
-
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
 	//
 	//	*WatchResponse_Inventory
 	//	*WatchResponse_Heartbeat
-	//	*WatchResponse_Changes
 	Event         isWatchResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1349,15 +1338,6 @@ func (x *WatchResponse) GetHeartbeat() *Heartbeat {
 	return nil
 }
 
-func (x *WatchResponse) GetChanges() *Changes {
-	if x != nil {
-		if x, ok := x.Event.(*WatchResponse_Changes); ok {
-			return x.Changes
-		}
-	}
-	return nil
-}
-
 type isWatchResponse_Event interface {
 	isWatchResponse_Event()
 }
@@ -1370,15 +1350,9 @@ type WatchResponse_Heartbeat struct {
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
-type WatchResponse_Changes struct {
-	Changes *Changes `protobuf:"bytes,3,opt,name=changes,proto3,oneof"`
-}
-
 func (*WatchResponse_Inventory) isWatchResponse_Event() {}
 
 func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
-
-func (*WatchResponse_Changes) isWatchResponse_Event() {}
 
 // Heartbeat reports that the loop that monitors the hardware completed a round.
 // It must come from that loop, not from a timer beside it, so that a wedged
@@ -1620,96 +1594,6 @@ func (x *CounterConsumption) GetCounters() map[string]int64 {
 	return nil
 }
 
-// Changes are what differs from what the stream sent last, and lead to what a
-// whole inventory would: every rule of Inventory and Device holds for what they
-// make of it, its size as one message of 8 MiB included. Which devices there are,
-// and in which order, never changes by them; that takes an inventory. Changes that
-// break a rule of their own are refused as an inventory is, with the process.
-type Changes struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the counter of Inventory, and greater than base, though not by one where
-	// several changes are gathered: what base becomes by them.
-	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// The devices that changed, as they are now: each is whole, and takes the place of
-	// the one with its ID. One that is not in base, or that comes twice, is an error;
-	// of several in base with one ID the first is meant.
-	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
-	// All problems there are now, as in Inventory, not only new ones.
-	Problems []string `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
-	// As in Inventory.
-	SettingsRevision uint64 `protobuf:"varint,4,opt,name=settings_revision,json=settingsRevision,proto3" json:"settings_revision,omitempty"`
-	// The generation of the inventory, or of the Changes, that was sent last on this
-	// very stream, and that these change.
-	Base          uint64 `protobuf:"varint,5,opt,name=base,proto3" json:"base,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Changes) Reset() {
-	*x = Changes{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Changes) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Changes) ProtoMessage() {}
-
-func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Changes.ProtoReflect.Descriptor instead.
-func (*Changes) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *Changes) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *Changes) GetDevices() []*Device {
-	if x != nil {
-		return x.Devices
-	}
-	return nil
-}
-
-func (x *Changes) GetProblems() []string {
-	if x != nil {
-		return x.Problems
-	}
-	return nil
-}
-
-func (x *Changes) GetSettingsRevision() uint64 {
-	if x != nil {
-		return x.SettingsRevision
-	}
-	return 0
-}
-
-func (x *Changes) GetBase() uint64 {
-	if x != nil {
-		return x.Base
-	}
-	return 0
-}
-
 // Device is one thing that a container can be given.
 //
 // # Potential devices
@@ -1795,7 +1679,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1691,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1704,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Device) GetId() string {
@@ -1959,7 +1843,7 @@ type RequestPolicy struct {
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1971,7 +1855,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1984,7 +1868,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -2023,7 +1907,7 @@ type AmountRange struct {
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +1919,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +1932,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -2103,7 +1987,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +1999,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2012,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2202,7 +2086,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2098,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2111,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2375,7 +2259,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2271,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2284,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2420,7 +2304,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2316,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2329,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2465,7 +2349,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2361,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2374,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2517,7 +2401,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2413,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2426,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2613,7 +2497,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2509,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2522,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2697,7 +2581,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2593,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2606,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -2766,7 +2650,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +2662,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +2675,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -2845,7 +2729,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2741,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2754,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2915,7 +2799,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +2811,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +2824,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Holder) GetId() string {
@@ -2973,7 +2857,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2985,7 +2869,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2998,7 +2882,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -3047,7 +2931,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +2943,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +2956,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PrepareRequest) GetDeviceIds() []string {
@@ -3139,7 +3023,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3151,7 +3035,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3164,7 +3048,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3189,7 +3073,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3085,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3098,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseRequest) GetDeviceIds() []string {
@@ -3249,7 +3133,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3145,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3158,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3298,7 +3182,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3310,7 +3194,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3323,7 +3207,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3357,7 +3241,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3369,7 +3253,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3382,7 +3266,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3402,7 +3286,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3298,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3311,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3452,7 +3336,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3464,7 +3348,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3477,7 +3361,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3511,7 +3395,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3407,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3420,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3558,7 +3442,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3570,7 +3454,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3583,7 +3467,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3630,7 +3514,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3642,7 +3526,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[40]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3655,7 +3539,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{40}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3748,14 +3632,12 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"r\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"X\n" +
 	"\fWatchRequest\x12H\n" +
-	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\x12\x18\n" +
-	"\achanges\x18\x02 \x01(\bR\achanges\"\xd2\x01\n" +
+	"\x12heartbeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\x98\x01\n" +
 	"\rWatchResponse\x12>\n" +
 	"\tinventory\x18\x01 \x01(\v2\x1e.accelmux.backend.v1.InventoryH\x00R\tinventory\x12>\n" +
-	"\theartbeat\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HeartbeatH\x00R\theartbeat\x128\n" +
-	"\achanges\x18\x03 \x01(\v2\x1c.accelmux.backend.v1.ChangesH\x00R\achangesB\a\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HeartbeatH\x00R\theartbeatB\a\n" +
 	"\x05event\"\v\n" +
 	"\tHeartbeat\"\xef\x01\n" +
 	"\tInventory\x12\x1e\n" +
@@ -3779,15 +3661,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\bcounters\x18\x02 \x03(\v25.accelmux.backend.v1.CounterConsumption.CountersEntryR\bcounters\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xbd\x01\n" +
-	"\aChanges\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\x125\n" +
-	"\adevices\x18\x02 \x03(\v2\x1b.accelmux.backend.v1.DeviceR\adevices\x12\x1a\n" +
-	"\bproblems\x18\x03 \x03(\tR\bproblems\x12+\n" +
-	"\x11settings_revision\x18\x04 \x01(\x04R\x10settingsRevision\x12\x12\n" +
-	"\x04base\x18\x05 \x01(\x04R\x04base\"\x9c\b\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\b\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\tR\x05class\x123\n" +
@@ -4031,7 +3905,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -4055,46 +3929,45 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(*Inventory)(nil),             // 19: accelmux.backend.v1.Inventory
 	(*CounterSet)(nil),            // 20: accelmux.backend.v1.CounterSet
 	(*CounterConsumption)(nil),    // 21: accelmux.backend.v1.CounterConsumption
-	(*Changes)(nil),               // 22: accelmux.backend.v1.Changes
-	(*Device)(nil),                // 23: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 24: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 25: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 26: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 27: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 28: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 29: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 30: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 31: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 32: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 33: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 34: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 35: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 36: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 37: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 38: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 39: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 40: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 41: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 42: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 43: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 44: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 45: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 46: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 47: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 48: accelmux.backend.v1.Metric
-	nil,                           // 49: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 50: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 51: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 52: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 53: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 55: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 56: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 57: accelmux.backend.v1.PrepareRequest.ParametersEntry
-	nil,                           // 58: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 59: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 61: google.protobuf.Timestamp
+	(*Device)(nil),                // 22: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 23: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 24: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 25: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 26: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 27: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 28: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 29: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 30: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 31: accelmux.backend.v1.ContainerEdits
+	(*DeviceNode)(nil),            // 32: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 33: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 34: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 35: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 36: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 37: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 38: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 39: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 40: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 41: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 42: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 43: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 44: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 45: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 46: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 47: accelmux.backend.v1.Metric
+	nil,                           // 48: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 49: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 50: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 51: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 52: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 55: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 56: accelmux.backend.v1.PrepareRequest.ParametersEntry
+	nil,                           // 57: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 58: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
@@ -4103,74 +3976,72 @@ var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	13, // 3: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
 	15, // 4: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
 	10, // 5: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	60, // 6: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	59, // 6: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
 	19, // 7: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
 	18, // 8: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	22, // 9: accelmux.backend.v1.WatchResponse.changes:type_name -> accelmux.backend.v1.Changes
-	23, // 10: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	20, // 11: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	49, // 12: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	50, // 13: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	23, // 14: accelmux.backend.v1.Changes.devices:type_name -> accelmux.backend.v1.Device
-	26, // 15: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	51, // 16: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	52, // 17: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	31, // 18: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	32, // 19: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 20: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	53, // 21: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	21, // 22: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	25, // 23: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	3,  // 24: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	4,  // 25: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	2,  // 26: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	28, // 27: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	29, // 28: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	30, // 29: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	28, // 30: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	5,  // 31: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	54, // 32: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	33, // 33: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	34, // 34: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	35, // 35: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	55, // 36: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	6,  // 37: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	56, // 38: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	57, // 39: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
-	36, // 40: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	37, // 41: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	58, // 42: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	36, // 43: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	37, // 44: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	42, // 45: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	45, // 46: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	60, // 47: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	61, // 48: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	48, // 49: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	7,  // 50: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	59, // 51: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	27, // 52: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	24, // 53: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	32, // 54: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	8,  // 55: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	12, // 56: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	16, // 57: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	38, // 58: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	40, // 59: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	43, // 60: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	46, // 61: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	9,  // 62: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	14, // 63: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	17, // 64: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	39, // 65: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	41, // 66: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	44, // 67: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	47, // 68: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	62, // [62:69] is the sub-list for method output_type
-	55, // [55:62] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	22, // 9: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	20, // 10: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	48, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	49, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	25, // 13: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	50, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	51, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	30, // 16: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	31, // 17: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	1,  // 18: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	52, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	21, // 20: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	24, // 21: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	3,  // 22: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	4,  // 23: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	2,  // 24: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	27, // 25: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	28, // 26: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	29, // 27: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	27, // 28: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	5,  // 29: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	53, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	32, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	33, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	34, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	54, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	6,  // 35: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	55, // 36: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	56, // 37: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
+	35, // 38: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	36, // 39: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	57, // 40: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	35, // 41: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	36, // 42: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	41, // 43: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	44, // 44: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	59, // 45: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	60, // 46: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	47, // 47: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	7,  // 48: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	58, // 49: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	26, // 50: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	23, // 51: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	31, // 52: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	8,  // 53: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	12, // 54: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	16, // 55: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	37, // 56: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	39, // 57: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	42, // 58: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	45, // 59: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 60: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	14, // 61: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	17, // 62: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	38, // 63: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	40, // 64: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	43, // 65: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	46, // 66: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	60, // [60:67] is the sub-list for method output_type
+	53, // [53:60] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4181,9 +4052,8 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
-		(*WatchResponse_Changes)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[19].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -4199,7 +4069,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   52,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
