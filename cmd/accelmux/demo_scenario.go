@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ import (
 
 // onlyHardware is why fail and heal cannot do it.
 const onlyHardware = "only its hardware can change that: `fail` and `heal` are for a mock backend with the setting scenarioFile"
+
+// faultCode is the contract's syntax of a fault's code.
+var faultCode = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 
 // fail makes a mock device unhealthy until heal: the one that is named, or the first healthy
 // one.
@@ -39,7 +43,9 @@ func (s *session) fail(ctx context.Context, args []string) error {
 	}
 	fault := map[string]any{"message": "`fail` of accelmux demo"}
 	if len(args) > 1 {
-		fault["code"] = args[1]
+		if fault["code"] = args[1]; !faultCode.MatchString(args[1]) {
+			return fmt.Errorf("%q is not a fault code: at most 63 letters, digits and _ . -", args[1])
+		}
 	}
 	return s.change(ctx, files[all[i].Backend], false, map[string]any{"fault": fault}, all[i])
 }

@@ -61,6 +61,7 @@ func TestDemoCommands(t *testing.T) {
 		{"fail mock-1 xid-79", "device mock-1 is unhealthy"},
 		{"status", "xid-79"},
 		{"heal", "device mock-1 is healthy"},
+		{"fail mock-1 a/b", "error: \"a/b\" is not a fault code"},
 		{"fail shared::0", "error: device shared of backend other: only its hardware can change that"},
 		{"alloc example.com/shared 1", "pod pod-3 gets shared::"},
 		{"alloc example.com/shared 1", "pod pod-4 gets shared::"},
@@ -91,7 +92,7 @@ func TestDemoCommands(t *testing.T) {
 			failures++
 		}
 	}
-	if want := "10 of 25 commands failed"; code != 1 || failures != 10 || !strings.Contains(errs, want) {
+	if want := "11 of 26 commands failed"; code != 1 || failures != 11 || !strings.Contains(errs, want) {
 		t.Errorf("exit %d, %q, with %d errors, want exit 1 and %q; the demo printed\n%s", code, errs, failures, want, out)
 	}
 	if out, errs, code := demoOf(t, node, "devices\nquit\nnever read\n"); code != 0 || errs != "" || strings.Contains(out, "never") {
