@@ -172,7 +172,7 @@ func TestPrepare(t *testing.T) {
 	prepare := func(id string, shared ...string) error {
 		var err error
 		r.During(func() {
-			_, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}, Resource: "amd.com/gpu", SharedDeviceIds: shared})
+			_, err = r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(shared, id), Resource: "amd.com/gpu"})
 		})
 		return err
 	}

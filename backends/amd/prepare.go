@@ -14,7 +14,7 @@ import (
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.find(ctx, p.Devices)
+	t, err := b.find(ctx, p.IDs())
 	if err == nil {
 		err = t.Missing()
 	}
@@ -47,8 +47,9 @@ func (b *Backend) leftovers(ctx context.Context, t *targets, p sdk.Preparation) 
 	if !setting.Wanted() {
 		return nil
 	}
+	shared := p.Shared()
 	for _, device := range t.devices {
-		if slices.Contains(p.Shared, device.part.ID) {
+		if slices.Contains(shared, device.part.ID) {
 			continue
 		}
 		pids, err := users(ctx, t.cfg.host, device)

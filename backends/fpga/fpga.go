@@ -63,10 +63,7 @@ func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "fpga", Vendor: "Intel, AMD and others", Version: Version,
 		Classes: []string{classAF, classRegion, classCard}, SettingsSchema: settingsSchema, Needs: needs,
-		Parameters: []sdk.Parameter{{
-			Name:        bitstreamParameter,
-			Description: "The file that is to be in the FPGA when the container starts: its name in the directory of the backend's setting bitstreams.",
-		}},
+		ParametersSchema: parametersSchema,
 	}
 }
 

@@ -2,6 +2,7 @@ package fpga
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -185,9 +186,9 @@ func (r *rig) prepare(file string, shared []string, devices ...string) error {
 }
 
 func (r *rig) prepareCall(ctx context.Context, file string, shared []string, devices ...string) error {
-	req := &backendv1.PrepareRequest{DeviceIds: devices, Resource: "fpga.intel.com/x", SharedDeviceIds: shared}
+	req := &backendv1.PrepareRequest{Devices: sdktest.Held(shared, devices...), Resource: "fpga.intel.com/x"}
 	if file != "" {
-		req.Parameters = map[string]string{bitstreamParameter: file}
+		req.ParametersJson, _ = json.Marshal(parameters{Bitstream: file})
 	}
 	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 	defer cancel()

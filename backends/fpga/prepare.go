@@ -15,7 +15,13 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// bitstreamParameter is the parameter of Prepare that names a file.
+// parameters are what parameters.schema.json describes.
+type parameters struct {
+	// Bitstream names a file; empty: the container asks for none.
+	Bitstream string `json:"bitstream"`
+}
+
+// bitstreamParameter is its name, for errors.
 const bitstreamParameter = "bitstream"
 
 // Prepare implements [sdk.Preparer]. Devices of several cards are readied at the same
@@ -23,20 +29,25 @@ const bitstreamParameter = "bitstream"
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.find(ctx, p.Devices)
+	var asked parameters
+	if err := sdk.DecodeSettings(p.Parameters, &asked); err != nil {
+		return nil, fmt.Errorf("the parameters are wrong: %w", err)
+	}
+	t, err := b.find(ctx, p.IDs())
 	if err == nil {
 		err = t.Missing()
 	}
 	if err != nil {
 		return nil, err
 	}
+	shared := p.Shared()
 	errs := make([]error, len(t.devices))
 	var all sync.WaitGroup
 	for i, device := range t.devices {
 		all.Go(func() {
 			one := preparation{
 				b: b, cfg: t.cfg, loop: t.loop, target: device, resource: p.Resource,
-				file: p.Parameters[bitstreamParameter], shared: slices.Contains(p.Shared, device.region.ID),
+				file: asked.Bitstream, shared: slices.Contains(shared, device.region.ID),
 			}
 			if err := one.run(ctx); err != nil {
 				errs[i] = fmt.Errorf("%s: %w", device.region.ID, err)

@@ -20,6 +20,9 @@ import (
 //go:embed settings.schema.json
 var settingsSchema string
 
+//go:embed parameters.schema.json
+var parametersSchema string
+
 // settings are what the node's configuration says; README.md is the reference.
 type settings struct {
 	// Mode is what ports of Intel's cards are listed as.

@@ -16,6 +16,7 @@ import (
 // The schema has the same fields as the Go types, at every depth, and refuses others.
 func TestSchemaIsComplete(t *testing.T) {
 	sdktest.SameFields(t, settingsSchema, reflect.TypeFor[settings]())
+	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
 }
 
 // What the backend accepts, the schema does, since the core checks that before; what a

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -30,9 +29,14 @@ func (b *Backend) count(id string, add func(*counts)) {
 // Prepare implements [sdk.Preparer]. Every call for a known device counts, also
 // one that fails.
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
+	var asked parameters
+	if err := sdk.DecodeSettings(p.Parameters, &asked); err != nil {
+		return nil, fmt.Errorf("prepare: the parameters are wrong: %w", err)
+	}
 	v := b.now()
 	more := map[string]*sdk.Edits{}
-	for _, id := range p.Devices {
+	for _, device := range p.Devices {
+		id := device.ID
 		s := v.find(id)
 		if s == nil {
 			return nil, fmt.Errorf("prepare: there is no device %s", id)
@@ -48,34 +52,41 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 		if h != nil && h.Edits != nil {
 			var errs sdk.FieldErrors
 			r := newRenderer(s.facts, &errs)
+			r.facts.Holder = p.Holder.ID
 			more[id], _ = h.Edits.fill(r, "prepare.edits")
 			if err := errs.Err(); err != nil {
 				return nil, fmt.Errorf("prepare %s: %w", id, err)
 			}
 		}
-		if err := b.tell(id, p, more); err != nil {
+		if err := b.tell(device, asked.Message, more); err != nil {
 			return nil, fmt.Errorf("prepare %s: %w", id, err)
 		}
 	}
 	return more, nil
 }
 
-// The parameter of the mock, and the variable that the container finds it in.
-const (
-	parameterMessage = "message"
-	messageVariable  = "ACCELMUX_MOCK_MESSAGE"
-)
+// messageVariable is the container's variable with the message.
+const messageVariable = "ACCELMUX_MOCK_MESSAGE"
+
+// parameters are what parameters.schema.json describes.
+type parameters struct {
+	Message *string `json:"message"`
+}
 
 // tell gives the container the message that it asks for. A device has one at a time,
 // as an FPGA has one program: while another container has the device, too, it stays.
-func (b *Backend) tell(id string, p sdk.Preparation, more map[string]*sdk.Edits) error {
-	message, asked := p.Parameters[parameterMessage]
+func (b *Backend) tell(device sdk.HeldDevice, asked *string, more map[string]*sdk.Edits) error {
+	var message string
+	if asked != nil {
+		message = *asked
+	}
+	id := device.ID
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !slices.Contains(p.Shared, id) {
+	if !device.Shared {
 		b.messages[id] = message
 	}
-	if !asked {
+	if asked == nil {
 		return nil
 	}
 	if now := b.messages[id]; now != message {
@@ -92,9 +103,11 @@ func (b *Backend) tell(id string, p sdk.Preparation, more map[string]*sdk.Edits)
 }
 
 // Release implements [sdk.Releaser].
-func (b *Backend) Release(ctx context.Context, devices []string) error {
+func (b *Backend) Release(ctx context.Context, _ sdk.Holder, devices []sdk.HeldDevice) (map[string]error, error) {
 	v := b.now()
-	for _, id := range devices {
+	failed := map[string]error{}
+	for _, device := range devices {
+		id := device.ID
 		s := v.find(id)
 		if s == nil {
 			continue // gone, and nothing is left to clean up
@@ -105,10 +118,16 @@ func (b *Backend) Release(ctx context.Context, devices []string) error {
 			h = s.group.Release
 		}
 		if err := h.run(ctx, "release", id); err != nil {
-			return err
+			failed[id] = err
+			continue
+		}
+		if !device.Shared {
+			b.mu.Lock()
+			delete(b.messages, id)
+			b.mu.Unlock()
 		}
 	}
-	return nil
+	return failed, nil
 }
 
 // run waits and fails as it is told; nil does neither.

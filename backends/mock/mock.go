@@ -73,11 +73,7 @@ func New(exit func(code int)) *Backend {
 func (b *Backend) Describe() sdk.Description {
 	return sdk.Description{
 		Name: "mock", Vendor: "Mock Devices", Version: Version,
-		Classes: classes, SettingsSchema: settingsSchema, Needs: mockNeeds,
-		Parameters: []sdk.Parameter{{
-			Name:        parameterMessage,
-			Description: "Any text; the container finds it in the variable " + messageVariable + ". A device has one message at a time.",
-		}},
+		Classes: classes, SettingsSchema: settingsSchema, ParametersSchema: parametersSchema, Needs: mockNeeds,
 	}
 }
 

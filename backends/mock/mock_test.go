@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -187,7 +188,7 @@ func TestHang(t *testing.T) {
 			t.Fatal("the heartbeats go on")
 		}
 	}
-	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{"mock-0"}}); err != nil {
+	if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, "mock-0")}); err != nil {
 		t.Errorf("Prepare during a hang: %v", err)
 	}
 	r.write("devices: {mock-0: {fault: {}}}")
@@ -197,7 +198,7 @@ func TestHang(t *testing.T) {
 func TestPrepare(t *testing.T) {
 	r := newRig(t, t.TempDir(), `{"count": 3, "scenarioFile": "FILE", "prepare": {"edits": {"env": {"EXTRA_{{.Index}}": "{{.ID}}"}}}}`)
 	prepare := func(ctx context.Context, id string) (*backendv1.PrepareResponse, error) {
-		return r.Prepare(ctx, &backendv1.PrepareRequest{DeviceIds: []string{id}})
+		return r.Prepare(ctx, &backendv1.PrepareRequest{Devices: sdktest.Held(nil, id)})
 	}
 	res, err := prepare(t.Context(), "mock-1")
 	if err != nil || res.GetEdits()["mock-1"].GetEnv()["EXTRA_1"] != "mock-1" {
@@ -220,17 +221,22 @@ func TestPrepare(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	r := newRig(t, t.TempDir(), `{"scenarioFile": "FILE", "release": {"error": "stuck"}}`)
-	release := func() error {
-		_, err := r.Release(t.Context(), &backendv1.ReleaseRequest{DeviceIds: []string{"gone", "mock-0"}})
-		return err
+	release := func(id string, released bool, message string) {
+		t.Helper()
+		res, err := r.Release(t.Context(), &backendv1.ReleaseRequest{Devices: sdktest.Held(nil, "gone", "mock-0")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range res.GetResults() {
+			if result.GetDeviceId() == id && (result.GetReleased() != released || result.GetMessage() != message) {
+				t.Errorf("Release: %v", res)
+			}
+		}
 	}
-	if err := release(); err == nil || !strings.Contains(err.Error(), "release mock-0: stuck") {
-		t.Errorf("Release: %v", err)
-	}
+	release("gone", true, "")
+	release("mock-0", false, "release mock-0: stuck")
 	r.write("devices: {mock-0: {release: {}}}")
-	if err := release(); err != nil {
-		t.Errorf("Release: %v", err)
-	}
+	release("mock-0", true, "")
 }
 
 // A reset that works takes the fault away, until the file has another.
@@ -288,7 +294,7 @@ func TestReset(t *testing.T) {
 func TestSample(t *testing.T) {
 	r := newRig(t, t.TempDir(), `{"devices": [{"memory": "1Ki"}, {"id": "quiet", "telemetry": false}]}`)
 	for range 2 {
-		if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{"mock-0"}}); err != nil {
+		if _, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, "mock-0")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -340,9 +346,9 @@ func TestCreateFiles(t *testing.T) {
 func TestPrepareMessage(t *testing.T) {
 	r := newRig(t, t.TempDir(), `{"count": 2, "hooks": ["prepare"]}`)
 	prepare := func(message string, shared ...string) (*backendv1.PrepareResponse, error) {
-		request := &backendv1.PrepareRequest{DeviceIds: []string{"mock-0", "mock-1"}, SharedDeviceIds: shared}
+		request := &backendv1.PrepareRequest{Devices: sdktest.Held(shared, "mock-0", "mock-1")}
 		if message != "" {
-			request.Parameters = map[string]string{"message": message}
+			request.ParametersJson = []byte(`{"message": "` + message + `"}`)
 		}
 		return r.Prepare(t.Context(), request)
 	}

@@ -20,6 +20,9 @@ import (
 //go:embed settings.schema.json
 var settingsSchema string
 
+//go:embed parameters.schema.json
+var parametersSchema string
+
 // Limits of the contract and our own.
 const (
 	maxDevices    = backendplugin.MaxDevices

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -226,6 +227,7 @@ func TestBadSettings(t *testing.T) {
 
 // The schema knows the same fields as the Go types.
 func TestSchemaIsComplete(t *testing.T) {
+	sdktest.SameFields(t, parametersSchema, reflect.TypeFor[parameters]())
 	var doc struct {
 		Properties map[string]json.RawMessage
 		Defs       map[string]struct {

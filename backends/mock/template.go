@@ -25,6 +25,7 @@ type facts struct {
 	PCIBusID    string
 	Parent      string // ID of the partitioned device, or ""
 	Partition   int    // from 0; 0 for a whole device
+	Holder      string // ID of the holder, in the edits of Prepare; else empty
 }
 
 // maxRendered bounds what one template may produce, in bytes.

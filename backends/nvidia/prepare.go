@@ -46,14 +46,14 @@ func (p prepareSettings) wanted() bool {
 func (b *Backend) Prepare(ctx context.Context, wanted sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
 	defer cancel()
-	t, err := b.findFree(ctx, wanted.Devices)
+	t, err := b.findFree(ctx, wanted.IDs())
 	if err != nil {
 		return nil, err
 	}
 	if err := t.Missing(); err != nil {
 		return nil, err
 	}
-	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: wanted.Resource, shared: wanted.Shared}
+	p := preparation{targets: t, b: b, settings: t.cfg.prepare, resource: wanted.Resource, shared: wanted.Shared()}
 	for _, step := range []func(context.Context) error{p.leftovers, p.reset, p.check, p.memory} {
 		if err := step(ctx); err != nil {
 			return nil, err

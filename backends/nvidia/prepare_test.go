@@ -10,6 +10,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -22,7 +23,7 @@ func (r *rig) prepare(ctx context.Context, ids ...string) <-chan error {
 func (r *rig) prepareShared(ctx context.Context, shared []string, ids ...string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Resource: "nvidia.com/gpu", DeviceIds: ids, SharedDeviceIds: shared})
+		_, err := r.Prepare(ctx, &backendv1.PrepareRequest{Resource: "nvidia.com/gpu", Devices: sdktest.Held(shared, ids...)})
 		done <- err
 	}()
 	return done
@@ -147,7 +148,7 @@ func TestPrepareResets(t *testing.T) {
 	// A replica of one of them runs elsewhere, though no process of it does yet.
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := r.Prepare(short, &backendv1.PrepareRequest{DeviceIds: all[:2], SharedDeviceIds: all[1:2]}); err != nil {
+	if _, err := r.Prepare(short, &backendv1.PrepareRequest{Devices: sdktest.Held(all[1:2], all[:2]...)}); err != nil {
 		t.Errorf("shared: %v", err)
 	}
 	tool.idle()

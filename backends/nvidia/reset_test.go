@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/driver/drivertest"
+	"github.com/accelmux/accelmux/backends/sdk/sdktest"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -323,7 +324,7 @@ func TestCallsSideBySide(t *testing.T) {
 			done <- err
 		}()
 		go func() {
-			_, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{DeviceIds: []string{id}})
+			_, err := r.Prepare(t.Context(), &backendv1.PrepareRequest{Devices: sdktest.Held(nil, id)})
 			done <- err
 		}()
 		go func() {

@@ -42,36 +42,29 @@ type Needer interface {
 
 // Preparer is a backend whose devices may list HOOK_PREPARE.
 type Preparer interface {
-	// Prepare readies devices for a container that is about to start. It must be
-	// idempotent. The result, by device ID, is added to the devices' own edits;
-	// nil if there is nothing to add. An error fails the start, and the user of
-	// the pod reads its text. The core's deadline is 25 s; then ctx ends, and
-	// the call must be abandoned at once: the next one for its devices may come
-	// 5 s later. Calls for different devices may run in parallel.
+	// Prepare readies devices for a holder. It must be idempotent: a repeated call
+	// for the same holder gives the same result. The result, by device ID, is added
+	// to the devices' own edits, for this holder alone; nil if there is nothing to
+	// add. An error fails the start, and the user of the pod reads its text. The
+	// call's deadline is ctx's, usually 25 s; when ctx ends, the call must be
+	// abandoned at once: the next one for its devices may come 5 s later. Calls for
+	// different devices may run in parallel.
 	Prepare(ctx context.Context, p Preparation) (map[string]*Edits, error)
-}
-
-// Preparation is what a container that is about to start needs.
-type Preparation struct {
-	// Resource is what it asked for, such as nvidia.com/gpu.
-	Resource string
-	// Devices are the IDs of those that it was given.
-	Devices []string
-	// Parameters are what it asks of the devices, by name: only such as
-	// [Description.Parameters] lists, others are refused before. Values are not
-	// empty, and the pod's author may have written them. Nil if there are none.
-	Parameters map[string]string
-	// Shared are those of Devices that another container holds now too, or may
-	// hold: nothing may be done to them that disturbs it.
-	Shared []string
 }
 
 // Releaser is a backend whose devices may list HOOK_RELEASE.
 type Releaser interface {
-	// Release says that devices have no holder any more. It must be idempotent.
-	// The core's deadline is 25 s, as for Prepare. Calls for different devices may
+	// Release ends what Prepare did for a holder. It comes for each holder that ends,
+	// at least once, possibly late, and also for a holder that was never prepared. It
+	// must be idempotent, and succeed for a holder or a device that is not known. A
+	// device that another holder still has is shared: nothing may be done to it that
+	// disturbs that one.
+	//
+	// Failed has the devices that were not released, and why; the others were. An
+	// error stands for all of them. The core calls again for those that were not
+	// released. The deadline is as for Prepare, and calls for different devices may
 	// run in parallel.
-	Release(ctx context.Context, devices []string) error
+	Release(ctx context.Context, holder Holder, devices []HeldDevice) (failed map[string]error, err error)
 }
 
 // Resetter is a backend that can recover faulted devices.
@@ -106,17 +99,11 @@ type Description struct {
 	// Needs are what the program needs of the node whatever its settings; see
 	// [Needer]. Edits that it does not name are refused.
 	Needs *Needs
-	// Parameters are those that Prepare knows; at most 32, only of a [Preparer].
-	Parameters []Parameter
-}
-
-// Parameter is something that a container may ask of Prepare.
-type Parameter struct {
-	// Name is a C identifier of at most 32 characters, such as "bitstream".
-	Name string
-	// Description says what it is and which values it takes, in a sentence of at
-	// most 512 bytes.
-	Description string
+	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare
+	// accepts, or "": an object whose properties have names of at most 32 characters,
+	// each a C identifier with a description. Only of a [Preparer]; at most 64 KiB. The
+	// core refuses parameters that it does not accept before it calls Prepare.
+	ParametersSchema string
 }
 
 // response derives the abilities from what b implements.
@@ -126,12 +113,11 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	}
 	res := &backendv1.DescribeResponse{
 		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
-		Classes: d.Classes, SettingsSchema: d.SettingsSchema, Needs: d.Needs,
+		Classes: d.Classes, SettingsSchema: d.SettingsSchema, ParametersSchema: d.ParametersSchema, Needs: d.Needs,
 	}
-	for _, p := range d.Parameters {
-		res.Parameters = append(res.Parameters, &backendv1.Parameter{Name: p.Name, Description: p.Description})
-	}
-	if _, ok := b.(Preparer); ok {
+	if _, ok := b.(Preparer); !ok && d.ParametersSchema != "" {
+		return nil, errors.New("the description has a schema of parameters, but the backend does not implement Prepare: remove it")
+	} else if ok {
 		res.Abilities = append(res.Abilities, backendv1.Ability_ABILITY_PREPARE)
 	}
 	if _, ok := b.(Releaser); ok {

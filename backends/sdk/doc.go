@@ -8,7 +8,7 @@
 //	Configurer  has settings, or needs the host's paths
 //	Needer      has settings that need more of the node than others
 //	Preparer    readies devices before a container starts
-//	Releaser    is told when devices have no holder any more
+//	Releaser    ends what Prepare did for a holder that is gone
 //	Resetter    can recover faulted devices
 //	Sampler     has telemetry
 //

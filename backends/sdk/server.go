@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -146,40 +144,15 @@ func (s *Server) Prepare(ctx context.Context, req *backendv1.PrepareRequest) (re
 	if !ok {
 		return nil, s.unimplemented("Prepare")
 	}
-	if err := s.known(req.GetParameters()); err != nil {
+	preparation, err := s.preparation(req)
+	if err != nil {
 		return nil, err
 	}
-	edits, err := p.Prepare(ctx, Preparation{
-		Resource: req.GetResource(), Devices: req.GetDeviceIds(), Parameters: req.GetParameters(), Shared: req.GetSharedDeviceIds(),
-	})
+	edits, err := p.Prepare(ctx, preparation)
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
 	return &backendv1.PrepareResponse{Edits: edits}, nil
-}
-
-// known refuses parameters that the backend's description does not list, the same
-// way for every backend.
-func (s *Server) known(parameters map[string]string) error {
-	var known, unknown []string
-	for _, p := range s.describe.GetParameters() {
-		known = append(known, p.GetName())
-	}
-	for name := range parameters {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
-		}
-	}
-	if len(unknown) == 0 {
-		return nil
-	}
-	slices.Sort(unknown)
-	knows := "none"
-	if len(known) > 0 {
-		knows = strings.Join(known, ", ")
-	}
-	return status.Errorf(codes.InvalidArgument, "backend %s does not know the parameter %s; it knows %s: correct the parameters of the resource in the node configuration",
-		s.describe.GetName(), clip(strings.Join(unknown, ", "), maxMessage), knows)
 }
 
 // Release implements the contract.
@@ -189,10 +162,12 @@ func (s *Server) Release(ctx context.Context, req *backendv1.ReleaseRequest) (re
 	if !ok {
 		return nil, s.unimplemented("Release")
 	}
-	if err := r.Release(ctx, req.GetDeviceIds()); err != nil {
+	devices := heldOf(req.GetDevices())
+	failed, err := r.Release(ctx, holderOf(req.GetHolder()), devices)
+	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	return &backendv1.ReleaseResponse{}, nil
+	return releaseResponse(devices, failed), nil
 }
 
 // Reset implements the contract.

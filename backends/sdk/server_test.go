@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,7 +57,7 @@ type knowing struct{ able }
 
 func (k *knowing) Describe() Description {
 	d := k.able.Describe()
-	d.Parameters = []Parameter{{"program", "What is loaded."}, {"mode", "How it runs."}}
+	d.ParametersSchema = `{"type": "object"}`
 	return d
 }
 
@@ -67,7 +69,16 @@ func (a *able) Prepare(_ context.Context, p Preparation) (map[string]*Edits, err
 	a.prepared = p
 	return a.prepare()
 }
-func (a *able) Release(context.Context, []string) error { return nil }
+
+func (a *able) Release(_ context.Context, holder Holder, devices []HeldDevice) (map[string]error, error) {
+	switch holder.ID {
+	case "all fail":
+		return nil, errors.New("the card is gone")
+	case "one fails":
+		return map[string]error{devices[0].ID: errors.New("still in use")}, nil
+	}
+	return nil, nil
+}
 
 func (a *able) Reset(_ context.Context, devices []string) ([]*ResetResult, error) {
 	return []*ResetResult{{DeviceId: devices[0], Recovered: true}}, nil
@@ -206,55 +217,67 @@ func TestConfigureRelativePath(t *testing.T) {
 	}
 }
 
-// Verifies that what the core asks of Prepare arrives, that the description names the
-// parameters, and that one which it does not name never gets to the backend.
-func TestPrepareParameters(t *testing.T) {
+// Verifies that what the core asks of Prepare arrives, and that parameters never get to
+// a backend that takes none.
+func TestPreparation(t *testing.T) {
 	prepare := func() (map[string]*Edits, error) { return nil, nil }
-	none := &able{prepare: prepare}
-	some := &knowing{able{prepare: prepare}}
-	for name, tc := range map[string]struct {
-		backend    Backend
-		parameters map[string]string
-		want       string
-	}{
-		"nothing is asked": {none, nil, ""},
-		"known":            {some, map[string]string{"program": "a"}, ""},
-		"all of them":      {some, map[string]string{"program": "a", "mode": "b"}, ""},
-		"one is unknown":   {some, map[string]string{"program": "a", "moed": "b"}, "backend plain does not know the parameter moed; it knows program, mode: correct the parameters of the resource"},
-		"knows none":       {none, map[string]string{"b": "1", "a": "2"}, "does not know the parameter a, b; it knows none"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			client, _ := dial(t, tc.backend)
-			_, err := client.Prepare(t.Context(), &backendv1.PrepareRequest{
-				Resource: "example.com/gpu", DeviceIds: []string{"d", "e"}, Parameters: tc.parameters, SharedDeviceIds: []string{"e"},
-			})
-			if tc.want != "" {
-				if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("%v, want %q", err, tc.want)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := Preparation{Resource: "example.com/gpu", Devices: []string{"d", "e"}, Parameters: tc.parameters, Shared: []string{"e"}}
-			a, ok := tc.backend.(*able)
-			if !ok {
-				a = &tc.backend.(*knowing).able
-			}
-			if d := cmp.Diff(want, a.prepared); d != "" {
-				t.Errorf("the backend was asked for (-want +got):\n%s", d)
-			}
+	taking := &knowing{able{prepare: prepare}}
+	request := &backendv1.PrepareRequest{
+		Resource: "example.com/gpu", Holder: &backendv1.Holder{Id: "h", Kind: HolderClaim},
+		Devices: []*backendv1.HeldDevice{{Id: "d"}, {Id: "e", Shared: true, Capacities: map[string]int64{"memory": 7}}},
+	}
+	client, _ := dial(t, taking)
+	for asked, want := range map[string]string{"": "{}", `{"program": "a"}`: `{"program": "a"}`} {
+		request.ParametersJson = []byte(asked)
+		if _, err := client.Prepare(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		want := Preparation{
+			Holder: Holder{ID: "h", Kind: HolderClaim}, Resource: "example.com/gpu", Parameters: json.RawMessage(want),
+			Devices: []HeldDevice{{ID: "d"}, {ID: "e", Shared: true, Capacities: map[string]int64{"memory": 7}}},
+		}
+		if d := cmp.Diff(want, taking.prepared); d != "" {
+			t.Errorf("the backend was asked for (-want +got):\n%s", d)
+		}
+	}
+	if p := taking.prepared; !slices.Equal(p.IDs(), []string{"d", "e"}) || !slices.Equal(p.Shared(), []string{"e"}) {
+		t.Errorf("IDs %v, shared %v", p.IDs(), p.Shared())
+	}
+	client, _ = dial(t, &able{prepare: prepare})
+	if _, err := client.Prepare(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "takes no parameters") {
+		t.Errorf("without a schema: %v", err)
+	}
+}
+
+// Verifies that Release answers for each device, and that an error stands for all.
+func TestRelease(t *testing.T) {
+	client, _ := dial(t, &able{})
+	release := func(holder string) (string, error) {
+		res, err := client.Release(t.Context(), &backendv1.ReleaseRequest{
+			Holder: &backendv1.Holder{Id: holder}, Devices: []*backendv1.HeldDevice{{Id: "d"}, {Id: "e", Shared: true}},
 		})
+		var results []string
+		for _, r := range res.GetResults() {
+			results = append(results, fmt.Sprintf("%s %v %s", r.GetDeviceId(), r.GetReleased(), r.GetMessage()))
+		}
+		return strings.Join(results, ","), err
 	}
-	client, _ := dial(t, some)
-	d, err := client.Describe(t.Context(), &backendv1.DescribeRequest{})
-	if err != nil {
-		t.Fatal(err)
+	for holder, want := range map[string]string{"h": "d true ,e true ", "one fails": "d false still in use,e true "} {
+		if got, err := release(holder); err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", holder, got, err, want)
+		}
 	}
-	want := []*backendv1.Parameter{{Name: "program", Description: "What is loaded."}, {Name: "mode", Description: "How it runs."}}
-	if d := cmp.Diff(want, d.GetParameters(), protocmp.Transform()); d != "" {
-		t.Error(d)
+	if _, err := release("all fail"); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "the card is gone") {
+		t.Errorf("all fail: %v", err)
+	}
+}
+
+// Verifies that only a backend with Prepare has a schema of parameters.
+func TestSchemaWithoutPrepare(t *testing.T) {
+	d := plain{}.Describe()
+	d.ParametersSchema = `{}`
+	if _, err := d.response(plain{}); err == nil || !strings.Contains(err.Error(), "does not implement Prepare") {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -274,7 +297,7 @@ func TestCalls(t *testing.T) {
 	client, logs := dial(t, a)
 	ctx := t.Context()
 	prepare := func() (*backendv1.PrepareResponse, error) {
-		return client.Prepare(ctx, &backendv1.PrepareRequest{DeviceIds: []string{"d"}})
+		return client.Prepare(ctx, &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: "d"}}})
 	}
 
 	a.prepare = func() (map[string]*Edits, error) { return map[string]*Edits{"d": Nodes("/dev/d")}, nil }
@@ -295,9 +318,6 @@ func TestCalls(t *testing.T) {
 	}
 	if !strings.Contains(logs.String(), `"@level":"error"`) || !strings.Contains(logs.String(), "server_test.go") {
 		t.Errorf("the log lacks the panic's stack: %s", logs)
-	}
-	if _, err := client.Release(ctx, &backendv1.ReleaseRequest{}); err != nil {
-		t.Error(err)
 	}
 	if res, err := client.Reset(ctx, &backendv1.ResetRequest{DeviceIds: []string{"d"}}); err != nil || !res.GetResults()[0].GetRecovered() {
 		t.Errorf("Reset = %v, %v", res, err)

@@ -70,7 +70,7 @@ type Options struct {
 	// Settled is called after each round that kubelet was told the outcome of, and must
 	// return at once; nil for nobody.
 	Settled func()
-	// Released is called after each attempt to release a device whose last holder is gone,
+	// Released is called after each attempt to release a device of a holder that is gone,
 	// with nil or why it failed: then it is tried again. It must return at once; nil for
 	// nobody.
 	Released func(backend, device string, err error)

@@ -13,10 +13,10 @@ import (
 )
 
 // amend gives the CDI definitions of the units' devices the edits that Prepare
-// answered, by backend, and takes away those of the holder before: kubelet may hand
-// a device on without a release that we see. Devices of a backend without an answer
+// answered, by device, and takes away those of the holder before: kubelet may hand
+// a device on without a release that we see. Devices without an answer
 // stay as they are. Others are the container's other units.
-func (l lifecycle) amend(name string, units, others []resource.Unit, answers map[string]*backendv1.PrepareResponse) error {
+func (l lifecycle) amend(name string, units, others []resource.Unit, answers map[inventory.Key]*backendv1.ContainerEdits) error {
 	v := l.agent.view.Load()
 	var errs []error
 	wrong := func(key inventory.Key, err error) {
@@ -25,11 +25,11 @@ func (l lifecycle) amend(name string, units, others []resource.Unit, answers map
 	amendments := map[inventory.Key]inventory.Edits{}
 	for _, unit := range units {
 		key := unit.Device.Key
-		answer, ok := answers[key.Backend]
+		answer, ok := answers[key]
 		if _, twice := amendments[key]; twice || !ok {
 			continue
 		}
-		edits, err := l.amendment(v, name, key, answer.GetEdits()[key.ID])
+		edits, err := l.amendment(v, name, key, answer)
 		if err != nil {
 			wrong(key, err)
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
@@ -100,8 +101,8 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units, others []res
 		l.agent.log.Warn("a container does not start: its parameters are not known", "resource", name, "devices", ids, "error", err)
 		return err
 	}
-	shared, failed := l.agent.book.Starting(name, claims(units))
-	answers, err := l.prepare(ctx, name, units, parameters, shared)
+	starts, failed := l.agent.book.Starting(name, claims(units))
+	answers, err := l.prepare(ctx, name, starts, parameters)
 	err = errors.Join(err, l.amend(name, units, others, answers))
 	if err != nil {
 		failed()
@@ -109,45 +110,65 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units, others []res
 	return err
 }
 
-// prepare asks every backend that has some of the units' devices, and returns what
-// each answered.
-func (l lifecycle) prepare(ctx context.Context, name string, units []resource.Unit, parameters map[string]string,
-	shared []inventory.Key,
-) (map[string]*backendv1.PrepareResponse, error) {
-	requests := map[string]*backendv1.PrepareRequest{}
-	for _, unit := range units {
-		key := unit.Device.Key
-		r := requests[key.Backend]
-		if r == nil {
-			r = &backendv1.PrepareRequest{Resource: name, Parameters: parameters}
-			requests[key.Backend] = r
-		}
-		// Two replicas of one device are prepared once.
-		if slices.Contains(r.DeviceIds, key.ID) {
-			continue
-		}
-		r.DeviceIds = append(r.DeviceIds, key.ID)
-		if slices.Contains(shared, key) {
-			r.SharedDeviceIds = append(r.SharedDeviceIds, key.ID)
-		}
-	}
+// prepare asks every backend that has some of the devices, for each of their holders,
+// and returns the edits that were answered, by device; a device has an entry if its
+// backend answered.
+func (l lifecycle) prepare(ctx context.Context, name string, starts []usage.Start, parameters map[string]string,
+) (map[inventory.Key]*backendv1.ContainerEdits, error) {
 	var errs []error
-	answers := map[string]*backendv1.PrepareResponse{}
-	for _, backend := range slices.Sorted(maps.Keys(requests)) {
-		r := requests[backend]
-		slices.Sort(r.DeviceIds)
-		slices.Sort(r.SharedDeviceIds)
-		response, err := l.agent.supervisor.Prepare(ctx, backend, r)
-		if err != nil {
-			err = prepareError(backend, r.DeviceIds, name, err)
-			l.agent.log.Warn("a container does not start: its devices could not be prepared",
-				"backend", backend, "resource", name, "devices", r.DeviceIds, "error", err)
-			errs = append(errs, err)
-			continue
+	answers := map[inventory.Key]*backendv1.ContainerEdits{}
+	for _, start := range starts {
+		requests := requestsFor(name, start)
+		for _, backend := range slices.Sorted(maps.Keys(requests)) {
+			r := requests[backend]
+			var response *backendv1.PrepareResponse
+			var err error
+			if r.ParametersJson, err = parametersJSON(l.agent.view.Load().parametersOf(backend), parameters); err == nil {
+				response, err = l.agent.supervisor.Prepare(ctx, backend, r)
+			}
+			if err != nil {
+				err = prepareError(backend, deviceIDs(r.GetDevices()), name, err)
+				l.agent.log.Warn("a container does not start: its devices could not be prepared",
+					"backend", backend, "resource", name, "devices", deviceIDs(r.GetDevices()), "error", err)
+				errs = append(errs, err)
+				continue
+			}
+			for _, device := range r.GetDevices() {
+				answers[inventory.Key{Backend: backend, ID: device.GetId()}] = response.GetEdits()[device.GetId()]
+			}
 		}
-		answers[backend] = response
 	}
 	return answers, errors.Join(errs...)
+}
+
+// requestsFor are the requests for one holder, by backend.
+func requestsFor(name string, start usage.Start) map[string]*backendv1.PrepareRequest {
+	requests := map[string]*backendv1.PrepareRequest{}
+	for _, device := range start.Devices {
+		r := requests[device.Key.Backend]
+		if r == nil {
+			r = &backendv1.PrepareRequest{Resource: name, Holder: containerHolder(start.Holder)}
+			requests[device.Key.Backend] = r
+		}
+		r.Devices = append(r.Devices, &backendv1.HeldDevice{Id: device.Key.ID, Shared: device.Shared})
+	}
+	for _, r := range requests {
+		slices.SortFunc(r.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
+	}
+	return requests
+}
+
+// containerHolder is a holder by the device plugin API.
+func containerHolder(id string) *backendv1.Holder {
+	return &backendv1.Holder{Id: id, Kind: backendv1.HolderKind_HOLDER_KIND_CONTAINER}
+}
+
+func deviceIDs(devices []*backendv1.HeldDevice) []string {
+	ids := make([]string, len(devices))
+	for i, d := range devices {
+		ids[i] = d.GetId()
+	}
+	return ids
 }
 
 // prepareError says what failed, once, and in the backend's own words.

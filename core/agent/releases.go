@@ -11,31 +11,32 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/usage"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // maxReleaseDoublings bounds the back-off between releases that fail.
 const maxReleaseDoublings = 6
 
-// followReleases cleans up after devices whose last holder is gone, until ctx
-// ends. What could not be done by then is told of again after a restart.
+// followReleases releases the devices of holders that ended, until ctx ends. What could
+// not be done by then is sent again after a restart.
 func (a *Agent) followReleases(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case keys := <-a.book.Released():
-			a.released(ctx, keys)
+		case ended := <-a.book.Ended():
+			a.released(ctx, ended)
 		}
 	}
 }
 
-// released begins the clean-up of devices that lost their last holder. Each has
-// its own goroutine, which ends when the device is clean or has a holder again;
-// that holder's end is told of anew.
-func (a *Agent) released(ctx context.Context, keys []inventory.Key) {
-	for _, key := range keys {
+// released begins the release of devices whose holder ended. Each has its own goroutine,
+// which ends when the device is released.
+func (a *Agent) released(ctx context.Context, all []usage.Ended) {
+	for _, ended := range all {
 		a.onDuty.Go(func() {
-			for failures := 0; !a.tryRelease(ctx, key); failures++ {
+			for failures := 0; !a.tryRelease(ctx, ended); failures++ {
 				pause := a.opts.Timing.ReleaseBackoff << min(failures, maxReleaseDoublings)
 				if !sleep(ctx, pause+rand.N(pause/4+1)) {
 					return
@@ -45,79 +46,107 @@ func (a *Agent) released(ctx context.Context, keys []inventory.Key) {
 	}
 }
 
-// tryRelease reports whether nothing is left to do for the device.
-func (a *Agent) tryRelease(ctx context.Context, key inventory.Key) bool {
+// tryRelease reports whether nothing is left to do for the device of a holder that
+// ended. If no other holder has the device, none gets it meanwhile.
+func (a *Agent) tryRelease(ctx context.Context, ended usage.Ended) bool {
+	key := ended.Key
 	end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
-	for end == nil {
-		if a.book.Held(key) || ctx.Err() != nil {
-			a.unreleased.note(key, nil)
+	for end == nil && !a.book.Held(key) {
+		if ctx.Err() != nil {
 			return true
 		}
-		a.gate.await(ctx, key) // it is being reset, which takes its time
+		a.gate.await(ctx, key) // another work on the device ends before
 		end, _ = a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
 	}
-	defer a.poke()
-	defer end()
-	err := a.release(ctx, key, a.view.Load().device(key))
+	shared := end == nil
+	if !shared {
+		defer a.poke()
+		defer end()
+	}
+	err := a.release(ctx, ended, a.view.Load().device(key), shared)
 	a.tally.Released(key.Backend, err)
 	a.opts.Released(key.Backend, key.ID, err)
-	a.unreleased.note(key, err)
+	a.unreleased.note(ended, err)
 	if err != nil {
-		a.log.Warn("release a device, trying again", "backend", key.Backend, "device", key.ID, "error", err)
+		a.log.Warn("release a device, trying again", "backend", key.Backend, "device", key.ID, "holder", ended.Holder, "error", err)
 		return false
 	}
-	a.log.Debug("device released", "backend", key.Backend, "device", key.ID)
-	a.book.Settled(key)
+	a.log.Debug("device released", "backend", key.Backend, "device", key.ID, "holder", ended.Holder)
+	a.book.Settled(ended)
 	return true
 }
 
-// release does what must follow the last holder; device is nil if it is gone.
-func (a *Agent) release(ctx context.Context, key inventory.Key, device *inventory.Device) error {
-	if err := a.cdi.Unamend(key); err != nil {
-		return fmt.Errorf("remove what Prepare added to its CDI definition: %w", err)
+// release does what must follow the end of a holder; device is nil if it is gone, and
+// shared if another holder has it.
+func (a *Agent) release(ctx context.Context, ended usage.Ended, device *inventory.Device, shared bool) error {
+	if !shared {
+		if err := a.cdi.Unamend(ended.Key); err != nil {
+			return fmt.Errorf("remove what Prepare added to its CDI definition: %w", err)
+		}
 	}
 	if device == nil || !device.Hooks.Release {
 		return nil
 	}
-	_, err := a.supervisor.Release(ctx, key.Backend, []string{key.ID})
-	return err
+	response, err := a.supervisor.Release(ctx, ended.Key.Backend, &backendv1.ReleaseRequest{
+		Holder: containerHolder(ended.Holder), Devices: []*backendv1.HeldDevice{{Id: ended.Key.ID, Shared: shared}},
+	})
+	if err != nil {
+		return err
+	}
+	return unreleasedError(ended.Key, response)
 }
 
-// unreleased are the devices whose release failed the last time, with why; the zero
-// value is ready. It is safe for concurrent use.
+// unreleasedError is an error unless the backend has released the device.
+func unreleasedError(key inventory.Key, response *backendv1.ReleaseResponse) error {
+	for _, result := range response.GetResults() {
+		if result.GetDeviceId() != key.ID {
+			continue
+		}
+		if result.GetReleased() {
+			return nil
+		}
+		return fmt.Errorf("backend %s has not released device %s: %s", key.Backend, key.ID, orNothing(result.GetMessage()))
+	}
+	return fmt.Errorf("backend %s returned no result for device %s", key.Backend, key.ID)
+}
+
+// unreleased are devices of holders that ended whose latest release failed, and why; the
+// zero value is ready. It is safe for concurrent use.
 type unreleased struct {
 	mu  sync.Mutex
-	why map[inventory.Key]string
+	why map[usage.Ended]string
 }
 
-// note keeps what became of a release; nil: it is done, or not wanted any more.
-func (u *unreleased) note(key inventory.Key, err error) {
+// note records the result of a release.
+func (u *unreleased) note(ended usage.Ended, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err == nil {
-		delete(u.why, key)
+		delete(u.why, ended)
 		return
 	}
 	if u.why == nil {
-		u.why = map[inventory.Key]string{}
+		u.why = map[usage.Ended]string{}
 	}
-	u.why[key] = err.Error()
+	u.why[ended] = err.Error()
 }
 
-// problems are sentences for status, in the order of the devices.
+// problems are for status, in the order of the devices. What is the same for several
+// holders of a device is one problem.
 func (u *unreleased) problems() []status.Problem {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	problems := make([]status.Problem, 0, len(u.why))
-	for key, why := range u.why {
+	for ended, why := range u.why {
 		problems = append(problems, status.Problem{
-			Backend: key.Backend, Device: key.ID, Message: "its last holder is gone, but its release fails, and is tried again: " + why,
+			Backend: ended.Key.Backend, Device: ended.Key.ID, Message: "its holder is gone, but its release fails, and is tried again: " + why,
 		})
 	}
-	slices.SortFunc(problems, func(a, b status.Problem) int {
-		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.Device, b.Device))
-	})
-	return problems
+	compare := func(a, b status.Problem) int {
+		return cmp.Or(cmp.Compare(a.Backend, b.Backend), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Message, b.Message))
+	}
+	slices.SortFunc(problems, compare)
+	return slices.CompactFunc(problems, func(a, b status.Problem) bool { return compare(a, b) == 0 })
 }
 
 // sleep waits, and returns false if ctx ended.

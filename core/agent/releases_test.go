@@ -36,7 +36,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 		opts: Options{}.withDefaults(),
 	}
 	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)
-	a.released(t.Context(), []inventory.Key{keyA})
+	a.released(t.Context(), []usage.Ended{{Holder: "h", Key: keyA}})
 	end()
 	a.onDuty.Wait()
 	if left := store.Definitions(); len(left) != 1 || left[0].Amended {

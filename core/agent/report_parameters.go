@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // reportParameters adds what is wrong with the resources' parameters, as far as the
@@ -19,12 +17,9 @@ func reportParameters(report *status.Report, v *view) {
 	if v == nil {
 		return
 	}
-	known := map[string][]string{}
+	known := map[string][]inventory.Parameter{}
 	for _, b := range v.backends() {
-		known[b.Name] = nil
-		for _, p := range b.Description.Parameters {
-			known[b.Name] = append(known[b.Name], p.Name)
-		}
+		known[b.Name] = b.Description.Parameters
 	}
 	// Of a name with placeholders there may be many resources: one tells for all.
 	var problems []status.Problem
@@ -52,7 +47,7 @@ func reportParameters(report *status.Report, v *view) {
 }
 
 // parameterProblems are those of one resource, without its name.
-func parameterProblems(r *resource.Resource, known map[string][]string) []status.Problem {
+func parameterProblems(r *resource.Resource, known map[string][]inventory.Parameter) []status.Problem {
 	devices, unprepared := map[string]bool{}, map[string]map[inventory.Key]bool{}
 	for _, unit := range r.Units {
 		key := unit.Device.Key
@@ -66,19 +61,14 @@ func parameterProblems(r *resource.Resource, known map[string][]string) []status
 	}
 	var problems []status.Problem
 	for _, backend := range slices.Sorted(maps.Keys(devices)) {
-		names, ok := known[backend]
+		parameters, ok := known[backend]
 		if !ok {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
-			if !slices.Contains(names, name) {
-				knows := "it knows none"
-				if len(names) > 0 {
-					knows = "it knows " + strings.Join(names, ", ")
-				}
-				problems = append(problems, status.Problem{Backend: backend, Message: fmt.Sprintf(
-					"the backend does not know the parameter %s of the resource%s; %s: containers with a value for it do not start",
-					name, suggestion.DidYouMean(name, names), knows)})
+			if !slices.ContainsFunc(parameters, func(p inventory.Parameter) bool { return p.Name == name }) {
+				problems = append(problems, status.Problem{Backend: backend, Message: unknownParameter(name, parameters) +
+					": containers with a value for it do not start"})
 			}
 		}
 		if n := len(unprepared[backend]); n > 0 {

@@ -205,7 +205,9 @@ type Description struct {
 	Prepare, Release, Reset, Sample bool
 	// SettingsSchema is a JSON schema, or "".
 	SettingsSchema string
-	// Parameters are those that Prepare knows, sorted by name.
+	// ParametersSchema is a JSON schema of Prepare's parameters, or "".
+	ParametersSchema string
+	// Parameters are the schema's properties, sorted by name.
 	Parameters []Parameter
 	// Needs are those of the program and of the settings in force together.
 	Needs Needs
@@ -216,6 +218,8 @@ type Parameter struct {
 	Name string
 	// Description is for people.
 	Description string
+	// IsText: a value is a string. Otherwise it is JSON of another type.
+	IsText bool
 }
 
 // Statement is what a backend said of a device's health and no longer says.

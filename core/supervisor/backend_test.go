@@ -242,7 +242,11 @@ func (b *backend) Watch(r *backendv1.WatchRequest, stream grpc.ServerStreamingSe
 }
 
 // claim fails if another call has one of the devices.
-func (b *backend) claim(ids []string) (give func(), err error) {
+func (b *backend) claim(devices []*backendv1.HeldDevice) (give func(), err error) {
+	var ids []string
+	for _, d := range devices {
+		ids = append(ids, d.GetId())
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.busy == nil {
@@ -266,12 +270,12 @@ func (b *backend) claim(ids []string) (give func(), err error) {
 }
 
 func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
-	give, err := b.claim(r.GetDeviceIds())
+	give, err := b.claim(r.GetDevices())
 	if err != nil {
 		return nil, err
 	}
 	defer give()
-	switch command := r.GetDeviceIds()[0]; command {
+	switch command := r.GetDevices()[0].GetId(); command {
 	case "crash":
 		fmt.Fprintln(rawStderr, "[ERROR] the card fell off the bus")
 		syscall.Exit(5)
@@ -323,12 +327,12 @@ func (b *backend) waitForFlag(ctx context.Context) error {
 }
 
 func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
-	give, err := b.claim(r.GetDeviceIds())
+	give, err := b.claim(r.GetDevices())
 	if err != nil {
 		return nil, err
 	}
 	defer give()
-	switch r.GetDeviceIds()[0] {
+	switch r.GetDevices()[0].GetId() {
 	case "wait", "slow":
 		b.commands <- "changed"
 		if err := b.waitForFlag(ctx); err != nil {

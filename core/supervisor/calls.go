@@ -34,13 +34,17 @@ func (e *CallError) Error() string {
 // Unwrap returns the gRPC error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Prepare readies the devices of the request for a container. It waits while another
+// Prepare readies the devices of the request for its holder. It waits while another
 // call has one of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
 // *CallError, the context's. A call that overruns its deadline is cancelled; the
-// process goes on, and the devices' next call waits for Timing.Abandon.
+// process goes on, and the devices' next call waits for Timing.Abandon. Parameters that
+// the backend's schema does not accept are refused before.
 func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+	if err := s.checkParameters(ctx, backend, request.GetParametersJson()); err != nil {
+		return nil, err
+	}
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
-		name: "Prepare", backend: backend, ids: request.GetDeviceIds(), deadline: s.timing.Prepare,
+		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Prepare,
 		can: func(d inventory.Description) bool { return d.Prepare },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
 			return service.Prepare(ctx, request)
@@ -48,14 +52,27 @@ func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backe
 	})
 }
 
-// Release says that the devices have no holder any more. Waiting and errors are
-// as for Prepare.
-func (s *Supervisor) Release(ctx context.Context, backend string, ids []string) (*backendv1.ReleaseResponse, error) {
+// heldIDs returns the IDs of the devices.
+func heldIDs(devices []*backendv1.HeldDevice) []string {
+	ids := make([]string, len(devices))
+	for i, d := range devices {
+		ids[i] = d.GetId()
+	}
+	return ids
+}
+
+// Release ends what Prepare did for the holder of the request. Waiting and errors are
+// as for Prepare. Whether a device was released is in its result.
+func (s *Supervisor) Release(ctx context.Context, backend string, request *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.ReleaseResponse]{
-		name: "Release", backend: backend, ids: ids, deadline: s.timing.Release,
+		name: "Release", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Release,
 		can: func(d inventory.Description) bool { return d.Release },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ReleaseResponse, error) {
-			return service.Release(ctx, &backendv1.ReleaseRequest{DeviceIds: ids})
+			answer, err := service.Release(ctx, request)
+			for _, result := range answer.GetResults() {
+				result.Message = printable(result.GetMessage(), 1024)
+			}
+			return answer, err
 		},
 	})
 }

@@ -1,11 +1,9 @@
 package supervisor
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -17,17 +15,11 @@ const (
 	maxVersion = 64
 	maxClasses = 32
 	maxSchema  = 256 << 10
-	// maxParameters bounds their number, and maxDescription the bytes of what is
-	// said of one.
-	maxParameters  = 32
-	maxDescription = 512
 )
 
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// identifier is the syntax of parameters' names, which is that of attributes.
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
-	class      = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	class    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	// semantic is the grammar of semver.org, version 2.0.0.
 	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
@@ -41,7 +33,7 @@ func description(wire *backendv1.DescribeResponse) (inventory.Description, error
 		Release:        slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_RELEASE),
 		Reset:          slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_RESET),
 		Sample:         slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_SAMPLE),
-		SettingsSchema: wire.GetSettingsSchema(),
+		SettingsSchema: wire.GetSettingsSchema(), ParametersSchema: wire.GetParametersSchema(),
 	}
 	switch {
 	case !dnsLabel.MatchString(d.Name):
@@ -64,34 +56,9 @@ func description(wire *backendv1.DescribeResponse) (inventory.Description, error
 		}
 	}
 	var err error
-	if d.Parameters, err = parameters(wire); err != nil {
+	if d.Parameters, err = parameters(d); err != nil {
 		return d, err
 	}
 	d.Needs, err = needs(wire.GetNeeds())
 	return d, err
-}
-
-// parameters are those of Prepare, checked and sorted.
-func parameters(wire *backendv1.DescribeResponse) ([]inventory.Parameter, error) {
-	switch n := len(wire.GetParameters()); {
-	case n > maxParameters:
-		return nil, fmt.Errorf("it describes %d parameters; at most %d are possible", n, maxParameters)
-	case n > 0 && !slices.Contains(wire.GetAbilities(), backendv1.Ability_ABILITY_PREPARE):
-		return nil, errors.New("it describes parameters of Prepare, but does not implement Prepare")
-	}
-	var all []inventory.Parameter
-	for _, p := range wire.GetParameters() {
-		name, text := p.GetName(), p.GetDescription()
-		switch {
-		case !identifier.MatchString(name):
-			return nil, fmt.Errorf("it describes the parameter %q, which is not a C identifier of at most 32 characters", printable(name, 64))
-		case slices.ContainsFunc(all, func(p inventory.Parameter) bool { return p.Name == name }):
-			return nil, fmt.Errorf("it describes the parameter %s twice", name)
-		case text == "" || len(text) > maxDescription || text != printable(text, maxDescription):
-			return nil, fmt.Errorf("it describes the parameter %s as %q, which is not 1 to %d printable bytes", name, printable(text, 64), maxDescription)
-		}
-		all = append(all, inventory.Parameter{Name: name, Description: text})
-	}
-	slices.SortFunc(all, func(a, b inventory.Parameter) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
 }

@@ -291,7 +291,7 @@ func (r *rig) run(s supervisor.Spec) {
 
 // command sends a command to b.
 func (r *rig) command(ctx context.Context, command string) error {
-	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{DeviceIds: []string{command}, Resource: "example.com/gpu"})
+	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: command}}, Resource: "example.com/gpu"})
 	return err
 }
 

@@ -36,7 +36,7 @@ func TestLife(t *testing.T) {
 	if err := r.command(t.Context(), "dev-1"); err != nil {
 		t.Errorf("Prepare: %v", err)
 	}
-	if _, err := r.Release(t.Context(), "b", []string{"dev-1"}); err != nil {
+	if _, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: "dev-1"}}}); err != nil {
 		t.Errorf("Release: %v", err)
 	}
 	if err := r.Check(t.Context(), "b"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // One slow device is its own trouble: the process stays, a call for another
@@ -17,7 +18,7 @@ import (
 func TestOverrun(t *testing.T) {
 	prepare := func(r *rig, id string) error { return r.command(t.Context(), id) }
 	release := func(r *rig, id string) error {
-		_, err := r.Release(t.Context(), "b", []string{id})
+		_, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: id}}})
 		return err
 	}
 	tests := map[string]struct {

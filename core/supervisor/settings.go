@@ -20,21 +20,24 @@ type SettingsError struct {
 	Fields []schema.FieldError
 }
 
-// Error lists the fields in one sentence.
-func (e *SettingsError) Error() string {
+// Error lists the fields on one line.
+func (e *SettingsError) Error() string { return "the settings are refused: " + fieldList(e.Fields) }
+
+// fieldList lists the first errors on one line.
+func fieldList(fields []schema.FieldError) string {
 	const most = 8
 	var parts []string
-	for _, field := range e.Fields[:min(len(e.Fields), most)] {
+	for _, field := range fields[:min(len(fields), most)] {
 		if field.Field == "" {
 			parts = append(parts, field.Message)
 		} else {
 			parts = append(parts, field.Field+": "+field.Message)
 		}
 	}
-	if more := len(e.Fields) - len(parts); more > 0 {
+	if more := len(fields) - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d more", more))
 	}
-	return "the settings are refused: " + strings.Join(parts, "; ")
+	return strings.Join(parts, "; ")
 }
 
 // refusal turns the backend's own field errors into an error, nil if it has none.
@@ -45,14 +48,9 @@ func refusal(fields []*backendv1.FieldError) error {
 	const most = 64
 	refused := &SettingsError{}
 	for _, field := range fields[:min(len(fields), most)] {
-		refused.add(field.GetField(), field.GetMessage())
+		refused.Fields = append(refused.Fields, printableField(field.GetField(), field.GetMessage()))
 	}
 	return refused
-}
-
-// add adds the error of a field, in a bounded and printable form.
-func (e *SettingsError) add(field, message string) {
-	e.Fields = append(e.Fields, schema.FieldError{Field: printable(field, 128), Message: printable(message, 512)})
 }
 
 // errBrokenSchema says that a schema could not be used; the settings then go to
@@ -65,24 +63,42 @@ func checkSettings(ctx context.Context, reaper *Reaper, text string, settings js
 	if text == "" {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	fields, err := schema.Check(limited, reaper.run, text, settings)
+	fields, err := checkAgainst(ctx, reaper, text, settings, limit)
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case limited.Err() != nil:
-		return fmt.Errorf("%w: checking the settings takes longer than %s", errBrokenSchema, limit)
+		return err
 	case err != nil:
-		return fmt.Errorf("%w: %s", errBrokenSchema, printable(err.Error(), 512))
+		return fmt.Errorf("%w: %w", errBrokenSchema, err)
 	case len(fields) == 0:
 		return nil
 	}
-	refused := &SettingsError{}
-	for _, field := range fields {
-		refused.add(field.Field, field.Message)
+	return &SettingsError{Fields: fields}
+}
+
+// checkAgainst checks a value against a backend's JSON schema, within limit. It returns
+// what is wrong with the value, in a bounded and printable form. An error is that of ctx, or
+// says why the value could not be checked.
+func checkAgainst(ctx context.Context, reaper *Reaper, text string, value json.RawMessage, limit time.Duration) ([]schema.FieldError, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	fields, err := schema.Check(limited, reaper.run, text, value)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("the check takes longer than %s", limit)
+	case err != nil:
+		return nil, errors.New(printable(err.Error(), 512))
 	}
-	return refused
+	for i, field := range fields {
+		fields[i] = printableField(field.Field, field.Message)
+	}
+	return fields, nil
+}
+
+// printableField returns the error of a field in a bounded and printable form.
+func printableField(field, message string) schema.FieldError {
+	return schema.FieldError{Field: printable(field, 128), Message: printable(message, 512)}
 }
 
 // canonical brings settings into one form, so that a change of layout or of the

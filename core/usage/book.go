@@ -118,15 +118,15 @@ type Holder struct {
 // Book knows who holds which device. Its methods are safe for concurrent use
 // and, but for Run and Close, wait neither for the disk nor for kubelet.
 type Book struct {
-	opts     Options
-	log      *slog.Logger
-	refresh  chan struct{} // ask kubelet now
-	soon     chan struct{} // ask kubelet when it has had time to note an allocation
-	dirty    chan struct{} // the file is out of date
-	ended    chan struct{} // some key is in unsettled that was not told of
-	changed  chan struct{}
-	released chan []inventory.Key
-	lister   lister
+	opts    Options
+	log     *slog.Logger
+	refresh chan struct{} // ask kubelet now
+	soon    chan struct{} // ask kubelet when it has had time to note an allocation
+	dirty   chan struct{} // the file is out of date
+	ended   chan struct{} // unsettled has something that was not sent, or may be sent now
+	changed chan struct{}
+	endings chan []Ended
+	lister  lister
 
 	// asking is held by the one list call, and with it latest, which is kept while
 	// others wait that may share it; waiting counts who asks or waits.
@@ -138,9 +138,8 @@ type Book struct {
 	holds map[unit]*hold
 	// byKey are the same holds by device; only devices that have some.
 	byKey map[inventory.Key]map[unit]*hold
-	// unsettled are devices that lost their last holder, until Settled; true once
-	// they were told of.
-	unsettled map[inventory.Key]bool
+	// unsettled are the devices of holders that ended, until Settled; true once sent.
+	unsettled map[Ended]bool
 	// unresolved are IDs of devices that are listed for a resource of ours, but
 	// that nobody knows yet.
 	unresolved map[string]bool
@@ -163,6 +162,8 @@ type unit struct{ resource, id string }
 // hold is one unit that is given out.
 type hold struct {
 	key inventory.Key
+	// holderID is the ID of the container's allocation.
+	holderID string
 	// since is when it was allocated, or first seen in a list.
 	since time.Time
 	// seen says that a list named it after that; holders are those of the latest.
@@ -201,28 +202,29 @@ func Open(opts Options) (*Book, error) {
 		opts: opts, log: opts.Log,
 		refresh: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 		dirty: make(chan struct{}, 1), ended: make(chan struct{}, 1), changed: make(chan struct{}, 1),
-		released: make(chan []inventory.Key),
-		asking:   make(chan struct{}, 1),
-		lister:   &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
-		holds:    map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
-		unsettled: map[inventory.Key]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
+		endings: make(chan []Ended),
+		asking:  make(chan struct{}, 1),
+		lister:  &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
+		holds:   map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
+		unsettled: map[Ended]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
 		left: map[unit]bool{}, unasked: map[unit]Unasked{},
 	}
 	b.load()
 	return b, nil
 }
 
-// Allocated notes that kubelet gives these units of the resource to a container.
-// They are held when it returns, and on disk soon after, if Run runs. A unit that
-// is held already changes hands: kubelet gives a unit to nobody else while its
-// holder is there (an init container hands it on to its pod). No release is told
-// of then, as the device has a holder.
+// Allocated records that kubelet gives these units of the resource to one container,
+// which is a new holder. They are held when it returns, and on disk soon after, if Run
+// runs. The earlier holder of a unit has ended, or is an init container of the same pod:
+// kubelet gives a unit to no other container while its holder is there. So what an init
+// container leaves to its pod is the pod's from the start: [Book.Starting] returns the
+// later holder for both.
 func (b *Book) Allocated(resource string, claims []Claim) {
-	now := b.opts.Now()
+	now, holder := b.opts.Now(), newHolder()
 	holds := make([]hold, len(claims))
 	b.mu.Lock()
 	for i, claim := range claims {
-		holds[i] = hold{key: claim.Key, since: now, idle: claim.Announced}
+		holds[i] = hold{key: claim.Key, holderID: holder, since: now, idle: claim.Announced}
 		u := unit{resource: resource, id: claim.Unit}
 		b.put(u, &holds[i])
 		delete(b.left, u)
@@ -250,37 +252,34 @@ func (b *Book) Abandoned(resource string, claims []Claim) {
 	signal(b.changed)
 }
 
-// put notes a hold, in the place of the one that the unit had. The caller holds
-// b.mu.
+// put adds a hold, which replaces the one that the unit had. The caller holds b.mu.
 func (b *Book) put(u unit, h *hold) {
-	old := b.holds[u]
+	if b.holds[u] != nil {
+		defer b.end(b.holds[u])
+		b.remove(u)
+	}
 	b.holds[u] = h
 	if b.byKey[h.key] == nil {
 		b.byKey[h.key] = map[unit]*hold{}
 	}
 	b.byKey[h.key][u] = h
-	delete(b.unsettled, h.key)
-	if old != nil && old.key != h.key {
-		b.free(u, old.key)
-	}
 }
 
 // drop ends the hold of a unit. The caller holds b.mu.
 func (b *Book) drop(u unit) {
-	key := b.holds[u].key
-	delete(b.holds, u)
-	b.free(u, key)
+	h := b.holds[u]
+	b.remove(u)
+	b.end(h)
 }
 
-// free takes a unit from its device. The caller holds b.mu.
-func (b *Book) free(u unit, key inventory.Key) {
+// remove removes the hold of a unit. The caller holds b.mu.
+func (b *Book) remove(u unit) {
+	key := b.holds[u].key
+	delete(b.holds, u)
 	delete(b.byKey[key], u)
-	if len(b.byKey[key]) > 0 {
-		return
+	if len(b.byKey[key]) == 0 {
+		delete(b.byKey, key)
 	}
-	delete(b.byKey, key)
-	b.unsettled[key] = false
-	signal(b.ended)
 }
 
 // Suspect adds devices that may be held though the book does not say so, such as
@@ -316,22 +315,6 @@ func (b *Book) Known() bool {
 // Changed tells that an answer of Held, Known or Holders may have changed. The
 // channel holds one signal.
 func (b *Book) Changed() <-chan struct{} { return b.changed }
-
-// Released tells of devices that lost their last holder, sorted, while Run runs.
-// A device is told of again after a restart until [Book.Settled]: at least once,
-// possibly late. It may have been allocated anew by the time it is received, so
-// ask Held first.
-func (b *Book) Released() <-chan []inventory.Key { return b.released }
-
-// Settled says that what had to follow the release of these devices is done.
-func (b *Book) Settled(keys ...inventory.Key) {
-	b.mu.Lock()
-	for _, key := range keys {
-		delete(b.unsettled, key)
-	}
-	b.mu.Unlock()
-	signal(b.dirty)
-}
 
 // Refresh asks kubelet soon instead of at the next interval. It does not wait.
 func (b *Book) Refresh() { signal(b.refresh) }

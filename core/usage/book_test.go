@@ -39,10 +39,10 @@ func TestAllocationIsHeldUntilListedNoMore(t *testing.T) {
 	if b.Held(key("a")) || b.Holders(key("a")) != nil {
 		t.Error("still held though its pod is gone")
 	}
-	if diff := cmp.Diff([]inventory.Key{key("a")}, b.untold()); diff != "" {
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
-	if got := b.untold(); got != nil {
+	if got := endedKeys(b); got != nil {
 		t.Errorf("told twice: %v", got)
 	}
 }
@@ -118,18 +118,18 @@ func TestSharedDevice(t *testing.T) {
 	k.pass(time.Minute)
 	k.shows(pod("q", "a::1"))
 	poll(t, b)
-	if !b.Held(key("a")) || b.untold() != nil {
+	if !b.Held(key("a")) || endedKeys(b) != nil {
 		t.Error("released though one replica is held")
 	}
 	k.shows()
 	poll(t, b)
-	if b.Held(key("a")) || len(b.untold()) != 1 {
+	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
 		t.Error("not released after the last replica")
 	}
 }
 
-// A unit that is allocated again has a new holder, and no release in between;
-// a release that was not yet told of is off.
+// Verifies that a unit that is allocated again has a new holder, and that the earlier
+// one has ended.
 func TestAllocatedAgain(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
@@ -153,12 +153,12 @@ func TestAllocatedAgain(t *testing.T) {
 		t.Error("still held")
 	}
 	allocate(t, b, "a")
-	if got := b.untold(); got != nil {
-		t.Errorf("release of %v is told of though it has a holder", got)
+	if diff := cmp.Diff([]inventory.Key{key("a"), key("a")}, endedKeys(b)); diff != "" {
+		t.Errorf("devices of earlier holders (-want +got):\n%s", diff)
 	}
 	// The unit now stands for another device: the first has no holder any more.
 	b.Allocated(gpu, []Claim{{Unit: "a", Key: key("z")}})
-	if diff := cmp.Diff([]inventory.Key{key("a")}, b.untold()); diff != "" {
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 	if b.Held(key("a")) || !b.Held(key("z")) {
@@ -202,7 +202,7 @@ func TestListedButNotNoted(t *testing.T) {
 	k.pass(time.Minute)
 	k.shows()
 	poll(t, b)
-	if b.Held(key("a")) || len(b.untold()) != 1 {
+	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
 		t.Error("not released")
 	}
 }
@@ -361,7 +361,7 @@ func TestAbandoned(t *testing.T) {
 	if b.Held(key("a")) || !b.Held(key("b")) {
 		t.Errorf("held: a %v, b %v; want b alone", b.Held(key("a")), b.Held(key("b")))
 	}
-	if diff := cmp.Diff([]inventory.Key{key("a")}, b.untold()); diff != "" {
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 }

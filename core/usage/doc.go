@@ -6,7 +6,7 @@
 //
 //	Allocate ──────────► held, holder not known yet
 //	listed for a pod ──► held by that container
-//	listed no more ────► ending, and released if the list counts
+//	listed no more ────► ending, and ended if the list counts
 //
 // A device stays allocated until a list proves otherwise. A list counts only if kubelet has
 // had time to learn of its pods (just after its own start it lists none), and if it began a
@@ -21,5 +21,6 @@
 //
 // The book survives our restart in a small file, and starts empty after a reboot.
 //
-// The package does not act on a release; it tells of it.
+// What one Allocate gave to one container is a holder with an ID of its own. The package
+// does nothing to the devices of a holder that ended; [Book.Ended] sends them.
 package usage

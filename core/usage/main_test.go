@@ -155,6 +155,15 @@ func open(t testing.TB, k *kubelet, opts Options) *Book {
 	return b
 }
 
+// endedKeys are the devices of holders that ended, which were not sent yet.
+func endedKeys(b *Book) []inventory.Key {
+	var keys []inventory.Key
+	for _, e := range b.unsent() {
+		keys = append(keys, e.Key)
+	}
+	return keys
+}
+
 func poll(t testing.TB, b *Book) {
 	t.Helper()
 	if err := b.poll(t.Context()); err != nil {

@@ -61,7 +61,10 @@ func (b *Book) apply(l listing) {
 	changed := false
 	b.mu.Lock()
 	answers := !maps.Equal(b.unresolved, unresolved) || (settled && !b.known)
-	b.unresolved = unresolved
+	if !maps.Equal(b.unresolved, unresolved) {
+		b.unresolved = unresolved
+		signal(b.ended)
+	}
 	b.compare(l, listed, found)
 	for u, h := range found {
 		// It may have been allocated while Resolve was asked.
@@ -89,6 +92,7 @@ func (b *Book) apply(l listing) {
 	if settled {
 		b.known = true
 		clear(b.suspects)
+		signal(b.ended)
 	}
 	b.mu.Unlock()
 	if changed {
@@ -127,12 +131,18 @@ func (b *Book) resolve(listed map[unit][]holder) (found map[unit]*hold, unresolv
 	}
 	b.mu.Unlock()
 	found, unresolved = map[unit]*hold{}, map[string]bool{}
+	holders := map[Holder]string{} // a container's units of a resource have one holder
 	for _, u := range strange {
+		by := listed[u][0]
+		of := Holder{Namespace: by.Namespace, Pod: by.Pod, Container: by.Container, Resource: u.resource}
+		if holders[of] == "" {
+			holders[of] = newHolder()
+		}
 		id, _, _ := strings.Cut(u.id, "::") // which no device ID contains
 		if key, ok := b.opts.Resolve(u.resource, u.id); ok {
-			found[u] = &hold{key: key}
+			found[u] = &hold{key: key, holderID: holders[of]}
 		} else if key, ok := suspects[id]; ok {
-			found[u] = &hold{key: key}
+			found[u] = &hold{key: key, holderID: holders[of]}
 		} else if b.opts.Owns != nil && b.opts.Owns(u.resource) {
 			unresolved[id] = true
 		}

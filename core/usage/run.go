@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Run asks kubelet at intervals, keeps the file up to date and tells of releases
-// until ctx ends. It returns nil. Only one Run may be going on.
+// Run asks kubelet at intervals, keeps the file up to date and sends what Ended
+// returns until ctx ends. It returns nil. Only one Run may be going on.
 func (b *Book) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { b.write(ctx) })
-	running.Go(func() { b.tell(ctx) })
+	running.Go(func() { b.send(ctx) })
 	b.follow(ctx)
 	running.Wait()
 	return nil
@@ -119,14 +114,14 @@ func (b *Book) poll(ctx context.Context) error {
 	return nil
 }
 
-// tell hands on releases until ctx ends.
-func (b *Book) tell(ctx context.Context) {
+// send sends what has ended until ctx ends.
+func (b *Book) send(ctx context.Context) {
 	for {
-		if keys := b.untold(); len(keys) > 0 {
+		if all := b.unsent(); len(all) > 0 {
 			select {
-			case b.released <- keys:
+			case b.endings <- all:
 			case <-ctx.Done():
-				return // the next run tells of them again
+				return // the next run sends them again
 			}
 			continue
 		}
@@ -136,21 +131,6 @@ func (b *Book) tell(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// untold are the devices whose release was not told of, marked as told.
-func (b *Book) untold() []inventory.Key {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var keys []inventory.Key
-	for key, told := range b.unsettled {
-		if !told {
-			b.unsettled[key] = true
-			keys = append(keys, key)
-		}
-	}
-	slices.SortFunc(keys, func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
-	return keys
 }
 
 // write keeps the file up to date until ctx ends.
@@ -193,9 +173,4 @@ func wait(ctx context.Context, signal <-chan struct{}, pause time.Duration) bool
 	case <-over:
 	}
 	return ctx.Err() == nil
-}
-
-// keysOf are the keys of a map, sorted.
-func keysOf(m map[inventory.Key]bool) []inventory.Key {
-	return slices.SortedFunc(maps.Keys(m), func(a, b inventory.Key) int { return strings.Compare(a.String(), b.String()) })
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -15,14 +16,19 @@ import (
 )
 
 // magic is the kind and version of the state file.
-const magic = "accelmux-usage/1"
+const magic = "accelmux-usage/2"
 
 // state is the payload of the state file. Fields are only ever added, so that an
 // older version can read a newer one's.
 type state struct {
-	BootID   string        `json:"bootID"`
-	Holds    []stateHold   `json:"holds"`
-	Released []stateDevice `json:"released,omitempty"`
+	BootID string       `json:"bootID"`
+	Holds  []stateHold  `json:"holds"`
+	Ended  []stateEnded `json:"ended,omitempty"`
+}
+
+type stateEnded struct {
+	stateDevice
+	Holder string `json:"holder"`
 }
 
 type stateDevice struct {
@@ -32,6 +38,7 @@ type stateDevice struct {
 
 type stateHold struct {
 	stateDevice
+	Holder   string    `json:"holder"`
 	Resource string    `json:"resource"`
 	Unit     string    `json:"unit"`
 	Since    time.Time `json:"since"`
@@ -75,14 +82,12 @@ func (b *Book) load() {
 	for _, h := range s.Holds {
 		// The wall clock may have been stepped since: the grace begins anew.
 		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
-			key: inventory.Key{Backend: h.Backend, ID: h.Device}, since: now, seen: h.Seen, holders: h.Holders,
+			key: inventory.Key{Backend: h.Backend, ID: h.Device}, holderID: h.Holder, since: now, seen: h.Seen, holders: h.Holders,
 			kin: Kin{ResetGroup: h.ResetGroup, Parents: h.Parents},
 		})
 	}
-	for _, d := range s.Released {
-		if key := (inventory.Key{Backend: d.Backend, ID: d.Device}); len(b.byKey[key]) == 0 {
-			b.unsettled[key] = false
-		}
+	for _, e := range s.Ended {
+		b.unsettled[Ended{e.Holder, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
 	}
 }
 
@@ -100,7 +105,7 @@ func readState(path string) (*state, error) {
 	seen := map[unit]bool{}
 	for _, h := range s.Holds {
 		u := unit{resource: h.Resource, id: h.Unit}
-		if h.Resource == "" || h.Unit == "" || h.Backend == "" || h.Device == "" || seen[u] {
+		if h.Resource == "" || h.Unit == "" || h.Holder == "" || h.Backend == "" || h.Device == "" || seen[u] {
 			return nil, fmt.Errorf("%w: unit %q of resource %q makes no sense", statefile.ErrCorrupt, h.Unit, h.Resource)
 		}
 		seen[u] = true
@@ -131,15 +136,15 @@ func (b *Book) state() *state {
 	for u, h := range b.holds {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
-			Resource:    u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
+			Holder:      h.holderID, Resource: u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
 			ResetGroup: h.kin.ResetGroup, Parents: h.kin.Parents,
 		})
 	}
 	slices.SortFunc(s.Holds, func(a, b stateHold) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Unit, b.Unit))
 	})
-	for _, key := range keysOf(b.unsettled) {
-		s.Released = append(s.Released, stateDevice{Backend: key.Backend, Device: key.ID})
+	for _, e := range slices.SortedFunc(maps.Keys(b.unsettled), compareEnded) {
+		s.Ended = append(s.Ended, stateEnded{stateDevice{Backend: e.Key.Backend, Device: e.Key.ID}, e.Holder})
 	}
 	return s
 }

@@ -26,7 +26,7 @@ func TestBookSurvivesARestart(t *testing.T) {
 	k.pass(time.Minute)
 	k.shows(pod("p", "a"))
 	poll(t, b)
-	if diff := cmp.Diff([]inventory.Key{key("b")}, b.untold()); diff != "" {
+	if diff := cmp.Diff([]inventory.Key{key("b")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 	if err := b.Close(); err != nil {
@@ -41,14 +41,15 @@ func TestBookSurvivesARestart(t *testing.T) {
 	if again.Known() {
 		t.Error("complete without asking kubelet")
 	}
-	if diff := cmp.Diff([]inventory.Key{key("b")}, again.untold()); diff != "" {
-		t.Errorf("releases that nobody settled (-want +got):\n%s", diff)
+	ended := again.unsent()
+	if len(ended) != 1 || ended[0].Key != key("b") || ended[0].Holder == "" {
+		t.Errorf("ended and not settled: %v", ended)
 	}
-	again.Settled(key("b"))
+	again.Settled(ended...)
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := open(t, k, opts).untold(); got != nil {
+	if got := endedKeys(open(t, k, opts)); got != nil {
 		t.Errorf("told again of %v", got)
 	}
 	opts.BootID = "boot-2"
@@ -110,8 +111,9 @@ func TestDamagedFile(t *testing.T) {
 			t.Helper()
 			_ = statefile.Write(path, "accelmux-usage/9", []byte("{}"))
 		},
-		"empty unit": valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","resource":"r","unit":""}]}`),
-		"unit twice": valid(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","resource":"r","unit":"u"},{"backend":"m","device":"b","resource":"r","unit":"u"}]}`),
+		"empty unit": valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","holder":"h","resource":"r","unit":""}]}`),
+		"no holder":  valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","resource":"r","unit":"u"}]}`),
+		"unit twice": valid(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","holder":"h","resource":"r","unit":"u"},{"backend":"m","device":"b","holder":"h","resource":"r","unit":"u"}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKubelet()
@@ -165,7 +167,7 @@ func TestFullDisk(t *testing.T) {
 // Whatever is in the file, it is either taken over whole or refused as corrupt,
 // and what is taken over can be written and read again.
 func FuzzReadState(f *testing.F) {
-	f.Add([]byte(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","resource":"r","unit":"u","seen":true,"holders":[{"pod":"p"}]}],"released":[{"backend":"m","device":"b"}]}`))
+	f.Add([]byte(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","holder":"h","resource":"r","unit":"u","seen":true,"holders":[{"pod":"p"}]}],"ended":[{"backend":"m","device":"b","holder":"g"}]}`))
 	f.Add([]byte(`{"holds":[{}]}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, payload []byte) {

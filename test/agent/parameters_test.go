@@ -286,12 +286,12 @@ func TestParametersOfSharedDevices(t *testing.T) {
 // told of, before a container needs it.
 func TestParametersThatNobodyKnows(t *testing.T) {
 	n := startNode(t, 4, strings.Replace(asking, "{message:", "{mesage:", 1))
-	n.wantProblem("the backend does not know the parameter mesage of the resource; did you mean \"message\"?; it knows message")
+	n.wantProblem("the backend does not know the parameter mesage; did you mean \"message\"?; it has message")
 	n.configure(strings.Replace(asking, "hooks: [prepare], ", "", 1))
 	n.wantProblem("4 of its devices ask for no preparation")
 	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: a}, mesage: {value: b}", 1))
 	n.eventually("the start fails", func() bool {
 		_, err := n.run("default/p", "main")
-		return err != nil && strings.Contains(err.Error(), "backend mock does not know the parameter mesage; it knows message")
+		return err != nil && strings.Contains(err.Error(), "the backend does not know the parameter mesage")
 	})
 }

@@ -214,9 +214,13 @@ func (b *backend) Prepare(ctx context.Context, _ *backendv1.PrepareRequest) (*ba
 	return &backendv1.PrepareResponse{}, nil
 }
 
-func (b *backend) Release(ctx context.Context, _ *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
+func (b *backend) Release(ctx context.Context, r *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
 	b.enter(ctx, "Release")
-	return &backendv1.ReleaseResponse{}, nil
+	answer := &backendv1.ReleaseResponse{}
+	for _, d := range r.GetDevices() {
+		answer.Results = append(answer.Results, &backendv1.ReleaseResult{DeviceId: d.GetId(), Released: true})
+	}
+	return answer, nil
 }
 
 func (b *backend) Reset(ctx context.Context, r *backendv1.ResetRequest) (*backendv1.ResetResponse, error) {

@@ -1,0 +1,115 @@
+package sdk
+
+import (
+	"encoding/json"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Holder is what holds devices: a container or a claim.
+type Holder struct {
+	// ID is opaque: the same in all calls for this holder, never used again for
+	// another.
+	ID   string
+	Kind HolderKind
+}
+
+// HolderKind is the sort of a holder.
+type HolderKind = backendv1.HolderKind
+
+// The kinds of holders.
+const (
+	// HolderContainer is what one Allocate of the device plugin API gave to one
+	// container.
+	HolderContainer = backendv1.HolderKind_HOLDER_KIND_CONTAINER
+	// HolderClaim is a ResourceClaim, which several containers and pods may use.
+	HolderClaim = backendv1.HolderKind_HOLDER_KIND_CLAIM
+)
+
+// HeldDevice is a device in the hands of a holder.
+type HeldDevice struct {
+	ID string
+	// Shared: another holder has the device, too, or may have it. Nothing that
+	// disturbs that one may be done to it.
+	Shared bool
+	// Capacities are how much of each capacity with a request policy the holder has;
+	// nil if the device is not shared by amounts.
+	Capacities map[string]int64
+}
+
+// Preparation is what a holder needs before a container with its devices starts.
+type Preparation struct {
+	Holder Holder
+	// Resource is the Kubernetes resource or device class that was requested, such as
+	// nvidia.com/gpu.
+	Resource string
+	// Devices are those that the holder was given.
+	Devices []HeldDevice
+	// Parameters are what the holder asks of the devices: one JSON object, {} if it
+	// asks for nothing, which [Description.ParametersSchema] accepts. Decode it with
+	// [DecodeSettings]; a pod's author may have written it.
+	Parameters json.RawMessage
+}
+
+// IDs are the IDs of the devices.
+func (p Preparation) IDs() []string {
+	ids := make([]string, len(p.Devices))
+	for i, d := range p.Devices {
+		ids[i] = d.ID
+	}
+	return ids
+}
+
+// Shared are the IDs of the devices that another holder has, too, or may have.
+func (p Preparation) Shared() []string {
+	var ids []string
+	for _, d := range p.Devices {
+		if d.Shared {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
+// preparation reads a request. Parameters are refused if the backend takes none.
+func (s *Server) preparation(req *backendv1.PrepareRequest) (Preparation, error) {
+	p := Preparation{
+		Holder: holderOf(req.GetHolder()), Resource: req.GetResource(), Devices: heldOf(req.GetDevices()),
+		Parameters: json.RawMessage("{}"),
+	}
+	if len(req.GetParametersJson()) == 0 {
+		return p, nil
+	}
+	if s.describe.GetParametersSchema() == "" {
+		return p, status.Errorf(codes.InvalidArgument, "backend %s takes no parameters: remove those of the resource from the node configuration", s.describe.GetName())
+	}
+	p.Parameters = slices.Clone(req.GetParametersJson())
+	return p, nil
+}
+
+// releaseResponse has the result of each device.
+func releaseResponse(devices []HeldDevice, failed map[string]error) *backendv1.ReleaseResponse {
+	res := &backendv1.ReleaseResponse{}
+	for _, d := range devices {
+		result := &backendv1.ReleaseResult{DeviceId: d.ID, Released: true}
+		if err := failed[d.ID]; err != nil {
+			result.Released, result.Message = false, clip(err.Error(), maxMessage)
+		}
+		res.Results = append(res.Results, result)
+	}
+	return res
+}
+
+func holderOf(wire *backendv1.Holder) Holder { return Holder{ID: wire.GetId(), Kind: wire.GetKind()} }
+
+func heldOf(wire []*backendv1.HeldDevice) []HeldDevice {
+	var all []HeldDevice
+	for _, d := range wire {
+		all = append(all, HeldDevice{ID: d.GetId(), Shared: d.GetShared(), Capacities: d.GetCapacities()})
+	}
+	return all
+}
