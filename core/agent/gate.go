@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -171,20 +170,4 @@ type verdicts struct {
 // Verdict implements resource.Verdicts.
 func (v verdicts) Verdict(key inventory.Key) health.Verdict {
 	return withFault(v.health.Verdict(key), v.resets, key)
-}
-
-// Faulty implements resource.Verdicts.
-func (v verdicts) Faulty() iter.Seq[inventory.Key] {
-	return func(yield func(inventory.Key) bool) {
-		for key := range v.resets {
-			if !yield(key) {
-				return
-			}
-		}
-		for key := range v.health.Faulty() {
-			if _, twice := v.resets[key]; !twice && !yield(key) {
-				return
-			}
-		}
-	}
 }

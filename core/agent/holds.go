@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -83,16 +82,9 @@ func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.
 			gone[key] = device
 		}
 	}
-	if len(gone) == 0 {
-		return gone
-	}
-	if _, same := inventory.Differences(before.snapshot, snapshot); same {
-		maps.DeleteFunc(gone, func(key inventory.Key, _ *inventory.Device) bool { return before.device(key) != nil })
-	} else {
-		for _, backend := range snapshot.Backends {
-			for _, device := range backend.Devices {
-				delete(gone, device.Key)
-			}
+	for _, backend := range snapshot.Backends {
+		for _, device := range backend.Devices {
+			delete(gone, device.Key)
 		}
 	}
 	return gone
@@ -100,17 +92,16 @@ func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.
 
 // withHolds is the table with what follows from the holds. Resources without any
 // such unit are taken over as they are.
-func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device, before *view) *resource.Table {
+func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) *resource.Table {
 	if len(held) == 0 {
 		return table
 	}
 	result := *table
 	result.Resources = slices.Clone(table.Resources)
-	heldUnits := heldUnits(table, held, before)
 	for i, r := range table.Resources {
 		var faults []health.Fault
-		var places []int32
-		for _, place := range heldUnits[i] {
+		var places []int
+		for place := range r.Units {
 			if fault, ok := heldElsewhere(r, held[r.Units[place].Device.Key]); ok {
 				faults, places = append(faults, fault), append(places, place)
 			}
@@ -128,32 +119,6 @@ func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone 
 		result.Resources[i] = &changed
 	}
 	return &result
-}
-
-// heldUnits are by resource the places of the units of devices that are held.
-func heldUnits(table *resource.Table, held map[inventory.Key][]usage.Hold, before *view) [][]int32 {
-	places := make([][]int32, len(table.Resources))
-	if before == nil || before.index == nil || !table.SamePlaces(before.table) {
-		for i, r := range table.Resources {
-			for j := range r.Units {
-				if len(held[r.Units[j].Device.Key]) > 0 {
-					places[i] = append(places[i], int32(j)) //nolint:gosec // bounded by the units of a node
-				}
-			}
-		}
-		return places
-	}
-	for key, holds := range held {
-		at, ok := before.index.owners[key]
-		if !ok || len(holds) == 0 {
-			continue
-		}
-		units := table.Resources[at.resource].Units
-		for j := int(at.unit); j < len(units) && units[j].Device.Key == key; j++ { // not one that is gone
-			places[at.resource] = append(places[at.resource], int32(j)) //nolint:gosec // bounded by the units of a node
-		}
-	}
-	return places
 }
 
 // goneUnits are the units of r that containers hold of devices which vanished.

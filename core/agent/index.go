@@ -67,15 +67,6 @@ func (v *view) fits(other *view) bool {
 	if other == nil || other.index == nil {
 		return false
 	}
-	if v.table.SamePlaces(other.table) {
-		// What can differ are the units of devices that are gone.
-		for i, r := range v.table.Resources {
-			if from := v.table.Mapped(i); !sameUnits(r.Units[from:], other.table.Resources[i].Units[from:]) {
-				return false
-			}
-		}
-		return true
-	}
 	return slices.EqualFunc(v.snapshot.Backends, other.snapshot.Backends, func(a, b *inventory.Backend) bool {
 		return a == b || a.Name == b.Name && slices.EqualFunc(a.Devices, b.Devices, func(a, b *inventory.Device) bool {
 			return a == b || a.Key == b.Key && a.Parent == b.Parent

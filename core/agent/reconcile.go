@@ -102,7 +102,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	before := a.view.Load()
 	lost := gone(current, snapshot, held, before)
 	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.resets.faults(judged)}, heldNames(current, snapshot, held))
-	table = withHolds(table, held, lost, before)
+	table = withHolds(table, held, lost)
 	a.chooseInjection(table)
 	devices := injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)

@@ -53,7 +53,7 @@ func benchmarkRound(b *testing.B, devices, holds int) {
 		lost := gone(p, snapshot, held, before)
 		table := p.mapper.Map(snapshot, verdicts{health: judged}, heldNames(p, snapshot, held))
 		lap("map")
-		table = withHolds(table, held, lost, before)
+		table = withHolds(table, held, lost)
 		lap("holds")
 		wanted := injected(table)
 		lap("injected")

@@ -48,8 +48,6 @@ type Problem struct {
 type Finder struct {
 	// waiting is since when a backend that has never reported is waited for.
 	waiting map[string]time.Time
-	// found are the features of each backend's latest inventory.
-	found map[string]*found
 }
 
 // found is what was made of one backend's inventory, which never changes.
@@ -72,7 +70,7 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 		known[backend.Name] = backend
 	}
 	set, next := &Set{Values: map[string]string{}}, time.Time{}
-	waiting, made := map[string]time.Time{}, map[string]*found{}
+	waiting := map[string]time.Time{}
 	byName := func(a, b config.Backend) int { return cmp.Compare(a.Name, b.Name) }
 	for _, b := range slices.SortedFunc(slices.Values(profile.Backends), byName) {
 		backend := known[b.Name]
@@ -100,43 +98,12 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 			set.Pending = append(set.Pending, domain(b.Name))
 			continue
 		}
-		made[b.Name] = f.find(backend, b.Features, replicas)
-		set.add(made[b.Name])
+		n := &found{backend: backend, attributes: b.Features, replicas: replicas, values: map[string]string{}}
+		n.find()
+		set.add(n)
 	}
-	f.waiting, f.found = waiting, made
+	f.waiting = waiting
 	return set, next
-}
-
-// find is what was found before, if nothing that it was made of differs.
-func (f *Finder) find(backend *inventory.Backend, attributes []string, replicas map[inventory.Key]int) *found {
-	if before := f.found[backend.Name]; before != nil && before.holds(backend, attributes, replicas) {
-		again := *before
-		again.backend = backend
-		return &again
-	}
-	n := &found{backend: backend, attributes: attributes, replicas: replicas, values: map[string]string{}}
-	n.find()
-	return n
-}
-
-// holds reports whether what was found is to be found in another inventory, too: its
-// devices are the same but for what no feature tells of.
-func (n *found) holds(backend *inventory.Backend, attributes []string, replicas map[inventory.Key]int) bool {
-	changed, same := backend.Differences(n.backend)
-	if !same || !slices.Equal(n.attributes, attributes) || !maps.Equal(n.replicas, replicas) {
-		return false
-	}
-	for _, i := range changed {
-		was, now := n.backend.Devices[i], backend.Devices[i]
-		if was.Class != now.Class || slices.ContainsFunc(attributes, func(name string) bool {
-			a, hasA := value(was, name)
-			b, hasB := value(now, name)
-			return a != b || hasA != hasB
-		}) {
-			return false
-		}
-	}
-	return true
 }
 
 // add takes in the features of one backend.

@@ -58,8 +58,6 @@ type record struct {
 	// pass is the number of the pass over a snapshot that last saw the device.
 	pass uint64
 	seen time.Time
-	// place is where in its backend's inventory the last pass saw the device.
-	place int32
 	// falls counts changes from sound to faulted in the current flap window, and
 	// sound is when the last fault went.
 	falls int

@@ -67,7 +67,6 @@ type Judge struct {
 	view    *View
 	touched bool   // something other than the snapshot or the time has changed
 	pass    uint64 // counts calls that went over a snapshot
-	rosters map[string]*roster
 	// version grows with every change that belongs in the file; changed are the devices
 	// with a change that is not in the journal yet.
 	version uint64
@@ -97,7 +96,7 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, rosters: map[string]*roster{}, view: &View{}, changed: map[inventory.Key]bool{}, tight: map[string]bool{},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{}, tight: map[string]bool{},
 		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
 	}
 	var stale bool
@@ -219,12 +218,10 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, w
 			}
 			continue // nobody watches its devices: the delays stand still
 		}
-		if !j.hearChanged(b, now) {
-			j.hearAll(b, now)
-		}
+		j.hearAll(b, now)
 		for k, h := range j.spokenFor(b) {
 			j.say(k, h, now)
-			j.present(k, none, now)
+			j.present(k, now)
 		}
 		due, gone := j.expire(b, now)
 		next, went = earlier(next, due), went || gone
@@ -234,7 +231,6 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, w
 			r.listed = false
 		}
 	}
-	maps.DeleteFunc(j.rosters, func(_ string, r *roster) bool { return r.pass != j.pass })
 	j.prune()
 	j.keepBudget()
 	return next, went
@@ -265,13 +261,13 @@ func (j *Judge) change(k inventory.Key) {
 }
 
 func (j *Judge) record(k inventory.Key) *record {
-	r := &record{seen: j.now(), place: unplaced, tight: j.tight[k.Backend]}
+	r := &record{seen: j.now(), tight: j.tight[k.Backend]}
 	j.records[k] = r
 	return r
 }
 
-// present marks a device as listed in this pass; place is where, or none.
-func (j *Judge) present(k inventory.Key, place int32, now time.Time) {
+// present marks a device as listed in this pass.
+func (j *Judge) present(k inventory.Key, now time.Time) {
 	r := j.records[k]
 	if r == nil {
 		return
@@ -279,16 +275,13 @@ func (j *Judge) present(k inventory.Key, place int32, now time.Time) {
 	if !r.listed {
 		r.back(now)
 	}
-	r.listed, r.pass, r.seen, r.place = true, j.pass, now, place
+	r.listed, r.pass, r.seen = true, j.pass, now
 }
 
 // spokenFor are the parents with faults that are not listed, and what their
 // partitions say for them.
 func (j *Judge) spokenFor(b *inventory.Backend) map[inventory.Key]inventory.Health {
 	var out map[inventory.Key]inventory.Health
-	if !j.rosters[b.Name].has(j.records, b.Name, func(r *record) bool { return r.pass != j.pass }) {
-		return nil
-	}
 	for _, d := range b.Devices {
 		if d.Parent == "" {
 			continue

@@ -168,7 +168,7 @@ func (s state) restore(now time.Time) map[inventory.Key]*record {
 		if d.Backend == "" || d.ID == "" || records[k] != nil {
 			continue
 		}
-		r := &record{seen: d.Seen, place: unplaced}
+		r := &record{seen: d.Seen}
 		for _, f := range d.Faults {
 			if f.Code == "" || r.find(f.Code, f.Derived) != nil {
 				continue

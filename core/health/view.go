@@ -44,16 +44,15 @@ func (j *Judge) verdicts(snap *inventory.Snapshot, now time.Time) map[inventory.
 		}
 	}
 	for _, b := range snap.Backends {
-		family := j.rosters[b.Name]
-		if family == nil {
-			family = newRoster(b)
+		parents := map[string]string{}
+		for _, d := range b.Devices {
+			if d.Parent != "" {
+				parents[d.ID] = d.Parent
+			}
 		}
 		lost := j.lost(b, now)
-		if lost == nil && !family.has(j.records, b.Name, func(r *record) bool { return len(r.faults) > 0 }) {
-			continue
-		}
 		for _, d := range b.Devices {
-			more := j.inherited(b.Name, d.Parent, family.parents)
+			more := j.inherited(b.Name, d.Parent, parents)
 			if lost != nil {
 				more = append(more, *lost)
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 
@@ -20,9 +19,6 @@ import (
 // changes.
 type Verdicts interface {
 	Verdict(k inventory.Key) health.Verdict
-	// Faulty are all devices with another verdict than that they are healthy, in any
-	// order; also such that nobody asks for.
-	Faulty() iter.Seq[inventory.Key]
 }
 
 // Mapper maps devices to the resources of one profile. It is safe for
@@ -38,8 +34,6 @@ type Mapper struct {
 	cache map[string]*backendCache
 	// last is the latest table: who had an ID in it keeps it.
 	last *Table
-	// latest is how last was made; nil if that was another Mapper's.
-	latest *mapped
 }
 
 // backendCache holds for one backend while it describes itself the same way,
@@ -135,7 +129,7 @@ func (m *Mapper) Inherit(before *Mapper) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names.inherit(before.names)
-	m.last, m.latest = before.last, nil
+	m.last = before.last
 }
 
 // Owns reports whether a resource may be one of the profile's: it has that name,
@@ -154,10 +148,6 @@ func (m *Mapper) Owns(name string) bool {
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t := m.again(snap, verdicts, held); t != nil {
-		m.last = t
-		return t
-	}
 	assigned := m.assign(snap)
 	m.names.give(assigned, held)
 	t := m.empty(snap, held)
@@ -173,15 +163,13 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 		r.Units = make([]Unit, 0, counts[i])
 	}
 	owners := m.contested(snap, assigned, t)
-	t.layout = newLayout(snap)
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
 			a := assigned[i][j]
-			t.layout.first[i][j] = t.add(backend, d, a, m.names.place(a), owners, verdicts)
+			t.add(backend, d, a, m.names.place(a), owners, verdicts)
 		}
 	}
-	t.layout.close(t)
-	m.last, m.latest = t, &mapped{snap: snap, held: held, faulty: t.layout.find(snap, nil, nil, verdicts)}
+	m.last = t
 	return t
 }
 
@@ -205,33 +193,31 @@ func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 	return t
 }
 
-// add puts a device in its place, and returns where its units begin. owners has the
-// backends of the IDs that several report.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) unitsAt {
+// add adds the units of a device to the resource at place. owners has the backends of the
+// IDs that several report.
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
 	if a.rule < 0 {
 		t.Unassigned = append(t.Unassigned, d.Key)
-		return nowhere
+		return
 	}
 	if place < 0 {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: a.kind.why})
-		return nowhere
+		return
 	}
 	r := t.Resources[place]
 	if owner, contested := owners[contest{place, d.ID}]; contested && owner != backend.Name {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: fmt.Sprintf(
 			"resource %s: backend %s reports the same ID as backend %s, and kubelet could not tell them apart; "+
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
-		return nowhere
+		return
 	}
-	at := unitsAt{int32(place), int32(len(r.Units))} //nolint:gosec // bounded by the units of a node
 	verdict := verdicts.Verdict(d.Key)
 	for _, id := range a.ids(d) {
 		r.Units = append(r.Units, Unit{ID: id, Device: d, Verdict: verdict})
 	}
-	return at
 }
 
 // assign finds the resource of every device, by backend and device, and forgets

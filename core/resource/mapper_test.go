@@ -2,8 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"iter"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +23,6 @@ func (v verdicts) Verdict(k inventory.Key) health.Verdict {
 	}
 	return health.Verdict{Healthy: true}
 }
-
-func (v verdicts) Faulty() iter.Seq[inventory.Key] { return maps.Keys(v) }
 
 var faulty = health.Verdict{Faults: []health.Fault{{Code: "xid-79", Recovery: inventory.RecoveryReset, Since: time.Unix(1, 0)}}}
 

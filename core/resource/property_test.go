@@ -2,7 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -234,5 +233,3 @@ func BenchmarkMap(b *testing.B) {
 type verdictFunc func(inventory.Key) health.Verdict
 
 func (f verdictFunc) Verdict(k inventory.Key) health.Verdict { return f(k) }
-
-func (f verdictFunc) Faulty() iter.Seq[inventory.Key] { return func(func(inventory.Key) bool) {} }

@@ -26,9 +26,6 @@ type Table struct {
 	// RetryAt is when to map again although nothing changed, because a device waits for a
 	// name; zero if none waits.
 	RetryAt time.Time
-
-	// layout says where the units are; nil for a table that no Mapper made.
-	layout *layout
 }
 
 // Resource is one resource name and its units. It never changes.
