@@ -4,6 +4,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // A parent that lives is waited for until nobody wants to know; one that is another
@@ -22,5 +24,13 @@ func TestParent(t *testing.T) {
 	}
 	if over, ok := awaitEnd(-1, nil); over || ok {
 		t.Errorf("of no process the kernel says %t", over)
+	}
+}
+
+// Verifies that a program that a person starts does not run as a backend.
+func TestStartedByHand(t *testing.T) {
+	t.Setenv(backendplugin.CookieKey, "")
+	if code := Serve(&child{}); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/test/host"
+	"github.com/accelmux/accelmux/test/programs"
 )
 
 // cameras is a node with a backend of backends/examples.
@@ -34,6 +35,7 @@ profiles:
 // both are pinned by their checksum.
 func TestExamples(t *testing.T) {
 	for name, build := range map[string]func(n *node, program string){
+		"go":     func(n *node, program string) { programs.Build(n.T, program, "../../backends/examples/camera") },
 		"python": buildPython,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +59,7 @@ func TestExamples(t *testing.T) {
 			const resource = "example.com/camera"
 			n.wantCounts(resource, 2, 2)
 			got := n.allocate("pod", resource, 2)
-			if want := []string{"046d-0825-8A2B3C4D-1.0", "1-3:1.0"}; !slices.Equal(got, want) {
+			if want := []string{"046d-0825-8A2B3C4D", "1-3"}; !slices.Equal(got, want) {
 				t.Errorf("allocated %q, want %q", got, want)
 			}
 			spec := fmt.Sprint(n.definitions("camera", "camera"))
@@ -66,11 +68,11 @@ func TestExamples(t *testing.T) {
 					t.Errorf("no CDI device has %s:\n%s", node, spec)
 				}
 			}
-			if err := os.Remove(n.path("sys", "class", "video4linux", "video2")); err != nil {
+			if err := os.Remove(n.path("sys", "bus", "usb", "devices", "1-3")); err != nil {
 				t.Fatal(err)
 			}
 			n.wantCounts(resource, 2, 1)
-			n.wantFault("1-3:1.0", "device-gone")
+			n.wantFault("1-3", "device-gone")
 		})
 	}
 }

@@ -19,22 +19,20 @@ def read(path):
 
 
 def cameras(sysfs):
-    """Returns a device for each camera, which may have several nodes."""
-    found = {}
-    for node in sorted(glob.glob(sysfs + "/class/video4linux/video*")):
-        if not os.path.exists(node + "/device"):
-            continue  # made by software: nothing identifies it
-        place = os.path.realpath(node + "/device")
-        id, usb = os.path.basename(place), os.path.dirname(place)
-        serial = re.sub("[^A-Za-z0-9_.-]", "_", read(usb + "/serial"))[:40]
-        if serial:  # the place is an interface of a USB device, such as 1-2:1.0
-            id = "-".join((read(usb + "/idVendor"), read(usb + "/idProduct"), serial, id.split(":")[-1]))
-        camera = found.setdefault(id, pb.Device(
-            id=id, health=pb.Health(state=pb.HEALTH_STATE_HEALTHY),
-            attributes={"model": pb.Attribute(string_value=read(node + "/name"))}))
-        setattr(camera, "class", "camera")  # class is a keyword of Python
-        camera.edits.device_nodes.add(path="/dev/" + os.path.basename(node))
-    return list(found.values())
+    """Returns a device for each USB camera, with all its nodes: most have two."""
+    devices = []
+    for usb in sorted(glob.glob(sysfs + "/bus/usb/devices/*")):
+        nodes = [pb.DeviceNode(path="/dev/" + os.path.basename(n)) for n in sorted(glob.glob(usb + "/*/video4linux/video*"))]
+        if not nodes:
+            continue  # no camera
+        camera = pb.Device(**{"class": "camera"}, id=os.path.basename(usb), health=pb.Health(state=pb.HEALTH_STATE_HEALTHY))
+        serial = read(usb + "/serial")
+        if re.fullmatch("[A-Za-z0-9_.-]{1,40}", serial):  # else the port identifies it
+            camera.id = "-".join((read(usb + "/idVendor"), read(usb + "/idProduct"), serial))
+        camera.attributes["model"].string_value = read(usb + "/product")[:21]
+        camera.edits.device_nodes.extend(nodes)
+        devices.append(camera)
+    return devices
 
 
 class Backend(backend_pb2_grpc.BackendServiceServicer):
@@ -46,7 +44,7 @@ class Backend(backend_pb2_grpc.BackendServiceServicer):
     def Describe(self, request, context):
         return pb.DescribeResponse(
             name="camera", vendor="Any", version="1.0.0", classes=["camera"],
-            needs=pb.Needs(read_paths=["/sys/class/video4linux/**", "/sys/devices/**"], device_nodes=["/dev/video*"]))
+            needs=pb.Needs(read_paths=["/sys/bus/usb/**", "/sys/devices/**"], device_nodes=["/dev/video*"]))
 
     def Configure(self, request, context):
         unknown = json.loads(request.settings_json)

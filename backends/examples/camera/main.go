@@ -1,0 +1,78 @@
+// Command camera lists the USB cameras of a node. This file is a whole backend; each of
+// the others adds an ability to it. See README.md.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+type backend struct{ sysfs atomic.Value }
+
+var description = sdk.Description{
+	Name: "camera", Vendor: "Any", Version: "1.0.0", Classes: []string{"camera"},
+	Needs: &sdk.Needs{ReadPaths: []string{"/sys/bus/usb/**", "/sys/devices/**"}, DeviceNodes: []string{"/dev/video*"}},
+}
+
+// What the other files replace, and add to.
+var (
+	decode   = func(settings json.RawMessage) error { return sdk.DecodeSettings(settings, &struct{}{}) }
+	interval func() time.Duration              // between two scans; nil means 10 s
+	extend   []func(d *sdk.Device, dir string) // the device has this directory in sysfs
+)
+
+func (b *backend) Describe() sdk.Description { return description }
+
+func (b *backend) Configure(_ context.Context, settings json.RawMessage, host sdk.HostPaths) error {
+	b.sysfs.Store(host.Sysfs)
+	return decode(settings)
+}
+
+func (b *backend) Watch(ctx context.Context, out *sdk.Reporter) error {
+	return sdk.Poll(ctx, out, interval, b.list)
+}
+
+func (b *backend) list(context.Context) (cameras []*sdk.Device, err error) {
+	dirs, err := filepath.Glob(filepath.Join(b.sysfs.Load().(string), "bus/usb/devices/*"))
+	for _, dir := range dirs {
+		nodes, _ := filepath.Glob(filepath.Join(dir, "*/video4linux/video*"))
+		if len(nodes) == 0 {
+			continue // no camera
+		}
+		d := &sdk.Device{Id: id(dir), Class: "camera", Health: sdk.Healthy(), Edits: &sdk.Edits{}}
+		d.Attributes = map[string]*sdk.Attribute{"model": sdk.String(read(dir, "product"))}
+		for _, n := range nodes {
+			d.Edits.DeviceNodes = append(d.Edits.DeviceNodes, &sdk.DeviceNode{Path: "/dev/" + filepath.Base(n)})
+		}
+		for _, f := range extend {
+			f(d, dir)
+		}
+		cameras = append(cameras, d)
+	}
+	return cameras, err
+}
+
+var usable = regexp.MustCompile("^[A-Za-z0-9_.-]{1,40}$")
+
+// id names the hardware by its serial number, or by its port if it has none.
+func id(dir string) string {
+	if serial := read(dir, "serial"); usable.MatchString(serial) {
+		return read(dir, "idVendor") + "-" + read(dir, "idProduct") + "-" + serial
+	}
+	return filepath.Base(dir)
+}
+
+func read(dir, file string) string {
+	data, _ := os.ReadFile(filepath.Join(dir, file))
+	return strings.TrimSpace(string(data))
+}
+
+func main() { os.Exit(sdk.Serve(&backend{})) }

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// newBackend is a backend of a tree with two cameras.
+func newBackend(t *testing.T) (b *backend, root string) {
+	t.Helper()
+	root = t.TempDir()
+	if out, err := exec.Command("../tree.sh", root).CombinedOutput(); err != nil {
+		t.Fatalf("tree.sh: %v\n%s", err, out)
+	}
+	b = &backend{}
+	if err := b.Configure(t.Context(), []byte("{}"), sdk.HostPaths{Sysfs: filepath.Join(root, "sys")}); err != nil {
+		t.Fatal(err)
+	}
+	return b, root
+}
+
+func list(t *testing.T, b *backend) []*sdk.Device {
+	t.Helper()
+	devices, err := b.list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return devices
+}
+
+// attribute is the file of an attribute of the first camera.
+func attribute(root, name string) string { return filepath.Join(root, "sys/bus/usb/devices/1-2", name) }
+
+func TestList(t *testing.T) {
+	b, _ := newBackend(t)
+	want := []*sdk.Device{
+		{
+			Id: "046d-0825-8A2B3C4D", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video0", "/dev/video1"),
+			Attributes: map[string]*sdk.Attribute{"model": sdk.String("HD Webcam")},
+		},
+		{
+			Id: "1-3", Class: "camera", Health: sdk.Recovered(), Edits: sdk.Nodes("/dev/video2"),
+			Attributes: map[string]*sdk.Attribute{"model": sdk.String("USB 2.0 Camera")},
+		},
+	}
+	if diff := cmp.Diff(want, list(t, b), protocmp.Transform()); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	b, _ := newBackend(t)
+	for settings, want := range map[string]string{
+		`{"interval": "2s"}`:   "",
+		`{"interval": "10ms"}`: "interval: must be at least 1s",
+		`{"Interval": "2s"}`:   "Interval: unknown field; there are: interval",
+	} {
+		err := b.Configure(t.Context(), []byte(settings), sdk.HostPaths{})
+		if got := errorText(err); got != want {
+			t.Errorf("%s: %q, want %q", settings, got, want)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestReset(t *testing.T) {
+	b, root := newBackend(t)
+	status := attribute(root, "power/runtime_status")
+	if err := os.WriteFile(status, []byte("error\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := list(t, b)[0]
+	if h := first.GetHealth(); h.GetCode() != "power-error" || h.GetRecovery() != sdk.RecoveryReset {
+		t.Fatalf("health = %v", h)
+	}
+	reset := func() *sdk.ResetResult {
+		results, err := b.Reset(t.Context(), []string{first.GetId()})
+		if err != nil || len(results) != 1 {
+			t.Fatalf("Reset = %v, %v", results, err)
+		}
+		return results[0]
+	}
+	if r := reset(); r.GetRecovered() || !strings.Contains(r.GetMessage(), "still") {
+		t.Errorf("a reset that did not help: %v", r)
+	}
+	if err := os.WriteFile(status, []byte("active\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := reset(); !r.GetRecovered() {
+		t.Errorf("a reset that helped: %v", r)
+	}
+}
+
+func TestSample(t *testing.T) {
+	b, _ := newBackend(t)
+	list(t, b)
+	metrics, err := b.Sample(t.Context())
+	got := map[string]float64{}
+	for _, m := range metrics {
+		got[m.GetDeviceId()+" "+m.GetName()] = m.GetValue()
+	}
+	want := map[string]float64{"046d-0825-8A2B3C4D active_seconds_total": 1.5, "1-3 active_seconds_total": 1.5}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("Sample = %v, %v; want %v", got, err, want)
+	}
+}
+
+// Verifies that the first backend stays short and whole without the steps that follow, and
+// that all of it stays what can be read at one go.
+func TestShort(t *testing.T) {
+	if out, err := exec.Command("go", "vet", "main.go").CombinedOutput(); err != nil {
+		t.Errorf("main.go alone: %v\n%s", err, out)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, file := range slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, "_test.go") }) {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for line := range strings.Lines(string(source)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+				lines++
+			}
+		}
+		if file == "main.go" && lines > 61 {
+			t.Errorf("main.go has %d lines of code, want about 60", lines)
+		}
+		total += lines
+	}
+	if total > 190 {
+		t.Errorf("the steps have %d lines of code together, want at most 190", total)
+	}
+}

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+var _ sdk.Sampler = (*backend)(nil)
+
+// Sample is step 4: it reads how long each camera was awake, which sysfs has in milliseconds
+// (Documentation/ABI/testing/sysfs-bus-usb). A value that is not known is left out.
+func (b *backend) Sample(context.Context) (metrics []*sdk.Metric, err error) {
+	for id, dir := range places.Range {
+		if ms, err := strconv.ParseFloat(read(dir.(string), "power/active_duration"), 64); err == nil {
+			metrics = append(metrics, sdk.Counter(id.(string), "active_seconds_total", ms/1000))
+		}
+	}
+	return metrics, nil
+}
