@@ -105,9 +105,9 @@ func unreleasedError(key inventory.Key, response *backendv1.ReleaseResponse) err
 		if result.GetReleased() {
 			return nil
 		}
-		return fmt.Errorf("backend %s has not released device %s: %s", key.Backend, key.ID, orNothing(result.GetMessage()))
+		return fmt.Errorf("backend %s: Release: %s", key.Backend, orNothing(result.GetMessage()))
 	}
-	return fmt.Errorf("backend %s returned no result for device %s", key.Backend, key.ID)
+	return fmt.Errorf("backend %s: Release: it returned no result for the device", key.Backend)
 }
 
 // unreleased are devices of holders that ended whose latest release failed, and why; the
