@@ -508,7 +508,9 @@ type HolderKind int32
 
 const (
 	HolderKind_HOLDER_KIND_UNSPECIFIED HolderKind = 0
-	// What one Allocate of the device plugin API gave to one container.
+	// What one Allocate of the device plugin API gave to one container. Kubelet gives
+	// the devices of an init container to a later container of its pod before either
+	// starts: both are then prepared as the later one's holder.
 	HolderKind_HOLDER_KIND_CONTAINER HolderKind = 1
 	// A ResourceClaim, which several containers and pods may use.
 	HolderKind_HOLDER_KIND_CLAIM HolderKind = 2
@@ -661,21 +663,19 @@ type DescribeResponse struct {
 	// At most 256 KiB. A schema that needs more than 128 MiB of memory or 10 s is not
 	// used, and the core reports a problem; the backend then gets unchecked settings.
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
-	// Being replaced by parameters_schema.
-	Parameters []*Parameter `protobuf:"bytes,7,rep,name=parameters,proto3" json:"parameters,omitempty"`
 	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
 	// whose top-level properties have names of at most 32 characters, each a C
 	// identifier with a description. Empty if there are none. Only with
 	// ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that it does not
 	// accept before it calls Prepare.
-	ParametersSchema string `protobuf:"bytes,8,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
+	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
 	// What the program needs, whatever its settings; see ConfigureResponse.needs.
-	Needs *Needs `protobuf:"bytes,9,opt,name=needs,proto3" json:"needs,omitempty"`
+	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
 	// Names of attributes and capacities, the most important first. If a device has
 	// more of both than the 32 that resource.k8s.io allows, DRA publishes those that
 	// come first here, then the others by name; the node's own selectors see all.
 	// At most 128.
-	AttributePriority []string `protobuf:"bytes,10,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
+	AttributePriority []string `protobuf:"bytes,9,rep,name=attribute_priority,json=attributePriority,proto3" json:"attribute_priority,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -750,13 +750,6 @@ func (x *DescribeResponse) GetSettingsSchema() string {
 		return x.SettingsSchema
 	}
 	return ""
-}
-
-func (x *DescribeResponse) GetParameters() []*Parameter {
-	if x != nil {
-		return x.Parameters
-	}
-	return nil
 }
 
 func (x *DescribeResponse) GetParametersSchema() string {
@@ -931,62 +924,6 @@ func (x *Needs) GetGids() []uint32 {
 	return nil
 }
 
-// Parameter is being replaced by DescribeResponse.parameters_schema.
-type Parameter struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// A C identifier of at most 32 characters, such as "bitstream", unique.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is and which values it takes, for people, in a sentence; at most 512
-	// bytes.
-	Description   string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Parameter) Reset() {
-	*x = Parameter{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Parameter) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Parameter) ProtoMessage() {}
-
-func (x *Parameter) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Parameter.ProtoReflect.Descriptor instead.
-func (*Parameter) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Parameter) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Parameter) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
 type ConfigureRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The backend's settings as one JSON object; "{}" if there are none.
@@ -1001,7 +938,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +950,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +963,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConfigureRequest) GetSettingsJson() []byte {
@@ -1067,7 +1004,7 @@ type HostPaths struct {
 
 func (x *HostPaths) Reset() {
 	*x = HostPaths{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1016,7 @@ func (x *HostPaths) String() string {
 func (*HostPaths) ProtoMessage() {}
 
 func (x *HostPaths) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1029,7 @@ func (x *HostPaths) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostPaths.ProtoReflect.Descriptor instead.
 func (*HostPaths) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HostPaths) GetSysfs() string {
@@ -1129,7 +1066,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1078,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1091,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConfigureResponse) GetErrors() []*FieldError {
@@ -1184,7 +1121,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1133,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1146,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FieldError) GetField() string {
@@ -1237,7 +1174,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1186,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1199,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *WatchRequest) GetHeartbeatInterval() *durationpb.Duration {
@@ -1285,7 +1222,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1297,7 +1234,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1310,7 +1247,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1365,7 +1302,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1314,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1327,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{9}
 }
 
 // Inventory is everything that the backend knows, never a difference. The first
@@ -1417,7 +1354,7 @@ type Inventory struct {
 
 func (x *Inventory) Reset() {
 	*x = Inventory{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1366,7 @@ func (x *Inventory) String() string {
 func (*Inventory) ProtoMessage() {}
 
 func (x *Inventory) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1379,7 @@ func (x *Inventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inventory.ProtoReflect.Descriptor instead.
 func (*Inventory) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Inventory) GetGeneration() uint64 {
@@ -1496,7 +1433,7 @@ type CounterSet struct {
 
 func (x *CounterSet) Reset() {
 	*x = CounterSet{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1445,7 @@ func (x *CounterSet) String() string {
 func (*CounterSet) ProtoMessage() {}
 
 func (x *CounterSet) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1458,7 @@ func (x *CounterSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterSet.ProtoReflect.Descriptor instead.
 func (*CounterSet) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CounterSet) GetName() string {
@@ -1552,7 +1489,7 @@ type CounterConsumption struct {
 
 func (x *CounterConsumption) Reset() {
 	*x = CounterConsumption{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1501,7 @@ func (x *CounterConsumption) String() string {
 func (*CounterConsumption) ProtoMessage() {}
 
 func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1514,7 @@ func (x *CounterConsumption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CounterConsumption.ProtoReflect.Descriptor instead.
 func (*CounterConsumption) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CounterConsumption) GetCounterSet() string {
@@ -1679,7 +1616,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1628,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1641,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Device) GetId() string {
@@ -1843,7 +1780,7 @@ type RequestPolicy struct {
 
 func (x *RequestPolicy) Reset() {
 	*x = RequestPolicy{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +1792,7 @@ func (x *RequestPolicy) String() string {
 func (*RequestPolicy) ProtoMessage() {}
 
 func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +1805,7 @@ func (x *RequestPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPolicy.ProtoReflect.Descriptor instead.
 func (*RequestPolicy) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RequestPolicy) GetDefault() int64 {
@@ -1907,7 +1844,7 @@ type AmountRange struct {
 
 func (x *AmountRange) Reset() {
 	*x = AmountRange{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +1856,7 @@ func (x *AmountRange) String() string {
 func (*AmountRange) ProtoMessage() {}
 
 func (x *AmountRange) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +1869,7 @@ func (x *AmountRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRange.ProtoReflect.Descriptor instead.
 func (*AmountRange) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AmountRange) GetMin() int64 {
@@ -1987,7 +1924,7 @@ type Health struct {
 
 func (x *Health) Reset() {
 	*x = Health{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +1936,7 @@ func (x *Health) String() string {
 func (*Health) ProtoMessage() {}
 
 func (x *Health) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +1949,7 @@ func (x *Health) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Health.ProtoReflect.Descriptor instead.
 func (*Health) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Health) GetState() HealthState {
@@ -2086,7 +2023,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2035,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2048,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attribute) GetValue() isAttribute_Value {
@@ -2259,7 +2196,7 @@ type Strings struct {
 
 func (x *Strings) Reset() {
 	*x = Strings{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2208,7 @@ func (x *Strings) String() string {
 func (*Strings) ProtoMessage() {}
 
 func (x *Strings) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2221,7 @@ func (x *Strings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Strings.ProtoReflect.Descriptor instead.
 func (*Strings) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Strings) GetValues() []string {
@@ -2304,7 +2241,7 @@ type Ints struct {
 
 func (x *Ints) Reset() {
 	*x = Ints{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2253,7 @@ func (x *Ints) String() string {
 func (*Ints) ProtoMessage() {}
 
 func (x *Ints) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2266,7 @@ func (x *Ints) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ints.ProtoReflect.Descriptor instead.
 func (*Ints) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Ints) GetValues() []int64 {
@@ -2349,7 +2286,7 @@ type Bools struct {
 
 func (x *Bools) Reset() {
 	*x = Bools{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2361,7 +2298,7 @@ func (x *Bools) String() string {
 func (*Bools) ProtoMessage() {}
 
 func (x *Bools) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2374,7 +2311,7 @@ func (x *Bools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bools.ProtoReflect.Descriptor instead.
 func (*Bools) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Bools) GetValues() []bool {
@@ -2401,7 +2338,7 @@ type Link struct {
 
 func (x *Link) Reset() {
 	*x = Link{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2413,7 +2350,7 @@ func (x *Link) String() string {
 func (*Link) ProtoMessage() {}
 
 func (x *Link) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2426,7 +2363,7 @@ func (x *Link) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Link.ProtoReflect.Descriptor instead.
 func (*Link) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Link) GetPeerId() string {
@@ -2497,7 +2434,7 @@ type ContainerEdits struct {
 
 func (x *ContainerEdits) Reset() {
 	*x = ContainerEdits{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2446,7 @@ func (x *ContainerEdits) String() string {
 func (*ContainerEdits) ProtoMessage() {}
 
 func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2459,7 @@ func (x *ContainerEdits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerEdits.ProtoReflect.Descriptor instead.
 func (*ContainerEdits) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ContainerEdits) GetEnv() map[string]string {
@@ -2581,7 +2518,7 @@ type DeviceNode struct {
 
 func (x *DeviceNode) Reset() {
 	*x = DeviceNode{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2530,7 @@ func (x *DeviceNode) String() string {
 func (*DeviceNode) ProtoMessage() {}
 
 func (x *DeviceNode) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2543,7 @@ func (x *DeviceNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNode.ProtoReflect.Descriptor instead.
 func (*DeviceNode) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeviceNode) GetPath() string {
@@ -2650,7 +2587,7 @@ type Mount struct {
 
 func (x *Mount) Reset() {
 	*x = Mount{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2599,7 @@ func (x *Mount) String() string {
 func (*Mount) ProtoMessage() {}
 
 func (x *Mount) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2612,7 @@ func (x *Mount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mount.ProtoReflect.Descriptor instead.
 func (*Mount) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Mount) GetHostPath() string {
@@ -2729,7 +2666,7 @@ type OciHook struct {
 
 func (x *OciHook) Reset() {
 	*x = OciHook{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2678,7 @@ func (x *OciHook) String() string {
 func (*OciHook) ProtoMessage() {}
 
 func (x *OciHook) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2691,7 @@ func (x *OciHook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OciHook.ProtoReflect.Descriptor instead.
 func (*OciHook) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *OciHook) GetHookName() string {
@@ -2799,7 +2736,7 @@ type Holder struct {
 
 func (x *Holder) Reset() {
 	*x = Holder{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2811,7 +2748,7 @@ func (x *Holder) String() string {
 func (*Holder) ProtoMessage() {}
 
 func (x *Holder) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2824,7 +2761,7 @@ func (x *Holder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holder.ProtoReflect.Descriptor instead.
 func (*Holder) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Holder) GetId() string {
@@ -2857,7 +2794,7 @@ type HeldDevice struct {
 
 func (x *HeldDevice) Reset() {
 	*x = HeldDevice{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +2806,7 @@ func (x *HeldDevice) String() string {
 func (*HeldDevice) ProtoMessage() {}
 
 func (x *HeldDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +2819,7 @@ func (x *HeldDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldDevice.ProtoReflect.Descriptor instead.
 func (*HeldDevice) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HeldDevice) GetId() string {
@@ -2908,30 +2845,24 @@ func (x *HeldDevice) GetCapacities() map[string]int64 {
 
 type PrepareRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Being replaced by devices.
-	DeviceIds []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
+	// Who will have the devices.
+	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// The devices of this backend that the holder was given, those with HOOK_PREPARE.
+	Devices []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// The Kubernetes resource or device class that they were requested as, such as
 	// nvidia.com/gpu.
-	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
-	// Being replaced by parameters_json.
-	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Being replaced by devices.
-	SharedDeviceIds []string `protobuf:"bytes,4,rep,name=shared_device_ids,json=sharedDeviceIds,proto3" json:"shared_device_ids,omitempty"`
-	// Who will have the devices.
-	Holder *Holder `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The devices of this backend that the holder was given, those with HOOK_PREPARE.
-	Devices []*HeldDevice `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
+	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// What the holder asks of the devices, such as which program to load: one JSON
 	// object that DescribeResponse.parameters_schema accepts, of at most 10 KiB; empty
 	// if it asks for nothing. Never trust it: a pod's author may have written it.
-	ParametersJson []byte `protobuf:"bytes,7,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
+	ParametersJson []byte `protobuf:"bytes,4,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +2874,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,35 +2887,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
-}
-
-func (x *PrepareRequest) GetDeviceIds() []string {
-	if x != nil {
-		return x.DeviceIds
-	}
-	return nil
-}
-
-func (x *PrepareRequest) GetResource() string {
-	if x != nil {
-		return x.Resource
-	}
-	return ""
-}
-
-func (x *PrepareRequest) GetParameters() map[string]string {
-	if x != nil {
-		return x.Parameters
-	}
-	return nil
-}
-
-func (x *PrepareRequest) GetSharedDeviceIds() []string {
-	if x != nil {
-		return x.SharedDeviceIds
-	}
-	return nil
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PrepareRequest) GetHolder() *Holder {
@@ -2999,6 +2902,13 @@ func (x *PrepareRequest) GetDevices() []*HeldDevice {
 		return x.Devices
 	}
 	return nil
+}
+
+func (x *PrepareRequest) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
 }
 
 func (x *PrepareRequest) GetParametersJson() []byte {
@@ -3023,7 +2933,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3035,7 +2945,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3048,7 +2958,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
@@ -3060,20 +2970,18 @@ func (x *PrepareResponse) GetEdits() map[string]*ContainerEdits {
 
 type ReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Being replaced by devices.
-	DeviceIds []string `protobuf:"bytes,1,rep,name=device_ids,json=deviceIds,proto3" json:"device_ids,omitempty"`
 	// Who had the devices; the holder of Prepare.
-	Holder *Holder `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
+	Holder *Holder `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
 	// The devices that it had, those with HOOK_RELEASE. shared: another holder still
 	// has the device.
-	Devices       []*HeldDevice `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
+	Devices       []*HeldDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +2993,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,14 +3006,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *ReleaseRequest) GetDeviceIds() []string {
-	if x != nil {
-		return x.DeviceIds
-	}
-	return nil
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseRequest) GetHolder() *Holder {
@@ -3133,7 +3034,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3145,7 +3046,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3158,7 +3059,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReleaseResponse) GetResults() []*ReleaseResult {
@@ -3182,7 +3083,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3095,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3108,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReleaseResult) GetDeviceId() string {
@@ -3241,7 +3142,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3253,7 +3154,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3266,7 +3167,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResetRequest) GetDeviceIds() []string {
@@ -3286,7 +3187,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3298,7 +3199,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3311,7 +3212,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResetResponse) GetResults() []*ResetResult {
@@ -3336,7 +3237,7 @@ type ResetResult struct {
 
 func (x *ResetResult) Reset() {
 	*x = ResetResult{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3348,7 +3249,7 @@ func (x *ResetResult) String() string {
 func (*ResetResult) ProtoMessage() {}
 
 func (x *ResetResult) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3361,7 +3262,7 @@ func (x *ResetResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResult.ProtoReflect.Descriptor instead.
 func (*ResetResult) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResetResult) GetDeviceId() string {
@@ -3395,7 +3296,7 @@ type SampleRequest struct {
 
 func (x *SampleRequest) Reset() {
 	*x = SampleRequest{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3308,7 @@ func (x *SampleRequest) String() string {
 func (*SampleRequest) ProtoMessage() {}
 
 func (x *SampleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3321,7 @@ func (x *SampleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleRequest.ProtoReflect.Descriptor instead.
 func (*SampleRequest) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SampleRequest) GetInterval() *durationpb.Duration {
@@ -3442,7 +3343,7 @@ type SampleResponse struct {
 
 func (x *SampleResponse) Reset() {
 	*x = SampleResponse{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3355,7 @@ func (x *SampleResponse) String() string {
 func (*SampleResponse) ProtoMessage() {}
 
 func (x *SampleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3368,7 @@ func (x *SampleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampleResponse.ProtoReflect.Descriptor instead.
 func (*SampleResponse) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SampleResponse) GetTime() *timestamppb.Timestamp {
@@ -3514,7 +3415,7 @@ type Metric struct {
 
 func (x *Metric) Reset() {
 	*x = Metric{}
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3526,7 +3427,7 @@ func (x *Metric) String() string {
 func (*Metric) ProtoMessage() {}
 
 func (x *Metric) ProtoReflect() protoreflect.Message {
-	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[39]
+	mi := &file_accelmux_backend_v1_backend_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3539,7 +3440,7 @@ func (x *Metric) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metric.ProtoReflect.Descriptor instead.
 func (*Metric) Descriptor() ([]byte, []int) {
-	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{39}
+	return file_accelmux_backend_v1_backend_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Metric) GetDeviceId() string {
@@ -3582,21 +3483,17 @@ var File_accelmux_backend_v1_backend_proto protoreflect.FileDescriptor
 const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\n" +
 	"!accelmux/backend/v1/backend.proto\x12\x13accelmux.backend.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fDescribeRequest\"\xa5\x03\n" +
+	"\x0fDescribeRequest\"\xe5\x02\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06vendor\x18\x02 \x01(\tR\x06vendor\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x18\n" +
 	"\aclasses\x18\x04 \x03(\tR\aclasses\x12:\n" +
 	"\tabilities\x18\x05 \x03(\x0e2\x1c.accelmux.backend.v1.AbilityR\tabilities\x12'\n" +
-	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12>\n" +
-	"\n" +
-	"parameters\x18\a \x03(\v2\x1e.accelmux.backend.v1.ParameterR\n" +
-	"parameters\x12+\n" +
-	"\x11parameters_schema\x18\b \x01(\tR\x10parametersSchema\x120\n" +
-	"\x05needs\x18\t \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
-	"\x12attribute_priority\x18\n" +
-	" \x03(\tR\x11attributePriority\"\xf2\x02\n" +
+	"\x0fsettings_schema\x18\x06 \x01(\tR\x0esettingsSchema\x12+\n" +
+	"\x11parameters_schema\x18\a \x01(\tR\x10parametersSchema\x120\n" +
+	"\x05needs\x18\b \x01(\v2\x1a.accelmux.backend.v1.NeedsR\x05needs\x12-\n" +
+	"\x12attribute_priority\x18\t \x03(\tR\x11attributePriority\"\xf2\x02\n" +
 	"\x05Needs\x12\x1d\n" +
 	"\n" +
 	"read_paths\x18\x01 \x03(\tR\treadPaths\x12\x1f\n" +
@@ -3614,10 +3511,7 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"\x05hooks\x18\n" +
 	" \x03(\tR\x05hooks\x12\x10\n" +
 	"\x03env\x18\v \x03(\tR\x03env\x12\x12\n" +
-	"\x04gids\x18\f \x03(\rR\x04gids\"A\n" +
-	"\tParameter\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\"\x89\x01\n" +
+	"\x04gids\x18\f \x03(\rR\x04gids\"\x89\x01\n" +
 	"\x10ConfigureRequest\x12#\n" +
 	"\rsettings_json\x18\x01 \x01(\fR\fsettingsJson\x124\n" +
 	"\x05paths\x18\x02 \x01(\v2\x1e.accelmux.backend.v1.HostPathsR\x05paths\x12\x1a\n" +
@@ -3778,32 +3672,21 @@ const file_accelmux_backend_v1_backend_proto_rawDesc = "" +
 	"capacities\x1a=\n" +
 	"\x0fCapacitiesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa4\x03\n" +
-	"\x0ePrepareRequest\x12\x1d\n" +
-	"\n" +
-	"device_ids\x18\x01 \x03(\tR\tdeviceIds\x12\x1a\n" +
-	"\bresource\x18\x02 \x01(\tR\bresource\x12S\n" +
-	"\n" +
-	"parameters\x18\x03 \x03(\v23.accelmux.backend.v1.PrepareRequest.ParametersEntryR\n" +
-	"parameters\x12*\n" +
-	"\x11shared_device_ids\x18\x04 \x03(\tR\x0fsharedDeviceIds\x123\n" +
-	"\x06holder\x18\x05 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
-	"\adevices\x18\x06 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\x12'\n" +
-	"\x0fparameters_json\x18\a \x01(\fR\x0eparametersJson\x1a=\n" +
-	"\x0fParametersEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x01\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc5\x01\n" +
+	"\x0ePrepareRequest\x123\n" +
+	"\x06holder\x18\x01 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
+	"\adevices\x18\x02 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\x12\x1a\n" +
+	"\bresource\x18\x03 \x01(\tR\bresource\x12'\n" +
+	"\x0fparameters_json\x18\x04 \x01(\fR\x0eparametersJson\"\xb7\x01\n" +
 	"\x0fPrepareResponse\x12E\n" +
 	"\x05edits\x18\x01 \x03(\v2/.accelmux.backend.v1.PrepareResponse.EditsEntryR\x05edits\x1a]\n" +
 	"\n" +
 	"EditsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x129\n" +
-	"\x05value\x18\x02 \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05value:\x028\x01\"\x9f\x01\n" +
-	"\x0eReleaseRequest\x12\x1d\n" +
-	"\n" +
-	"device_ids\x18\x01 \x03(\tR\tdeviceIds\x123\n" +
-	"\x06holder\x18\x02 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
-	"\adevices\x18\x03 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\"O\n" +
+	"\x05value\x18\x02 \x01(\v2#.accelmux.backend.v1.ContainerEditsR\x05value:\x028\x01\"\x80\x01\n" +
+	"\x0eReleaseRequest\x123\n" +
+	"\x06holder\x18\x01 \x01(\v2\x1b.accelmux.backend.v1.HolderR\x06holder\x129\n" +
+	"\adevices\x18\x02 \x03(\v2\x1f.accelmux.backend.v1.HeldDeviceR\adevices\"O\n" +
 	"\x0fReleaseResponse\x12<\n" +
 	"\aresults\x18\x01 \x03(\v2\".accelmux.backend.v1.ReleaseResultR\aresults\"b\n" +
 	"\rReleaseResult\x12\x1b\n" +
@@ -3905,7 +3788,7 @@ func file_accelmux_backend_v1_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_accelmux_backend_v1_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_accelmux_backend_v1_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(Ability)(0),                  // 0: accelmux.backend.v1.Ability
 	(Hook)(0),                     // 1: accelmux.backend.v1.Hook
@@ -3918,130 +3801,126 @@ var file_accelmux_backend_v1_backend_proto_goTypes = []any{
 	(*DescribeRequest)(nil),       // 8: accelmux.backend.v1.DescribeRequest
 	(*DescribeResponse)(nil),      // 9: accelmux.backend.v1.DescribeResponse
 	(*Needs)(nil),                 // 10: accelmux.backend.v1.Needs
-	(*Parameter)(nil),             // 11: accelmux.backend.v1.Parameter
-	(*ConfigureRequest)(nil),      // 12: accelmux.backend.v1.ConfigureRequest
-	(*HostPaths)(nil),             // 13: accelmux.backend.v1.HostPaths
-	(*ConfigureResponse)(nil),     // 14: accelmux.backend.v1.ConfigureResponse
-	(*FieldError)(nil),            // 15: accelmux.backend.v1.FieldError
-	(*WatchRequest)(nil),          // 16: accelmux.backend.v1.WatchRequest
-	(*WatchResponse)(nil),         // 17: accelmux.backend.v1.WatchResponse
-	(*Heartbeat)(nil),             // 18: accelmux.backend.v1.Heartbeat
-	(*Inventory)(nil),             // 19: accelmux.backend.v1.Inventory
-	(*CounterSet)(nil),            // 20: accelmux.backend.v1.CounterSet
-	(*CounterConsumption)(nil),    // 21: accelmux.backend.v1.CounterConsumption
-	(*Device)(nil),                // 22: accelmux.backend.v1.Device
-	(*RequestPolicy)(nil),         // 23: accelmux.backend.v1.RequestPolicy
-	(*AmountRange)(nil),           // 24: accelmux.backend.v1.AmountRange
-	(*Health)(nil),                // 25: accelmux.backend.v1.Health
-	(*Attribute)(nil),             // 26: accelmux.backend.v1.Attribute
-	(*Strings)(nil),               // 27: accelmux.backend.v1.Strings
-	(*Ints)(nil),                  // 28: accelmux.backend.v1.Ints
-	(*Bools)(nil),                 // 29: accelmux.backend.v1.Bools
-	(*Link)(nil),                  // 30: accelmux.backend.v1.Link
-	(*ContainerEdits)(nil),        // 31: accelmux.backend.v1.ContainerEdits
-	(*DeviceNode)(nil),            // 32: accelmux.backend.v1.DeviceNode
-	(*Mount)(nil),                 // 33: accelmux.backend.v1.Mount
-	(*OciHook)(nil),               // 34: accelmux.backend.v1.OciHook
-	(*Holder)(nil),                // 35: accelmux.backend.v1.Holder
-	(*HeldDevice)(nil),            // 36: accelmux.backend.v1.HeldDevice
-	(*PrepareRequest)(nil),        // 37: accelmux.backend.v1.PrepareRequest
-	(*PrepareResponse)(nil),       // 38: accelmux.backend.v1.PrepareResponse
-	(*ReleaseRequest)(nil),        // 39: accelmux.backend.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 40: accelmux.backend.v1.ReleaseResponse
-	(*ReleaseResult)(nil),         // 41: accelmux.backend.v1.ReleaseResult
-	(*ResetRequest)(nil),          // 42: accelmux.backend.v1.ResetRequest
-	(*ResetResponse)(nil),         // 43: accelmux.backend.v1.ResetResponse
-	(*ResetResult)(nil),           // 44: accelmux.backend.v1.ResetResult
-	(*SampleRequest)(nil),         // 45: accelmux.backend.v1.SampleRequest
-	(*SampleResponse)(nil),        // 46: accelmux.backend.v1.SampleResponse
-	(*Metric)(nil),                // 47: accelmux.backend.v1.Metric
-	nil,                           // 48: accelmux.backend.v1.CounterSet.CountersEntry
-	nil,                           // 49: accelmux.backend.v1.CounterConsumption.CountersEntry
-	nil,                           // 50: accelmux.backend.v1.Device.AttributesEntry
-	nil,                           // 51: accelmux.backend.v1.Device.CapacitiesEntry
-	nil,                           // 52: accelmux.backend.v1.Device.RequestPoliciesEntry
-	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvEntry
-	nil,                           // 54: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	nil,                           // 55: accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	nil,                           // 56: accelmux.backend.v1.PrepareRequest.ParametersEntry
-	nil,                           // 57: accelmux.backend.v1.PrepareResponse.EditsEntry
-	nil,                           // 58: accelmux.backend.v1.Metric.LabelsEntry
-	(*durationpb.Duration)(nil),   // 59: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 60: google.protobuf.Timestamp
+	(*ConfigureRequest)(nil),      // 11: accelmux.backend.v1.ConfigureRequest
+	(*HostPaths)(nil),             // 12: accelmux.backend.v1.HostPaths
+	(*ConfigureResponse)(nil),     // 13: accelmux.backend.v1.ConfigureResponse
+	(*FieldError)(nil),            // 14: accelmux.backend.v1.FieldError
+	(*WatchRequest)(nil),          // 15: accelmux.backend.v1.WatchRequest
+	(*WatchResponse)(nil),         // 16: accelmux.backend.v1.WatchResponse
+	(*Heartbeat)(nil),             // 17: accelmux.backend.v1.Heartbeat
+	(*Inventory)(nil),             // 18: accelmux.backend.v1.Inventory
+	(*CounterSet)(nil),            // 19: accelmux.backend.v1.CounterSet
+	(*CounterConsumption)(nil),    // 20: accelmux.backend.v1.CounterConsumption
+	(*Device)(nil),                // 21: accelmux.backend.v1.Device
+	(*RequestPolicy)(nil),         // 22: accelmux.backend.v1.RequestPolicy
+	(*AmountRange)(nil),           // 23: accelmux.backend.v1.AmountRange
+	(*Health)(nil),                // 24: accelmux.backend.v1.Health
+	(*Attribute)(nil),             // 25: accelmux.backend.v1.Attribute
+	(*Strings)(nil),               // 26: accelmux.backend.v1.Strings
+	(*Ints)(nil),                  // 27: accelmux.backend.v1.Ints
+	(*Bools)(nil),                 // 28: accelmux.backend.v1.Bools
+	(*Link)(nil),                  // 29: accelmux.backend.v1.Link
+	(*ContainerEdits)(nil),        // 30: accelmux.backend.v1.ContainerEdits
+	(*DeviceNode)(nil),            // 31: accelmux.backend.v1.DeviceNode
+	(*Mount)(nil),                 // 32: accelmux.backend.v1.Mount
+	(*OciHook)(nil),               // 33: accelmux.backend.v1.OciHook
+	(*Holder)(nil),                // 34: accelmux.backend.v1.Holder
+	(*HeldDevice)(nil),            // 35: accelmux.backend.v1.HeldDevice
+	(*PrepareRequest)(nil),        // 36: accelmux.backend.v1.PrepareRequest
+	(*PrepareResponse)(nil),       // 37: accelmux.backend.v1.PrepareResponse
+	(*ReleaseRequest)(nil),        // 38: accelmux.backend.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 39: accelmux.backend.v1.ReleaseResponse
+	(*ReleaseResult)(nil),         // 40: accelmux.backend.v1.ReleaseResult
+	(*ResetRequest)(nil),          // 41: accelmux.backend.v1.ResetRequest
+	(*ResetResponse)(nil),         // 42: accelmux.backend.v1.ResetResponse
+	(*ResetResult)(nil),           // 43: accelmux.backend.v1.ResetResult
+	(*SampleRequest)(nil),         // 44: accelmux.backend.v1.SampleRequest
+	(*SampleResponse)(nil),        // 45: accelmux.backend.v1.SampleResponse
+	(*Metric)(nil),                // 46: accelmux.backend.v1.Metric
+	nil,                           // 47: accelmux.backend.v1.CounterSet.CountersEntry
+	nil,                           // 48: accelmux.backend.v1.CounterConsumption.CountersEntry
+	nil,                           // 49: accelmux.backend.v1.Device.AttributesEntry
+	nil,                           // 50: accelmux.backend.v1.Device.CapacitiesEntry
+	nil,                           // 51: accelmux.backend.v1.Device.RequestPoliciesEntry
+	nil,                           // 52: accelmux.backend.v1.ContainerEdits.EnvEntry
+	nil,                           // 53: accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	nil,                           // 54: accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	nil,                           // 55: accelmux.backend.v1.PrepareResponse.EditsEntry
+	nil,                           // 56: accelmux.backend.v1.Metric.LabelsEntry
+	(*durationpb.Duration)(nil),   // 57: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 58: google.protobuf.Timestamp
 }
 var file_accelmux_backend_v1_backend_proto_depIdxs = []int32{
 	0,  // 0: accelmux.backend.v1.DescribeResponse.abilities:type_name -> accelmux.backend.v1.Ability
-	11, // 1: accelmux.backend.v1.DescribeResponse.parameters:type_name -> accelmux.backend.v1.Parameter
-	10, // 2: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
-	13, // 3: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
-	15, // 4: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
-	10, // 5: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
-	59, // 6: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	19, // 7: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
-	18, // 8: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
-	22, // 9: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
-	20, // 10: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
-	48, // 11: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
-	49, // 12: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
-	25, // 13: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
-	50, // 14: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
-	51, // 15: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
-	30, // 16: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
-	31, // 17: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
-	1,  // 18: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
-	52, // 19: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
-	21, // 20: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
-	24, // 21: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
-	3,  // 22: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
-	4,  // 23: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
-	2,  // 24: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
-	27, // 25: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
-	28, // 26: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
-	29, // 27: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
-	27, // 28: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
-	5,  // 29: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
-	53, // 30: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
-	32, // 31: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
-	33, // 32: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
-	34, // 33: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
-	54, // 34: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
-	6,  // 35: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
-	55, // 36: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
-	56, // 37: accelmux.backend.v1.PrepareRequest.parameters:type_name -> accelmux.backend.v1.PrepareRequest.ParametersEntry
-	35, // 38: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
-	36, // 39: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	57, // 40: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
-	35, // 41: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
-	36, // 42: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
-	41, // 43: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
-	44, // 44: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
-	59, // 45: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
-	60, // 46: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
-	47, // 47: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
-	7,  // 48: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
-	58, // 49: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
-	26, // 50: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
-	23, // 51: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
-	31, // 52: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
-	8,  // 53: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
-	12, // 54: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
-	16, // 55: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
-	37, // 56: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
-	39, // 57: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
-	42, // 58: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
-	45, // 59: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
-	9,  // 60: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
-	14, // 61: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
-	17, // 62: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
-	38, // 63: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
-	40, // 64: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
-	43, // 65: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
-	46, // 66: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
-	60, // [60:67] is the sub-list for method output_type
-	53, // [53:60] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	10, // 1: accelmux.backend.v1.DescribeResponse.needs:type_name -> accelmux.backend.v1.Needs
+	12, // 2: accelmux.backend.v1.ConfigureRequest.paths:type_name -> accelmux.backend.v1.HostPaths
+	14, // 3: accelmux.backend.v1.ConfigureResponse.errors:type_name -> accelmux.backend.v1.FieldError
+	10, // 4: accelmux.backend.v1.ConfigureResponse.needs:type_name -> accelmux.backend.v1.Needs
+	57, // 5: accelmux.backend.v1.WatchRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	18, // 6: accelmux.backend.v1.WatchResponse.inventory:type_name -> accelmux.backend.v1.Inventory
+	17, // 7: accelmux.backend.v1.WatchResponse.heartbeat:type_name -> accelmux.backend.v1.Heartbeat
+	21, // 8: accelmux.backend.v1.Inventory.devices:type_name -> accelmux.backend.v1.Device
+	19, // 9: accelmux.backend.v1.Inventory.counter_sets:type_name -> accelmux.backend.v1.CounterSet
+	47, // 10: accelmux.backend.v1.CounterSet.counters:type_name -> accelmux.backend.v1.CounterSet.CountersEntry
+	48, // 11: accelmux.backend.v1.CounterConsumption.counters:type_name -> accelmux.backend.v1.CounterConsumption.CountersEntry
+	24, // 12: accelmux.backend.v1.Device.health:type_name -> accelmux.backend.v1.Health
+	49, // 13: accelmux.backend.v1.Device.attributes:type_name -> accelmux.backend.v1.Device.AttributesEntry
+	50, // 14: accelmux.backend.v1.Device.capacities:type_name -> accelmux.backend.v1.Device.CapacitiesEntry
+	29, // 15: accelmux.backend.v1.Device.links:type_name -> accelmux.backend.v1.Link
+	30, // 16: accelmux.backend.v1.Device.edits:type_name -> accelmux.backend.v1.ContainerEdits
+	1,  // 17: accelmux.backend.v1.Device.hooks:type_name -> accelmux.backend.v1.Hook
+	51, // 18: accelmux.backend.v1.Device.request_policies:type_name -> accelmux.backend.v1.Device.RequestPoliciesEntry
+	20, // 19: accelmux.backend.v1.Device.consumes:type_name -> accelmux.backend.v1.CounterConsumption
+	23, // 20: accelmux.backend.v1.RequestPolicy.range:type_name -> accelmux.backend.v1.AmountRange
+	3,  // 21: accelmux.backend.v1.Health.state:type_name -> accelmux.backend.v1.HealthState
+	4,  // 22: accelmux.backend.v1.Health.recovery:type_name -> accelmux.backend.v1.Recovery
+	2,  // 23: accelmux.backend.v1.Health.reach:type_name -> accelmux.backend.v1.Reach
+	26, // 24: accelmux.backend.v1.Attribute.string_values:type_name -> accelmux.backend.v1.Strings
+	27, // 25: accelmux.backend.v1.Attribute.int_values:type_name -> accelmux.backend.v1.Ints
+	28, // 26: accelmux.backend.v1.Attribute.bool_values:type_name -> accelmux.backend.v1.Bools
+	26, // 27: accelmux.backend.v1.Attribute.version_values:type_name -> accelmux.backend.v1.Strings
+	5,  // 28: accelmux.backend.v1.Link.kind:type_name -> accelmux.backend.v1.LinkKind
+	52, // 29: accelmux.backend.v1.ContainerEdits.env:type_name -> accelmux.backend.v1.ContainerEdits.EnvEntry
+	31, // 30: accelmux.backend.v1.ContainerEdits.device_nodes:type_name -> accelmux.backend.v1.DeviceNode
+	32, // 31: accelmux.backend.v1.ContainerEdits.mounts:type_name -> accelmux.backend.v1.Mount
+	33, // 32: accelmux.backend.v1.ContainerEdits.hooks:type_name -> accelmux.backend.v1.OciHook
+	53, // 33: accelmux.backend.v1.ContainerEdits.env_separators:type_name -> accelmux.backend.v1.ContainerEdits.EnvSeparatorsEntry
+	6,  // 34: accelmux.backend.v1.Holder.kind:type_name -> accelmux.backend.v1.HolderKind
+	54, // 35: accelmux.backend.v1.HeldDevice.capacities:type_name -> accelmux.backend.v1.HeldDevice.CapacitiesEntry
+	34, // 36: accelmux.backend.v1.PrepareRequest.holder:type_name -> accelmux.backend.v1.Holder
+	35, // 37: accelmux.backend.v1.PrepareRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	55, // 38: accelmux.backend.v1.PrepareResponse.edits:type_name -> accelmux.backend.v1.PrepareResponse.EditsEntry
+	34, // 39: accelmux.backend.v1.ReleaseRequest.holder:type_name -> accelmux.backend.v1.Holder
+	35, // 40: accelmux.backend.v1.ReleaseRequest.devices:type_name -> accelmux.backend.v1.HeldDevice
+	40, // 41: accelmux.backend.v1.ReleaseResponse.results:type_name -> accelmux.backend.v1.ReleaseResult
+	43, // 42: accelmux.backend.v1.ResetResponse.results:type_name -> accelmux.backend.v1.ResetResult
+	57, // 43: accelmux.backend.v1.SampleRequest.interval:type_name -> google.protobuf.Duration
+	58, // 44: accelmux.backend.v1.SampleResponse.time:type_name -> google.protobuf.Timestamp
+	46, // 45: accelmux.backend.v1.SampleResponse.metrics:type_name -> accelmux.backend.v1.Metric
+	7,  // 46: accelmux.backend.v1.Metric.kind:type_name -> accelmux.backend.v1.MetricKind
+	56, // 47: accelmux.backend.v1.Metric.labels:type_name -> accelmux.backend.v1.Metric.LabelsEntry
+	25, // 48: accelmux.backend.v1.Device.AttributesEntry.value:type_name -> accelmux.backend.v1.Attribute
+	22, // 49: accelmux.backend.v1.Device.RequestPoliciesEntry.value:type_name -> accelmux.backend.v1.RequestPolicy
+	30, // 50: accelmux.backend.v1.PrepareResponse.EditsEntry.value:type_name -> accelmux.backend.v1.ContainerEdits
+	8,  // 51: accelmux.backend.v1.BackendService.Describe:input_type -> accelmux.backend.v1.DescribeRequest
+	11, // 52: accelmux.backend.v1.BackendService.Configure:input_type -> accelmux.backend.v1.ConfigureRequest
+	15, // 53: accelmux.backend.v1.BackendService.Watch:input_type -> accelmux.backend.v1.WatchRequest
+	36, // 54: accelmux.backend.v1.BackendService.Prepare:input_type -> accelmux.backend.v1.PrepareRequest
+	38, // 55: accelmux.backend.v1.BackendService.Release:input_type -> accelmux.backend.v1.ReleaseRequest
+	41, // 56: accelmux.backend.v1.BackendService.Reset:input_type -> accelmux.backend.v1.ResetRequest
+	44, // 57: accelmux.backend.v1.BackendService.Sample:input_type -> accelmux.backend.v1.SampleRequest
+	9,  // 58: accelmux.backend.v1.BackendService.Describe:output_type -> accelmux.backend.v1.DescribeResponse
+	13, // 59: accelmux.backend.v1.BackendService.Configure:output_type -> accelmux.backend.v1.ConfigureResponse
+	16, // 60: accelmux.backend.v1.BackendService.Watch:output_type -> accelmux.backend.v1.WatchResponse
+	37, // 61: accelmux.backend.v1.BackendService.Prepare:output_type -> accelmux.backend.v1.PrepareResponse
+	39, // 62: accelmux.backend.v1.BackendService.Release:output_type -> accelmux.backend.v1.ReleaseResponse
+	42, // 63: accelmux.backend.v1.BackendService.Reset:output_type -> accelmux.backend.v1.ResetResponse
+	45, // 64: accelmux.backend.v1.BackendService.Sample:output_type -> accelmux.backend.v1.SampleResponse
+	58, // [58:65] is the sub-list for method output_type
+	51, // [51:58] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_accelmux_backend_v1_backend_proto_init() }
@@ -4049,11 +3928,11 @@ func file_accelmux_backend_v1_backend_proto_init() {
 	if File_accelmux_backend_v1_backend_proto != nil {
 		return
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[9].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchResponse_Inventory)(nil),
 		(*WatchResponse_Heartbeat)(nil),
 	}
-	file_accelmux_backend_v1_backend_proto_msgTypes[18].OneofWrappers = []any{
+	file_accelmux_backend_v1_backend_proto_msgTypes[17].OneofWrappers = []any{
 		(*Attribute_StringValue)(nil),
 		(*Attribute_IntValue)(nil),
 		(*Attribute_BoolValue)(nil),
@@ -4069,7 +3948,7 @@ func file_accelmux_backend_v1_backend_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_accelmux_backend_v1_backend_proto_rawDesc), len(file_accelmux_backend_v1_backend_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   51,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
