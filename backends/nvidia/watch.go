@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
@@ -22,6 +23,9 @@ const (
 	retryFirst, retryLast = time.Second, 30 * time.Second
 	// exitRestart is the exit code of a process that must be started again.
 	exitRestart = 3
+	// filesHang is how long a scan may read files, such as those of sysfs, before heartbeats
+	// stop.
+	filesHang = 5 * time.Second
 	// othersAfter is how soon after an event of one GPU the others are asked too: what
 	// happened to them may have had no event.
 	othersAfter = time.Second
@@ -56,6 +60,9 @@ type loop struct {
 	pending []driver.Event
 	looks   chan look
 	looking bool
+	// files is when a look began to read files, in nanoseconds since 1970; 0 while none
+	// does. Calls of NVML have limits of their own, in package driver.
+	files atomic.Int64
 	// opened are the options that driver was made with.
 	opened driver.Options
 	// due is when the next look is, though nothing happens, others when one is at the
@@ -122,7 +129,9 @@ func (l *loop) run(ctx context.Context) error {
 		case <-wake.C:
 		}
 		wake.Stop()
-		l.out.Beat()
+		if since := l.files.Load(); since == 0 || time.Since(time.Unix(0, since)) < filesHang {
+			l.out.Beat()
+		}
 	}
 }
 
@@ -208,6 +217,7 @@ func (l *loop) look(ctx context.Context) {
 		switch {
 		case found.err == nil && found.quick && found.made.holds(cfg, found.snapshot):
 		case found.err == nil:
+			l.files.Store(time.Now().UnixNano())
 			if begun == nil {
 				begun = cfg.maker.Begin(found.snapshot.DriverVersion)
 			}
@@ -218,8 +228,10 @@ func (l *loop) look(ctx context.Context) {
 			release(d)
 		}
 		if begun != nil {
+			l.files.CompareAndSwap(0, time.Now().UnixNano())
 			begun.Wait() // needed or not, nothing goes on when the look is over
 		}
+		l.files.Store(0)
 		l.looks <- found
 	}()
 }

@@ -36,6 +36,7 @@ Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 	root.AddCommand(
 		newRunCommand(),
 		newDemoCommand(),
+		newCheckBackendCommand(),
 		newDevicesCommand(),
 		newStatusCommand(),
 		newTopCommand(),

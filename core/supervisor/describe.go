@@ -24,8 +24,8 @@ var (
 	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
 
-// description checks what a backend says of itself.
-func description(wire *backendv1.DescribeResponse) (inventory.Description, error) {
+// ParseDescription checks the answer of Describe. The error is for the operator.
+func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, error) {
 	d := inventory.Description{
 		Name: wire.GetName(), Vendor: wire.GetVendor(), Version: wire.GetVersion(),
 		Classes:        wire.GetClasses(),
@@ -59,6 +59,6 @@ func description(wire *backendv1.DescribeResponse) (inventory.Description, error
 	if d.Parameters, err = parameters(d); err != nil {
 		return d, err
 	}
-	d.Needs, err = needs(wire.GetNeeds())
+	d.Needs, err = ParseNeeds(wire.GetNeeds())
 	return d, err
 }

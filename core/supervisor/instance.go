@@ -148,7 +148,7 @@ func (i *instance) describe() error {
 	if err != nil {
 		return err
 	}
-	if i.desc, err = description(answer); err != nil {
+	if i.desc, err = ParseDescription(answer); err != nil {
 		return fail(violated, "%w", err)
 	}
 	return nil
@@ -198,7 +198,7 @@ func (i *instance) configure(settings json.RawMessage) error {
 	if err := refusal(answer.GetErrors()); err != nil {
 		return err
 	}
-	more, err := needs(answer.GetNeeds())
+	more, err := ParseNeeds(answer.GetNeeds())
 	if err != nil {
 		return fail(violated, "Configure: %w", err)
 	}

@@ -230,7 +230,7 @@ func TestDescription(t *testing.T) {
 				"b_1": {"type": "string", "description": "one"}, "A": {"type": "integer", "description": "another"}}}`,
 		}
 	}
-	d, err := description(good())
+	d, err := ParseDescription(good())
 	if want := []inventory.Parameter{
 		{Name: "A", Description: "another"}, {Name: "b_1", Description: "one", IsText: true},
 		{Name: "c", Description: "three", IsText: true}, {Name: "d", Description: "four", IsText: true},
@@ -266,7 +266,7 @@ func TestDescription(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := good()
 			test.spoil(d)
-			if _, err := description(d); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := ParseDescription(d); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %s", err, test.want)
 			}
 		})

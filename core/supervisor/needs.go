@@ -26,8 +26,9 @@ var (
 	variable = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,254}\*?|\*)$`)
 )
 
-// needs checks what a backend declares that it needs.
-func needs(wire *backendv1.Needs) (inventory.Needs, error) {
+// ParseNeeds checks what a backend declares that it needs; nil needs nothing. The error is for
+// the operator.
+func ParseNeeds(wire *backendv1.Needs) (inventory.Needs, error) {
 	for _, list := range []struct {
 		field   string
 		entries []string

@@ -9,7 +9,7 @@ import (
 )
 
 func TestNeeds(t *testing.T) {
-	n, err := needs(&backendv1.Needs{
+	n, err := ParseNeeds(&backendv1.Needs{
 		ReadPaths: []string{"/sys/**", "/sys/**"}, WritePaths: []string{"/"}, OpenDevices: []string{"/dev/acme[0-9]*"}, Capabilities: []string{"CAP_SYS_ADMIN"},
 		SystemCalls: []string{"@raw-io"}, Env: []string{"ACME_*", "*", "A"}, Gids: []uint32{44}, Mounts: []string{"/**"},
 	})
@@ -29,7 +29,7 @@ func TestNeeds(t *testing.T) {
 		"257 groups":       {Gids: slices.Repeat([]uint32{1}, 257)},
 		"in companions, w": {Companions: []string{"mps"}},
 	} {
-		if _, err := needs(wire); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseNeeds(wire); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}

@@ -167,3 +167,16 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s[:cut]) + "..."
 }
+
+// Check returns what is wrong with the metrics of one sample, each broken rule once. known
+// reports whether metrics may name a device, and reserved are the names of the core's own
+// metrics.
+func Check(metrics []*backendv1.Metric, reserved []string, known func(device string) bool) []string {
+	// Metrics of unknown devices are reported if the sample before had some, too.
+	before := &sample{series: map[identity]*series{}, strangers: true}
+	var broken []string
+	for _, c := range parse(before, metrics, rules{reserved: reserved, known: known}).complaints {
+		broken = append(broken, c.text)
+	}
+	return broken
+}

@@ -1293,7 +1293,8 @@ func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
 
 // Heartbeat reports that the loop that monitors the hardware completed a round.
 // It must come from that loop, not from a timer beside it, so that a wedged
-// monitor is noticed even though the server still answers.
+// monitor is noticed even though the server still answers. A loop that does not wait for
+// the hardware reports in an inventory what does not answer.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/accelmux/accelmux/core/conformance"
+)
+
+// checkTimeout bounds check-backend by default.
+const checkTimeout = 5 * time.Minute
+
+func newCheckBackendCommand() *cobra.Command {
+	var options conformance.Options
+	var settings string
+	var env []string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "check-backend PROGRAM",
+		Short: "Check a backend program against the contract",
+		Long: `Starts a backend program as the agent does, makes the calls of the contract
+(proto/accelmux/backend/v1/backend.proto), and prints one line a rule: pass, fail or
+not applicable, and why. It exits with 0 only if no rule fails.
+
+The program is started several times, one after the other, and ended each time. It
+reads this machine's hardware. Prepare, Release and Reset are called only with
+--exercise: they disturb whoever uses the devices. Don't check a backend on a node
+whose agent runs the same one, unless its hardware can be opened twice.
+
+--hardware-change runs a command that changes something, such as unbinding a driver;
+the backend must then send another inventory.`,
+		Example: `  accelmux check-backend ./accelmux-backend-camera
+  accelmux check-backend --settings settings.yaml --exercise ./accelmux-backend-camera
+  accelmux check-backend -o json /usr/libexec/accelmux/accelmux-backend-nvidia`,
+		Args: oneFile,
+	}
+	formats := []string{"table", "json", "yaml"}
+	format := outputFlag(cmd, formats)
+	flags := cmd.Flags()
+	flags.StringVar(&settings, "settings", "", "`file` with the backend's settings, YAML or JSON (default: none)")
+	flags.StringArrayVar(&env, "env", nil, "environment variable `NAME=value` for the program; may be repeated")
+	flags.BoolVar(&options.Exercise, "exercise", false, "call Prepare, Release and Reset, too, for devices of this machine")
+	flags.StringVar(&options.HardwareChange, "hardware-change", "", "shell `command` that changes something about the hardware")
+	flags.DurationVar(&timeout, "timeout", checkTimeout, "how long the whole check may take")
+	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for the program; absolute")
+	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for the program; absolute")
+	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the program; absolute")
+	completeDirs(cmd, "sysfs", "devfs", "procfs")
+	cobra.CheckErr(cmd.MarkFlagFilename("settings", "yaml", "yml", "json"))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkOutput(*format, formats); err != nil {
+			return err
+		}
+		options.Program = args[0]
+		var err error
+		if options.Settings, err = readSettings(settings); err != nil {
+			return err
+		}
+		if options.Env, err = variables(env); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("it took longer than --timeout %s", timeout))
+		defer cancel()
+		report, err := conformance.Check(ctx, options)
+		if len(report.Results) > 0 && cmd.Context().Err() == nil {
+			err = errors.Join(printAs(cmd.OutOrStdout(), *format, report, func(w *tabwriter.Writer) { checkTable(w, report) }), err)
+		}
+		if n := report.Failed(); err == nil && n > 0 {
+			err = fmt.Errorf("%s breaks %d of %d rules", report.Program, n, len(report.Results))
+		}
+		return err
+	}
+	return cmd
+}
+
+// readSettings reads a file of settings as JSON; none if there is no file.
+func readSettings(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the settings: %w", err)
+	}
+	settings, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(settings) == 0 || settings[0] != '{' {
+		return nil, fmt.Errorf("%s: the settings must be one object, such as count: 2", path)
+	}
+	return settings, nil
+}
+
+// variables splits NAME=value.
+func variables(list []string) (map[string]string, error) {
+	env := map[string]string{}
+	for _, variable := range list {
+		name, value, ok := strings.Cut(variable, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--env %q is not NAME=value", variable)
+		}
+		env[name] = value
+	}
+	return env, nil
+}
+
+// checkTable prints one line a rule, and a summary.
+func checkTable(w io.Writer, report conformance.Report) {
+	row(w, "RESULT", "RULE", "WHAT")
+	counts := map[conformance.Outcome]int{}
+	for _, r := range report.Results {
+		counts[r.Outcome]++
+		text := r.Text
+		if r.Why != "" {
+			text += " " + strings.ToUpper(r.Why[:1]) + r.Why[1:]
+		}
+		row(w, r.Outcome, r.ID, text)
+	}
+	fmt.Fprintf(w, "\n%d pass, %d fail, %d not applicable\n", counts[conformance.Pass], counts[conformance.Fail], counts[conformance.NotApplicable])
+}

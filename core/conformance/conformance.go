@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Options say what to check.
+type Options struct {
+	// Program is the path of the backend's executable.
+	Program string
+	// Env are environment variables that the program gets beside those of the handshake.
+	Env map[string]string
+	// Settings is one JSON object; none means "{}". The backend must accept them.
+	Settings json.RawMessage
+	// HostPaths are where the host's trees are; "" means /sys, /dev and /proc.
+	HostPaths HostPaths
+	// Exercise judges Prepare, Release and Reset, too: they are called for devices of the
+	// inventory, and disturb whoever uses these.
+	Exercise bool
+	// HardwareChange is a shell command that changes something about the hardware; "" if
+	// there is none.
+	HardwareChange string
+	Timing         Timing
+}
+
+// HostPaths are roots of the host's trees, absolute.
+type HostPaths struct{ Sysfs, Devfs, Procfs string }
+
+// Timing holds the limits. A zero field means its default, which is the contract's where it
+// names one; tests shorten them.
+type Timing struct {
+	// Start is how long the handshake may take. Default 10s.
+	Start time.Duration
+	// Describe, Configure, Prepare (also for Release) and Reset are the deadlines of the
+	// calls. Default 5s, 10s, 25s, 2m.
+	Describe, Configure, Prepare, Reset time.Duration
+	// Inventory is how long the first inventory of a stream, and one after accepted
+	// settings, may take. Default 10s.
+	Inventory time.Duration
+	// Heartbeat is the interval that WatchRequest asks for. Default 1s.
+	Heartbeat time.Duration
+	// Sample is the interval that SampleRequest asks for; at least 1s. Default 1s.
+	Sample time.Duration
+	// Abandon is the pause after a cancelled call. Default 5s.
+	Abandon time.Duration
+	// Change is how long an inventory may take after the hardware changed. Default 30s.
+	Change time.Duration
+	// Hang is how long to wait for the program to open a file that hangs. Default 15s.
+	Hang time.Duration
+	// Terminate is how long the end after SIGTERM may take, Orphan that after the loss of
+	// the parent. Default 2s, 5s.
+	Terminate, Orphan time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
+		{&t.Prepare, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Inventory, 10 * time.Second},
+		{&t.Heartbeat, time.Second}, {&t.Sample, time.Second}, {&t.Abandon, 5 * time.Second},
+		{&t.Change, 30 * time.Second}, {&t.Hang, 15 * time.Second},
+		{&t.Terminate, 2 * time.Second}, {&t.Orphan, 5 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	return t
+}
+
+// check is one run of Check.
+type check struct {
+	Options
+	verdicts
+	timing Timing
+	dir    string // for sockets and roots without hardware
+	// description is the first answer of Describe. parsed is what the core makes of it, with
+	// the needs of Configure, too.
+	description *backendv1.DescribeResponse
+	parsed      inventory.Description
+
+	listing sync.Mutex
+	// order are the IDs of the inventory before.
+	order []string
+}
+
+// Check judges the program. The report has all rules, also if ctx ends before they were
+// judged. An error means that the program could not be judged: there is none at the path, it
+// may not be executed, or ctx ended. When Check returns, no process of the program is left.
+func Check(ctx context.Context, options Options) (Report, error) {
+	c := &check{Options: options, timing: options.Timing.withDefaults()}
+	if len(c.Settings) == 0 {
+		c.Settings = json.RawMessage("{}")
+	}
+	for path, fallback := range map[*string]string{&c.HostPaths.Sysfs: "/sys", &c.HostPaths.Devfs: "/dev", &c.HostPaths.Procfs: "/proc"} {
+		if *path == "" {
+			*path = fallback
+		}
+		if !filepath.IsAbs(*path) {
+			return Report{}, fmt.Errorf("the host path %s must be absolute", *path)
+		}
+	}
+	var err error
+	if c.Program, err = filepath.Abs(c.Program); err != nil {
+		return Report{}, fmt.Errorf("find the program: %w", err)
+	}
+	if err := programError(c.Program); err != nil {
+		return Report{}, err
+	}
+	if c.dir, err = os.MkdirTemp("", "accelmux-check-"); err != nil {
+		return Report{}, fmt.Errorf("make a directory for sockets: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(c.dir) }()
+	rest, err := c.run(ctx)
+	report := Report{Program: c.Program, Name: c.description.GetName(), Version: c.description.GetVersion(), Results: c.results(rest)}
+	return report, err
+}
+
+// run starts the program for each group of rules. It returns why the rules that were not
+// judged were not.
+func (c *check) run(ctx context.Context) (rest string, err error) {
+	for _, part := range []func(context.Context) error{c.byHand, c.live, c.restart, c.unseen, c.hang} {
+		err := part(ctx)
+		var stopped stopError
+		switch {
+		case ctx.Err() != nil:
+			return "the check was ended before", fmt.Errorf("the check was ended: %w", context.Cause(ctx))
+		case errors.Is(err, errStart):
+			return "the program could not be connected", nil
+		case errors.As(err, &stopped):
+			return "not reached: " + stopped.Error(), nil
+		case err != nil:
+			return "the check failed", err
+		}
+	}
+	return "the backend gave no occasion to judge it", nil
+}
+
+// stopError says why nothing more can be judged; a verdict has it, too.
+type stopError struct{ error }

@@ -1,0 +1,153 @@
+package conformance
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// localhost is the name in both certificates.
+const localhost = "localhost"
+
+// newCertificate makes a client's certificate, also as PEM.
+func newCertificate() (tls.Certificate, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, "", fmt.Errorf("make a key: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: localhost}, DNSNames: []string{localhost},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true, IsCA: true, // its own issuer
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, "", fmt.Errorf("make a certificate: %w", err)
+	}
+	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, text, nil
+}
+
+// endpoint is where a program listens, by its handshake.
+type endpoint struct {
+	path   string
+	server *x509.CertPool
+}
+
+// parseHandshake checks the one line that a program prints; dir is PLUGIN_UNIX_SOCKET_DIR.
+func parseHandshake(line, dir string) (endpoint, error) {
+	parts := strings.Split(line, "|")
+	if len(parts) != 6 {
+		return endpoint{}, fmt.Errorf("it printed %q instead of 1|1|unix|<socket path>|grpc|<certificate>: nothing else may be printed before that line", line[:min(len(line), 128)])
+	}
+	core, version, network, path, protocol, text := parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]
+	switch {
+	case core != strconv.Itoa(backendplugin.CoreVersion):
+		return endpoint{}, fmt.Errorf("its handshake has version %q, not %d", core, backendplugin.CoreVersion)
+	case version != strconv.Itoa(backendplugin.ProtocolVersion):
+		return endpoint{}, fmt.Errorf("it speaks version %q of the contract, not %d", version, backendplugin.ProtocolVersion)
+	case network != "unix" || filepath.Dir(filepath.Clean(path)) != dir:
+		return endpoint{}, fmt.Errorf("it listens on %s %s, not on a unix socket in PLUGIN_UNIX_SOCKET_DIR", network, path)
+	case protocol != "grpc":
+		return endpoint{}, fmt.Errorf("it speaks %q, not grpc", protocol)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSocket == 0 {
+		return endpoint{}, fmt.Errorf("there is no socket at %s, which its handshake names", path)
+	}
+	der, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("its certificate is not standard base64 without padding: %w", err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return endpoint{}, fmt.Errorf("its certificate is not DER: %w", err)
+	}
+	if err := certificate.VerifyHostname(localhost); err != nil {
+		return endpoint{}, fmt.Errorf("its certificate is not for the DNS name localhost: %w", err)
+	}
+	if err := certificate.CheckSignature(certificate.SignatureAlgorithm, certificate.RawTBSCertificate, certificate.Signature); err != nil {
+		return endpoint{}, fmt.Errorf("its certificate is not self-signed: %w", err)
+	}
+	e := endpoint{path: path, server: x509.NewCertPool()}
+	e.server.AddCert(certificate)
+	return e, nil
+}
+
+// credentials are those of a client with certificates.
+func (e endpoint) credentials(certificates ...tls.Certificate) credentials.TransportCredentials {
+	return credentials.NewTLS(&tls.Config{
+		Certificates: certificates, MinVersion: tls.VersionTLS12, ServerName: localhost, RootCAs: e.server,
+	})
+}
+
+// dial makes a connection; it is not opened before the first call.
+func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///backend",
+		grpc.WithTransportCredentials(creds), grpc.WithDisableServiceConfig(), grpc.WithAuthority(localhost),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", e.path)
+		}),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize)))
+}
+
+// checkClients returns an error if the server answers a client that is not the core.
+func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error {
+	other, _, err := newCertificate()
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, client := range []struct {
+		what  string
+		creds credentials.TransportCredentials
+	}{
+		{"a client with another certificate", e.credentials(other)},
+		{"a client without a certificate", e.credentials()},
+		{"a client without TLS", insecure.NewCredentials()},
+		{"a client with TLS 1.1", credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{core}, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11,
+			ServerName: localhost, RootCAs: e.server,
+		})},
+	} {
+		if e.answers(ctx, client.creds) {
+			wrong = append(wrong, fmt.Errorf("it answers %s", client.what))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// answers reports whether the health service answers a client.
+func (e endpoint) answers(ctx context.Context, creds credentials.TransportCredentials) bool {
+	conn, err := e.dial(creds)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return answered(health(ctx, conn))
+}

@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// judgeInventory judges the devices of an inventory.
+func (c *check) judgeInventory(next *backendv1.Inventory) {
+	c.listing.Lock()
+	defer c.listing.Unlock()
+	if n := len(next.GetProblems()); n > inventory.MaxProblems {
+		c.fail(devices, "it has %d problems; at most %d are allowed", n, inventory.MaxProblems)
+	}
+	c.judgeOrder(ids(next))
+	c.pass(devices)
+	if len(next.GetDevices()) == 0 {
+		return
+	}
+	c.pass(stableOrder, deviceEdits, editsInNeeds)
+	all := everything(next)
+	problems := c.problems(next, all, all)
+	for _, p := range problems {
+		c.fail(devices, "device %s: %s", p.Device, p.Message)
+	}
+	for _, p := range c.problems(next, all, c.parsed.Needs.Edits) {
+		if !slices.Contains(problems, p) {
+			c.fail(editsInNeeds, "device %s: %s", p.Device, p.Message)
+		}
+	}
+	for _, d := range next.GetDevices() {
+		c.judgeEdits(d)
+	}
+}
+
+// everything is the scope of all edits; of group IDs it has those of the devices.
+func everything(i *backendv1.Inventory) inventory.EditScope {
+	paths, all := []string{"/**"}, map[uint32]bool{}
+	for _, d := range i.GetDevices() {
+		for _, gid := range d.GetEdits().GetAdditionalGids() {
+			all[gid] = true
+		}
+	}
+	return inventory.EditScope{Devices: paths, Mounts: paths, Hooks: paths, Env: []string{"*"}, GIDs: slices.Sorted(maps.Keys(all))}
+}
+
+// problems are those that the core finds in an inventory, without those that the backend
+// reports in it.
+func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.EditScope) []inventory.Problem {
+	const name = "backend"
+	described := c.parsed
+	described.Needs.Edits = declared
+	wire := &backendv1.Inventory{
+		Generation: max(next.GetGeneration(), 1), Devices: next.GetDevices(), SettingsRevision: next.GetSettingsRevision(), CounterSets: next.GetCounterSets(),
+	}
+	store := inventory.NewStore(nil)
+	store.Describe(name, described, inventory.Policy{Allowed: allowed, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}})
+	if err := store.Report(name, wire); err != nil {
+		return []inventory.Problem{{Message: err.Error()}}
+	}
+	return store.Snapshot().Backends[0].Problems
+}
+
+// judgeOrder compares the order of the devices with that of the inventory before.
+func (c *check) judgeOrder(now []string) {
+	place := make(map[string]int, len(now))
+	for i, id := range now {
+		place[id] = i
+	}
+	last := -1
+	for _, id := range c.order {
+		i, listed := place[id]
+		switch {
+		case !listed:
+		case i < last:
+			c.fail(stableOrder, "device %s comes before %s, and came after it", id, now[last])
+		default:
+			last = i
+		}
+	}
+	c.order = now
+}
+
+// judgeEdits judges whether a device has the edits that it must have.
+func (c *check) judgeEdits(d *backendv1.Device) {
+	edits := d.GetEdits()
+	plain := len(edits.GetDeviceNodes()) + len(edits.GetMounts()) + len(edits.GetHooks()) + len(edits.GetAdditionalGids())
+	for name := range edits.GetEnv() {
+		if _, joined := edits.GetEnvSeparators()[name]; !joined {
+			plain++
+		}
+	}
+	switch {
+	case !d.GetPotential():
+		if d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY && plain == 0 {
+			c.fail(deviceEdits, "device %s has none", d.GetId())
+		}
+	case plain+len(edits.GetEnv()) > 0:
+		c.fail(potentialDevices, "device %s has edits", d.GetId())
+	case !hasHook(d, backendv1.Hook_HOOK_PREPARE) || !hasHook(d, backendv1.Hook_HOOK_RELEASE):
+		c.fail(potentialDevices, "device %s has the hooks %v", d.GetId(), d.GetHooks())
+	default:
+		c.pass(potentialDevices)
+	}
+}
+
+func hasHook(d *backendv1.Device, hook backendv1.Hook) bool {
+	return slices.Contains(d.GetHooks(), hook)
+}

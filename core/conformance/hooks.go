@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	// exercised is for how many devices Prepare and Release are called.
+	exercised = 4
+	// resourceName is PrepareRequest.resource.
+	resourceName = "check.accelmux.io/device"
+	// unknownID is a device that no backend has.
+	unknownID = "accelmux-check-backend"
+	// tooShort is a deadline that no call meets that does anything.
+	tooShort = time.Millisecond
+)
+
+// holder is the holder of all calls, stranger one that never holds anything.
+var (
+	holder   = &backendv1.Holder{Id: "check-backend-1", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+	stranger = &backendv1.Holder{Id: "check-backend-2", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+)
+
+// hooks judges Prepare, Release and Reset.
+func (c *check) hooks(ctx context.Context, s *session, w *stream) {
+	all := []string{
+		prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused, releaseResults, releaseUnknown, resetResults,
+	}
+	if !c.Exercise {
+		c.skip("it could disturb whoever uses the devices: run with --exercise", all...)
+		return
+	}
+	now, _ := w.newest()
+	healthy := slices.DeleteFunc(slices.Clone(now.GetDevices()), func(d *backendv1.Device) bool {
+		return d.GetHealth().GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY
+	})
+	tried := 0
+	for _, d := range healthy {
+		if tried < exercised && (hasHook(d, backendv1.Hook_HOOK_PREPARE) || hasHook(d, backendv1.Hook_HOOK_RELEASE)) {
+			c.prepares(ctx, s, w, d, tried == 0)
+			c.releases(ctx, s, w, d)
+			tried++
+		}
+	}
+	if tried == 0 {
+		c.skip("no healthy device has a hook", all[:5]...)
+	}
+	if c.parsed.Release {
+		c.judge(releaseUnknown, s.release(ctx, c.timing.Prepare, stranger, unknownID))
+	} else {
+		c.skip("the backend does not describe ABILITY_RELEASE", releaseUnknown)
+	}
+	c.resets(ctx, s, healthy)
+}
+
+// held is a device as the holder has it: a capacity with a policy by its default.
+func held(d *backendv1.Device) *backendv1.HeldDevice {
+	h := &backendv1.HeldDevice{Id: d.GetId()}
+	for name, policy := range d.GetRequestPolicies() {
+		if h.Capacities == nil {
+			h.Capacities = map[string]int64{}
+		}
+		h.Capacities[name] = policy.GetDefault()
+	}
+	return h
+}
+
+// prepare calls Prepare for one device.
+func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1.Device, parameters string) (*backendv1.PrepareResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request := &backendv1.PrepareRequest{Resource: resourceName, Holder: holder, Devices: []*backendv1.HeldDevice{held(d)}}
+	if parameters != "" {
+		request.ParametersJson = []byte(parameters)
+	}
+	return s.service.Prepare(ctx, request)
+}
+
+// prepares judges Prepare with one device; once is for what one device is enough for.
+func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv1.Device, once bool) {
+	if !hasHook(d, backendv1.Hook_HOOK_PREPARE) {
+		c.skip("no healthy device has HOOK_PREPARE", prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused)
+		return
+	}
+	limit := c.timing.Prepare
+	if once {
+		c.refusesParameters(ctx, s, d)
+		_, _ = s.prepare(ctx, tooShort, d, "")
+		select {
+		case <-time.After(c.timing.Abandon):
+		case <-ctx.Done():
+			return
+		}
+	}
+	first, err := s.prepare(ctx, limit, d, "")
+	if err != nil {
+		err = fmt.Errorf("device %s: %w", d.GetId(), s.failed("Prepare", limit, err))
+		if once {
+			c.fail(prepareCancelled, "after a call with a deadline of %s: %s", tooShort, err)
+		}
+		c.fail(prepareIdempotent, "%s", err)
+		return
+	}
+	c.pass(prepareCancelled)
+	c.judge(prepareEdits, c.checkPrepared(d, first))
+	again, err := s.prepare(ctx, limit, d, "")
+	switch {
+	case err != nil:
+		c.fail(prepareIdempotent, "device %s, the second time: %s", d.GetId(), s.failed("Prepare", limit, err))
+	case !proto.Equal(first, again):
+		c.fail(prepareIdempotent, "device %s: the second call answers otherwise than the first", d.GetId())
+	default:
+		c.pass(prepareIdempotent)
+	}
+	if d.GetPotential() && !c.awaitPotential(ctx, w, d.GetId(), false) {
+		c.fail(prepareEdits, "the potential device %s was not listed as existing within %s after Prepare", d.GetId(), c.timing.Inventory)
+	}
+}
+
+// checkPrepared checks what Prepare answered for a device.
+func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResponse) error {
+	scope := inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}}
+	for id, edits := range answer.GetEdits() {
+		if id != d.GetId() {
+			return fmt.Errorf("device %s: Prepare returned edits of %q, which the request does not have", d.GetId(), id)
+		}
+		scope.GIDs = edits.GetAdditionalGids()
+		policy := inventory.Policy{Allowed: scope, Declared: c.parsed.Needs.Edits, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}}
+		if _, _, err := inventory.ParseEdits(policy, edits); err != nil {
+			return fmt.Errorf("device %s: %w", d.GetId(), err)
+		}
+	}
+	return nil
+}
+
+// refusesParameters calls Prepare with a parameter that no backend has.
+func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
+	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
+	_, err := s.prepare(ctx, c.timing.Prepare, d, parameters)
+	switch {
+	case err == nil:
+		c.fail(parametersRefused, "device %s: Prepare accepted the parameters %s", d.GetId(), parameters)
+	case !answered(err):
+		c.fail(parametersRefused, "device %s: %s", d.GetId(), s.failed("Prepare", c.timing.Prepare, err))
+	case status.Code(err) == codes.Unimplemented:
+		c.fail(parametersRefused, "device %s asks for HOOK_PREPARE, and Prepare is not implemented", d.GetId())
+	default:
+		c.pass(parametersRefused)
+	}
+}
+
+// awaitPotential waits until a device is listed as potential, or as existing.
+func (c *check) awaitPotential(ctx context.Context, w *stream, id string, potential bool) bool {
+	return w.await(ctx, c.timing.Inventory, func() bool {
+		return slices.ContainsFunc(w.last.GetDevices(), func(d *backendv1.Device) bool { return d.GetId() == id && d.GetPotential() == potential })
+	})
+}
+
+// release calls Release for one device, and checks the answer.
+func (s *session) release(ctx context.Context, limit time.Duration, holder *backendv1.Holder, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	answer, err := s.service.Release(ctx, &backendv1.ReleaseRequest{Holder: holder, Devices: []*backendv1.HeldDevice{{Id: id}}})
+	if err != nil {
+		return fmt.Errorf("device %s: %w", id, s.failed("Release", limit, err))
+	}
+	for _, result := range answer.GetResults() {
+		switch {
+		case result.GetDeviceId() != id:
+			return fmt.Errorf("device %s: Release answers for %q, which the request does not have", id, result.GetDeviceId())
+		case !result.GetReleased():
+			return fmt.Errorf("device %s was not released: %s", id, result.GetMessage())
+		}
+	}
+	if n := len(answer.GetResults()); n != 1 {
+		return fmt.Errorf("device %s: Release returns %d results, not 1", id, n)
+	}
+	return nil
+}
+
+// releases judges Release with a device that was prepared, twice.
+func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv1.Device) {
+	if !hasHook(d, backendv1.Hook_HOOK_RELEASE) {
+		c.skip("no healthy device has HOOK_RELEASE", releaseResults)
+		return
+	}
+	for range 2 {
+		c.judge(releaseResults, s.release(ctx, c.timing.Prepare, holder, d.GetId()))
+	}
+	if d.GetPotential() && !c.awaitPotential(ctx, w, d.GetId(), true) {
+		c.fail(releaseResults, "the device %s was not potential again within %s after Release", d.GetId(), c.timing.Inventory)
+	}
+}
+
+// resets judges Reset with one device, or with those of one reset group.
+func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Device) {
+	switch {
+	case !c.parsed.Reset:
+		c.skip("the backend does not describe ABILITY_RESET", resetResults)
+		return
+	case len(healthy) == 0:
+		c.skip("no device is healthy", resetResults)
+		return
+	}
+	var group []string
+	for _, d := range healthy {
+		if d == healthy[0] || d.GetResetGroup() != "" && d.GetResetGroup() == healthy[0].GetResetGroup() {
+			group = append(group, d.GetId())
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, c.timing.Reset)
+	defer cancel()
+	answer, err := s.service.Reset(limited, &backendv1.ResetRequest{DeviceIds: group})
+	if err != nil {
+		c.fail(resetResults, "devices %s: %s", words(group), s.failed("Reset", c.timing.Reset, err))
+		return
+	}
+	var results []string
+	for _, result := range answer.GetResults() {
+		results = append(results, result.GetDeviceId())
+	}
+	slices.Sort(results)
+	slices.Sort(group)
+	if !slices.Equal(results, group) {
+		c.fail(resetResults, "Reset of %s answers for %s", words(group), words(results))
+		return
+	}
+	c.pass(resetResults)
+}

@@ -1,0 +1,217 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/accelmux/accelmux/proto/backendplugin"
+)
+
+// process is a started program with its process group.
+type process struct {
+	cmd    *exec.Cmd
+	output *output
+	log    *logReader
+	exited chan struct{} // closed when it is reaped
+	// helper is this process's end of the socket to a helper; nil without one.
+	helper *os.File
+}
+
+// environment is what the core gives to every backend, with more variables.
+func environment(given map[string]string, more ...string) []string {
+	var env []string
+	for name, fallback := range map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "",
+	} {
+		value, ok := os.LookupEnv(name)
+		if !ok {
+			value = fallback
+		}
+		if _, own := given[name]; !own && value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, value := range given {
+		env = append(env, name+"="+value)
+	}
+	return append(env, more...)
+}
+
+// handshakeEnv are the variables of the handshake.
+func handshakeEnv(dir, certificate string) []string {
+	return []string{
+		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
+		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", backendplugin.ProtocolVersion),
+		backendplugin.SocketDirKey + "=" + dir,
+		backendplugin.ClientCertKey + "=" + certificate,
+	}
+}
+
+// launch starts the program in a process group of its own, below a helper if mode is not "".
+// The kernel kills it if this process dies.
+func launch(program, mode string, env []string) (*process, error) {
+	out, outChild, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	errs, errsChild, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), out.Close(), outChild.Close())
+	}
+	p := &process{
+		cmd: &exec.Cmd{
+			Path: program, Args: []string{program}, Env: env, Dir: "/", Stdout: outChild, Stderr: errsChild,
+			SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		},
+		exited: make(chan struct{}),
+	}
+	ends := []*os.File{outChild, errsChild}
+	if mode != "" {
+		own, other, err := socketPair()
+		if err != nil {
+			return nil, errors.Join(err, out.Close(), outChild.Close(), errs.Close(), errsChild.Close())
+		}
+		p.cmd.Path, p.cmd.Args, p.cmd.ExtraFiles = "/proc/self/exe", []string{helperName, mode, program}, []*os.File{other}
+		p.helper, ends = own, append(ends, other)
+	}
+	started := make(chan error, 1)
+	go p.live(started)
+	err = <-started
+	for _, end := range ends {
+		err = errors.Join(err, end.Close())
+	}
+	if err != nil {
+		p.close()
+		return nil, errors.Join(err, out.Close(), errs.Close())
+	}
+	p.output, p.log = readOutput(out), readLog(errs)
+	return p, nil
+}
+
+// live starts the program and reaps it. The parent-death signal comes when the thread ends
+// that started the process, so this one is locked until then.
+func (p *process) live(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.exited)
+	if err := p.cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	started <- nil
+	pid := p.cmd.Process.Pid
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	// While the leader is a zombie no other process group can have its number.
+	_ = syscall.Kill(-pid, syscall.SIGKILL)
+	_ = p.cmd.Wait() // how it ended is in ProcessState
+}
+
+// signal sends a signal to the group, as long as it can only be this one.
+func (p *process) signal(signal syscall.Signal) {
+	select {
+	case <-p.exited:
+	default:
+		_ = syscall.Kill(-p.cmd.Process.Pid, signal)
+	}
+}
+
+// ended reports whether the process ends within a time.
+func (p *process) ended(ctx context.Context, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// kill ends the process and frees what belongs to it.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.exited
+	p.output.close()
+	p.log.close()
+	p.close()
+}
+
+func (p *process) close() {
+	if p.helper != nil {
+		_ = p.helper.Close()
+	}
+}
+
+// ending says how the process ended and what it logged last; "" while it runs.
+func (p *process) ending() string {
+	select {
+	case <-p.exited:
+	default:
+		return ""
+	}
+	text := "it ended: " + p.cmd.ProcessState.String()
+	if words := p.log.last(); words != "" {
+		text += ", and its last words were: " + words
+	}
+	return text
+}
+
+// programError says what is wrong with the path of a program; nil if nothing is.
+func programError(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("there is no program %s: give the path of a backend's executable", path)
+	case err != nil:
+		return fmt.Errorf("find the program %s: %w", path, err)
+	case info.IsDir():
+		return fmt.Errorf("%s is a directory: give the path of a backend's executable", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file: give the path of a backend's executable", path)
+	case unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil:
+		return fmt.Errorf("the program %s may not be executed (mode %04o): run chmod a+x %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// startError explains why a program could not be started.
+func startError(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%s is not a program for this machine (%s): install the right build: %w", path, runtime.GOARCH, err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%s cannot run because its interpreter or dynamic loader is missing: %w", path, err)
+	}
+	return fmt.Errorf("start %s: %w", path, err)
+}
+
+func socketPair() (own, other *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a socket: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "helper"), os.NewFile(uintptr(fds[1]), "helper"), nil
+}
+
+// words shortens a list for a message.
+func words(list []string) string {
+	const most = 3
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}

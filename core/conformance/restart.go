@@ -1,0 +1,111 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// restart starts the program below a parent, compares the devices, and kills the parent.
+func (c *check) restart(ctx context.Context) error {
+	s, err := c.open(ctx, helperParent)
+	if err != nil {
+		return c.again(err)
+	}
+	defer s.close()
+	child, err := s.child()
+	if err != nil {
+		return fmt.Errorf("start the program below a parent: %w", err)
+	}
+	defer child.end()
+	c.sameDescription(ctx, s)
+	if err := c.begin(ctx, s, c.HostPaths); err != nil {
+		return err
+	}
+	w, err := c.watch(ctx, s, false)
+	if err != nil {
+		c.fail(firstInventory, "after a restart: %s", err)
+		return stopError{err}
+	}
+	before := slices.Sorted(slices.Values(c.order))
+	same := func() bool { return w.took > 0 && slices.Equal(slices.Sorted(slices.Values(ids(w.last))), before) }
+	switch {
+	case w.await(ctx, c.timing.Inventory, same):
+		c.pass(stableIDs)
+	case ctx.Err() == nil:
+		now, _ := w.newest()
+		c.fail(stableIDs, "after a restart it lists %s, and before it listed %s", words(ids(now)), words(before))
+	}
+	w.stop()
+	s.orphan()
+	if child.ended(c.timing.Orphan) {
+		c.pass(parentLost)
+	} else if ctx.Err() == nil {
+		c.fail(parentLost, "it still runs %s after its parent was killed", c.timing.Orphan)
+	}
+	c.judgeOutput(s)
+	return nil
+}
+
+// again judges an error of a later start.
+func (c *check) again(err error) error {
+	if errors.Is(err, errStart) {
+		c.fail(handshake, "at a later start: %s", err)
+	}
+	return err
+}
+
+// begin gives a process its settings.
+func (c *check) begin(ctx context.Context, s *session, paths HostPaths) error {
+	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
+	if err == nil && len(answer.GetErrors()) > 0 {
+		err = fmt.Errorf("it refuses the settings: %s", fieldErrors(answer))
+	}
+	if err != nil {
+		c.fail(configure, "at a later start: %s", err)
+		return stopError{err}
+	}
+	return nil
+}
+
+// unseen starts the program with host paths that have no hardware.
+func (c *check) unseen(ctx context.Context) error {
+	paths, err := c.emptyPaths()
+	if err != nil {
+		return fmt.Errorf("make directories without hardware: %w", err)
+	}
+	s, err := c.open(ctx, "")
+	if err != nil {
+		return c.again(err)
+	}
+	defer s.close()
+	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
+	if err != nil {
+		c.fail(withoutHardware, "%s", err)
+		return nil
+	}
+	c.sameDescription(ctx, s)
+	if len(answer.GetErrors()) > 0 {
+		c.skip("the backend refuses the settings without hardware: "+fieldErrors(answer), withoutHardware)
+		return nil
+	}
+	w, err := c.watch(ctx, s, true)
+	if err != nil {
+		c.fail(withoutHardware, "%s", err)
+		return nil
+	}
+	defer w.stop()
+	if err := w.awaitInventory(ctx, c.timing.Inventory); err != nil {
+		c.fail(withoutHardware, "%s", err)
+		return nil
+	}
+	// It keeps trying if its loop still sends heartbeats.
+	beats := w.beatsSoFar()
+	if !w.await(ctx, 2*missedBeats*w.pace, func() bool { return w.beats > beats }) && ctx.Err() == nil {
+		c.fail(withoutHardware, "no heartbeat came after the inventory")
+		return nil
+	}
+	c.pass(withoutHardware)
+	return nil
+}

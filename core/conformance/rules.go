@@ -1,0 +1,139 @@
+package conformance
+
+// Rule is one rule of the contract.
+type Rule struct {
+	ID   string `json:"rule"`
+	Text string `json:"text"`
+}
+
+// The IDs of the rules.
+const (
+	startedByHand      = "started-by-hand"
+	handshake          = "handshake"
+	clientCertificate  = "client-certificate"
+	healthService      = "health-service"
+	describe           = "describe"
+	describeSame       = "describe-same"
+	unknownFields      = "unknown-fields"
+	settingsSchema     = "settings-schema"
+	parametersSchema   = "parameters-schema"
+	needsRule          = "needs"
+	configure          = "configure"
+	settingsRefused    = "settings-refused"
+	earlierSettings    = "earlier-settings"
+	settingsRevision   = "settings-revision"
+	firstInventory     = "first-inventory"
+	withoutHardware    = "without-hardware"
+	watchStream        = "watch-stream"
+	watchRate          = "watch-rate"
+	newStream          = "new-stream"
+	generations        = "generations"
+	devices            = "devices"
+	deviceEdits        = "device-edits"
+	editsInNeeds       = "edits-in-needs"
+	potentialDevices   = "potential-devices"
+	stableOrder        = "stable-order"
+	stableIDs          = "stable-ids"
+	heartbeats         = "heartbeats"
+	heartbeatsFromLoop = "heartbeats-from-loop"
+	changeReported     = "change-reported"
+	prepareIdempotent  = "prepare-idempotent"
+	prepareEdits       = "prepare-edits"
+	prepareCancelled   = "prepare-cancelled"
+	parametersRefused  = "parameters-refused"
+	releaseResults     = "release-results"
+	releaseUnknown     = "release-unknown"
+	resetResults       = "reset-results"
+	sampleInterval     = "sample-interval"
+	sampleMetrics      = "sample-metrics"
+	sampleStopped      = "sample-stopped"
+	stdoutClean        = "stdout-clean"
+	logLines           = "log-lines"
+	sigterm            = "sigterm"
+	parentLost         = "parent-lost"
+)
+
+// rules are all rules, in the order of the output.
+var rules = []Rule{
+	{startedByHand, "A program without ACCELMUX_BACKEND was started by hand: it prints that and exits with status 1."},
+	{handshake, "The program listens on a unix socket in PLUGIN_UNIX_SOCKET_DIR and prints exactly one line: 1|1|unix|<socket path>|grpc|<its certificate>."},
+	{clientCertificate, "The server speaks TLS 1.2 or later and accepts the core's certificate alone."},
+	{healthService, `The server serves grpc.health.v1.Health, where the service "plugin" is SERVING.`},
+	{describe, "Describe answers within 5 s, with the name, vendor, version and classes that are required, within their bounds."},
+	{describeSame, "Describe answers always the same, without touching hardware."},
+	{unknownFields, "An unknown field must be ignored."},
+	{settingsSchema, "The JSON schema of the settings can be used; it has at most 256 KiB."},
+	{parametersSchema, "The JSON schema of the parameters can be used: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
+	{needsRule, "Needs name absolute and clean paths, capabilities, groups of system calls, variables and group IDs; each list has at most 256 entries."},
+	{configure, "Configure accepts valid settings within 10 s."},
+	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
+	{earlierSettings, "Refused settings leave the earlier ones in force."},
+	{settingsRevision, "Accepted settings take effect without a restart: within 10 s a running Watch sends the inventory that follows from them, with their revision."},
+	{firstInventory, "Watch sends the whole inventory at once, the first within 10 s; the first event that is no heartbeat is an inventory."},
+	{withoutHardware, "A backend that can't see its hardware sends an inventory and keeps trying."},
+	{watchStream, "The Watch stream ends only when the core cancels it."},
+	{watchRate, "Watch sends at most 20 messages a second in the long run, and messages of at most 8 MiB."},
+	{newStream, "A new Watch stream begins with the inventory."},
+	{generations, "The generation counts the inventories of the process, from 1, strictly increasing."},
+	{devices, "Devices keep the rules of Inventory and Device."},
+	{deviceEdits, "A healthy device that is not potential has at least one edit that is no joined variable."},
+	{editsInNeeds, "Edits are limited to what the needs declare."},
+	{potentialDevices, "A potential device has both hooks and no edits."},
+	{stableOrder, "Devices are listed in a stable order."},
+	{stableIDs, "IDs are stable over restarts."},
+	{heartbeats, "Heartbeats come at the interval that WatchRequest asks for; the core acts after three missed ones."},
+	{heartbeatsFromLoop, "Heartbeats come from the loop that monitors the hardware: when a device tree hangs, they stop, or an inventory reports it."},
+	{changeReported, "Watch sends the inventory again each time anything in it changed."},
+	{prepareIdempotent, "Prepare is idempotent: a repeated call for the same holder gives the same result."},
+	{prepareEdits, "Prepare returns valid edits of devices of the request; a potential device is listed as existing until Release."},
+	{prepareCancelled, "A cancelled call is abandoned immediately: the next call for the device, 5 s later, works."},
+	{parametersRefused, "Prepare refuses parameters that DescribeResponse.parameters_schema does not accept."},
+	{releaseResults, "Release answers for each device of the request, and is idempotent."},
+	{releaseUnknown, "Release succeeds for a holder or a device that the backend does not know."},
+	{resetResults, "Reset answers for each device of the request."},
+	{sampleInterval, "Sample sends telemetry at once and then at the given interval."},
+	{sampleMetrics, "Metrics keep the rules of Metric."},
+	{sampleStopped, "Sample ends when it is cancelled, and comes again with another interval."},
+	{stdoutClean, "Nothing is printed on standard output after the handshake."},
+	{logLines, "Standard error is the log: a line that is a JSON object has @level (trace, debug, info, warn, error) and @message; any other line is text."},
+	{sigterm, "SIGTERM to the process group ends the process within 2 s."},
+	{parentLost, "A backend that loses its parent exits."},
+}
+
+// Outcome is what became of a rule.
+type Outcome string
+
+// The outcomes. NotApplicable comes with the reason.
+const (
+	Pass          Outcome = "pass"
+	Fail          Outcome = "fail"
+	NotApplicable Outcome = "not applicable"
+)
+
+// Result is the verdict on one rule.
+type Result struct {
+	Rule
+	Outcome Outcome `json:"result"`
+	// Why says how the rule was broken, or why it is not applicable.
+	Why string `json:"why,omitempty"`
+}
+
+// Report is the verdict on a program.
+type Report struct {
+	Program string `json:"program"`
+	// Name and Version are those of Describe; "" if it did not answer.
+	Name    string   `json:"name,omitempty"`
+	Version string   `json:"version,omitempty"`
+	Results []Result `json:"rules"`
+}
+
+// Failed returns how many rules were broken.
+func (r Report) Failed() int {
+	n := 0
+	for _, result := range r.Results {
+		if result.Outcome == Fail {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,104 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/telemetry"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+const (
+	// samplesTaken is how many samples are waited for.
+	samplesTaken = 3
+	// sampleSlack is how many intervals the next sample may take: reading may take one.
+	sampleSlack = 3
+)
+
+// samples judges Sample, with two streams, one after the other.
+func (c *check) samples(ctx context.Context, s *session, w *stream) {
+	if !c.parsed.Sample {
+		c.skip("the backend does not describe ABILITY_SAMPLE", sampleInterval, sampleMetrics, sampleStopped)
+		return
+	}
+	now, _ := w.newest()
+	c.judge(sampleInterval, c.sample(ctx, s, now, c.timing.Sample, samplesTaken))
+	// The core opens the next stream at once.
+	if err := c.sample(ctx, s, now, 2*c.timing.Sample, 1); err != nil {
+		c.fail(sampleStopped, "the next stream: %s", err)
+		return
+	}
+	c.pass(sampleStopped)
+}
+
+// sample takes samples of one stream.
+func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory, interval time.Duration, take int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.service.Sample(ctx, &backendv1.SampleRequest{Interval: durationpb.New(interval)})
+	if err != nil {
+		return s.failed("Sample", 0, err)
+	}
+	samples, ended := make(chan *backendv1.SampleResponse), make(chan error, 1)
+	go func() {
+		for {
+			sample, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case samples <- sample:
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return
+			}
+		}
+	}()
+	began, limit := time.Now(), c.timing.Inventory
+	for i := range take {
+		timer := time.NewTimer(limit)
+		select {
+		case sample := <-samples:
+			timer.Stop()
+			c.judgeSample(now, sample)
+		case err := <-ended:
+			timer.Stop()
+			if grpcstatus.Code(err) == codes.Unimplemented {
+				return fmt.Errorf("ABILITY_SAMPLE is described, but Sample is not implemented")
+			}
+			return s.failed("Sample", 0, err)
+		case <-timer.C:
+			return fmt.Errorf("sample %d did not come within %s, with an interval of %s", i+1, limit, interval)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		limit = max(sampleSlack*interval, c.timing.Inventory/2)
+	}
+	// The first comes at once, and the core lets two in an interval pass.
+	if took := time.Since(began); took < time.Duration(take-1)*interval/2 {
+		return fmt.Errorf("%d samples came within %s, with an interval of %s", take, took.Round(time.Millisecond), interval)
+	}
+	return nil
+}
+
+// judgeSample judges the metrics of a sample.
+func (c *check) judgeSample(now *backendv1.Inventory, sample *backendv1.SampleResponse) {
+	c.pass(sampleMetrics)
+	if sample.GetTime() == nil || !sample.GetTime().IsValid() {
+		c.fail(sampleMetrics, "a sample has no time")
+	}
+	known := func(id string) bool {
+		return slices.ContainsFunc(now.GetDevices(), func(d *backendv1.Device) bool { return d.GetId() == id || d.GetParentId() == id })
+	}
+	for _, problem := range telemetry.Check(sample.GetMetrics(), status.Named(telemetry.Prefix), known) {
+		c.fail(sampleMetrics, "%s", problem)
+	}
+}

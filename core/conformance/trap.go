@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// trap holds the opening of files by a process: a filter of system calls (seccomp) hands
+// each openat to this process, which lets it go on, or does not answer. It needs no rights,
+// and Linux 5.5.
+type trap struct {
+	file *os.File // of the filter
+	done chan struct{}
+
+	mu    sync.Mutex
+	roots []string // what is below is held
+	held  chan string
+}
+
+// trapError says why a trap cannot be used here.
+type trapError struct{ error }
+
+// architectures are those whose numbers of system calls the filter knows.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// helpTrap sets the filter and becomes the program.
+func helpTrap(program string) error {
+	unix.CloseOnExec(helperSocket)
+	runtime.LockOSThread() // the filter is this thread's
+	fd, err := setFilter()
+	if err != nil {
+		_, _ = unix.Write(helperSocket, []byte(err.Error()))
+		return err
+	}
+	if err := unix.Sendmsg(helperSocket, []byte{0}, unix.UnixRights(fd), nil, 0); err != nil {
+		return err
+	}
+	if n, err := unix.Read(helperSocket, make([]byte, 1)); n != 1 {
+		return fmt.Errorf("wait for the check: %w", err)
+	}
+	return syscall.Exec(program, []string{program}, os.Environ())
+}
+
+// setFilter sets a filter that hands over each openat, and returns its descriptor.
+func setFilter() (int, error) {
+	const load, equals, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	arch, known := architectures[runtime.GOARCH]
+	if !known {
+		return 0, fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH)
+	}
+	program := []unix.SockFilter{
+		{Code: load, K: 4}, // arch, in struct seccomp_data
+		{Code: equals, K: arch, Jt: 1},
+		{Code: result, K: unix.SECCOMP_RET_ALLOW},
+		{Code: load, K: 0}, // nr
+		{Code: equals, K: unix.SYS_OPENAT, Jt: 1},
+		{Code: result, K: unix.SECCOMP_RET_ALLOW},
+		{Code: result, K: unix.SECCOMP_RET_USER_NOTIF},
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return 0, fmt.Errorf("give up new privileges: %w", err)
+	}
+	filter := &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(filter)))
+	if errno != 0 {
+		return 0, fmt.Errorf("set a filter of system calls: %w", errno)
+	}
+	return int(fd), nil
+}
+
+// newTrap takes the filter from a helper, and lets the helper become the program.
+func newTrap(helper *os.File) (*trap, error) {
+	buffer, control := make([]byte, 1024), make([]byte, unix.CmsgSpace(4))
+	n, controls, _, _, err := unix.Recvmsg(int(helper.Fd()), buffer, control, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return nil, trapError{err}
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:controls])
+	if err != nil || len(messages) != 1 {
+		return nil, trapError{errors.New(string(buffer[:n]))}
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, trapError{errors.New("no filter came")}
+	}
+	t := &trap{file: os.NewFile(uintptr(fds[0]), "filter"), done: make(chan struct{}), held: make(chan string, 1)}
+	go t.answer(fds[0])
+	if _, err := helper.Write([]byte{0}); err != nil {
+		return nil, trapError{err}
+	}
+	return t, nil
+}
+
+// hold has all later openings below the roots hang. The first path is sent to the channel.
+func (t *trap) hold(roots []string) <-chan string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.roots = roots
+	return t.held
+}
+
+// notification is struct seccomp_notif of include/uapi/linux/seccomp.h, response struct
+// seccomp_notif_resp.
+type notification struct {
+	id     uint64
+	pid    uint32
+	flags  uint32
+	number int32
+	arch   uint32
+	ip     uint64
+	args   [6]uint64
+}
+
+type response struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// answer answers system calls until no process has the filter any more.
+func (t *trap) answer(fd int) {
+	defer close(t.done)
+	for {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(poll, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+		if poll[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 {
+			return
+		}
+		if poll[0].Revents == 0 {
+			continue
+		}
+		var n notification
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
+			continue // the caller is gone, or a signal interrupted this
+		}
+		if t.holds(&n) {
+			continue
+		}
+		r := response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+		_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&r)))
+	}
+}
+
+// holds reports whether an openat is to hang.
+func (t *trap) holds(n *notification) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.roots) == 0 {
+		return false
+	}
+	path := pathOf(n)
+	if slices.Contains([]string{"/dev/null", "/dev/urandom", "/dev/random"}, path) ||
+		!slices.ContainsFunc(t.roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }) {
+		return false
+	}
+	select {
+	case t.held <- path:
+	default:
+	}
+	return true
+}
+
+// pathOf returns the path that an openat names; "" if it cannot be read.
+func pathOf(n *notification) string {
+	page := os.Getpagesize()
+	buffer := make([]byte, 0, unix.PathMax)
+	for address := uintptr(n.args[1]); len(buffer) < unix.PathMax; { // in parts: the next page may be none
+		part := make([]byte, page-int(address%uintptr(page)))
+		local := []unix.Iovec{{Base: &part[0]}}
+		local[0].SetLen(len(part))
+		read, err := unix.ProcessVMReadv(int(n.pid), local, []unix.RemoteIovec{{Base: address, Len: len(part)}}, 0)
+		if err != nil || read <= 0 {
+			return ""
+		}
+		text, _, found := bytes.Cut(part[:read], []byte{0})
+		buffer, address = append(buffer, text...), address+uintptr(read)
+		if found {
+			break
+		}
+	}
+	path := string(buffer)
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	link := fmt.Sprintf("/proc/%d/fd/%d", n.pid, int32(n.args[0])) //nolint:gosec // an int in the kernel
+	if int32(n.args[0]) == unix.AT_FDCWD {                         //nolint:gosec // the same
+		link = fmt.Sprintf("/proc/%d/cwd", n.pid)
+	}
+	dir, err := os.Readlink(link)
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, path)
+}
+
+// close ends the trap; the processes that have the filter must be dead.
+func (t *trap) close() {
+	select {
+	case <-t.done:
+	case <-time.After(time.Second): // a process outside of the group lives on
+	}
+	_ = t.file.Close()
+}

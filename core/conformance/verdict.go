@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// maxReasons bounds the reasons of a failed rule, and maxReason the bytes of one.
+const (
+	maxReasons = 3
+	maxReason  = 512
+)
+
+// verdicts collects what is found about the rules. A failure outweighs everything else, and a
+// pass outweighs "not applicable". The methods may be called from any goroutine.
+type verdicts struct {
+	mu    sync.Mutex
+	rules map[string]*verdict
+}
+
+type verdict struct {
+	outcome Outcome
+	reasons []string
+	more    int
+}
+
+func (v *verdicts) set(rule string, outcome Outcome, reason string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.rules == nil {
+		v.rules = map[string]*verdict{}
+	}
+	rank := []Outcome{"", NotApplicable, Pass, Fail}
+	known := v.rules[rule]
+	switch {
+	case known == nil || slices.Index(rank, outcome) > slices.Index(rank, known.outcome):
+		known = &verdict{outcome: outcome}
+		v.rules[rule] = known
+	case outcome != known.outcome:
+		return
+	}
+	reason = printable(reason)
+	switch {
+	case reason == "" || slices.Contains(known.reasons, reason):
+	case len(known.reasons) == maxReasons:
+		known.more++
+	default:
+		known.reasons = append(known.reasons, reason)
+	}
+}
+
+func (v *verdicts) pass(rules ...string) {
+	for _, rule := range rules {
+		v.set(rule, Pass, "")
+	}
+}
+
+func (v *verdicts) fail(rule, format string, args ...any) {
+	v.set(rule, Fail, fmt.Sprintf(format, args...))
+}
+
+// judge passes the rule if err is nil, and fails it with the error.
+func (v *verdicts) judge(rule string, err error) {
+	if err != nil {
+		v.fail(rule, "%s", err)
+		return
+	}
+	v.pass(rule)
+}
+
+// skip marks rules as not applicable, for one reason.
+func (v *verdicts) skip(reason string, rules ...string) {
+	for _, rule := range rules {
+		v.set(rule, NotApplicable, reason)
+	}
+}
+
+// results are those of all rules; rest is why a rule was not judged at all.
+func (v *verdicts) results(rest string) []Result {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []Result
+	for _, rule := range rules {
+		known := v.rules[rule.ID]
+		if known == nil {
+			known = &verdict{outcome: NotApplicable, reasons: []string{rest}}
+		}
+		why := strings.Join(known.reasons, "; ")
+		if known.more > 0 {
+			why += fmt.Sprintf("; and %d more", known.more)
+		}
+		all = append(all, Result{Rule: rule, Outcome: known.outcome, Why: why})
+	}
+	return all
+}
+
+// printable is text on one line, without control characters and not too long.
+func printable(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
+	}
+	clean := func(r rune) bool { return r == 0xFFFD || !strconv.IsPrint(r) }
+	if !strings.ContainsFunc(text, clean) {
+		return text
+	}
+	quoted := strconv.QuoteToGraphic(text)
+	return quoted[1 : len(quoted)-1]
+}

@@ -1,0 +1,84 @@
+package conformance
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/accelmux/accelmux/core/conformance"
+	"github.com/accelmux/accelmux/test/amdtree"
+	"github.com/accelmux/accelmux/test/fpgatree"
+	"github.com/accelmux/accelmux/test/nvml"
+	"github.com/accelmux/accelmux/test/sysroot"
+)
+
+// Verifies that the mock backend keeps the contract, also when a device fails while it runs.
+func TestMock(t *testing.T) {
+	t.Parallel()
+	scenario := filepath.Join(t.TempDir(), "scenario.yaml")
+	run(t, conformance.Options{
+		Program: "accelmux-backend-mock", Exercise: true,
+		Settings: settings(t, map[string]any{
+			"count": 4, "memory": "16Gi", "hooks": []string{"prepare", "release"}, "scenarioFile": scenario,
+			"links": map[string]any{"topology": "all-to-all"},
+		}),
+		HardwareChange: fmt.Sprintf("echo '[{\"devices\": [\"mock-1\"], \"health\": \"unhealthy\"}]' > %s", scenario),
+	}, "potential-devices", "heartbeats-from-loop")
+}
+
+// Verifies that the AMD backend keeps the contract on a tree of sysfs.
+func TestAMD(t *testing.T) {
+	t.Parallel()
+	tree := amdtree.New(t, amdtree.NewMI210())
+	run(t, conformance.Options{
+		Program: "accelmux-backend-amd", Exercise: true,
+		Settings:  settings(t, map[string]any{"poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true}}),
+		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
+	}, "parameters-schema", "potential-devices", "change-reported", "release-results", "release-unknown")
+}
+
+// Verifies that the FPGA backend keeps the contract on a tree of sysfs.
+func TestFPGA(t *testing.T) {
+	t.Parallel()
+	tree, err := fpgatree.Write(sysroot.TempDir(t), fpgatree.NewD5005())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, conformance.Options{
+		Program: "accelmux-backend-fpga", Exercise: true,
+		Settings:  settings(t, map[string]any{"health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"leftovers": "report"}}),
+		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
+	}, "potential-devices", "change-reported", "release-results", "release-unknown")
+}
+
+// Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.
+func TestNVIDIA(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	library, err := nvml.Build(t.Context(), built.Dir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	double, err := nvml.New(library, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nvml.NewHost(dir, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := double.Update(func(s nvml.State) { s.AddGPU(0); s.AddGPU(1) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"proc", "sys"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, conformance.Options{
+		Program: "accelmux-backend-nvidia", Exercise: true,
+		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf"), "ACCELMUX_NVML_CALLS": filepath.Join(dir, "nvml.calls")},
+		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
+		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
+	}, "parameters-schema", "potential-devices", "change-reported", "release-results", "release-unknown")
+}
