@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,7 +10,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// places has the directory in sysfs of each camera by its ID, for the calls below.
+// places has the directory in sysfs of each camera by its ID, for the steps that get IDs.
 var places sync.Map
 
 func init() {
@@ -24,10 +23,9 @@ func write(id, attribute, value string) error {
 	if !ok {
 		return fmt.Errorf("camera %s: %w", id, fs.ErrNotExist)
 	}
-	file, err := os.OpenFile(filepath.Join(dir.(string), attribute), os.O_WRONLY, 0)
-	if err != nil {
+	path := filepath.Join(dir.(string), attribute)
+	if _, err := os.Stat(path); err != nil {
 		return err
 	}
-	_, err = file.WriteString(value)
-	return errors.Join(err, file.Close())
+	return os.WriteFile(path, []byte(value), 0)
 }
