@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (d *demo) showEdits(indent string, edits *specs.ContainerEdits) {
 		show("env", "%s", env)
 	}
 	for _, node := range edits.DeviceNodes {
-		show("node", "%s (host: %s, %s)", node.Path, node.HostPath, node.Permissions)
+		show("node", "%s (host: %s, %s)", node.Path, cmp.Or(node.HostPath, node.Path), node.Permissions)
 	}
 	for _, mount := range edits.Mounts {
 		show("mount", "%s (host: %s, %s)", mount.ContainerPath, mount.HostPath, strings.Join(mount.Options, ","))

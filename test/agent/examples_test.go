@@ -4,13 +4,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/programs"
 )
 
@@ -34,9 +32,9 @@ profiles:
 // hardware, and that they report one that is unplugged. The one in Python is a script, and
 // both are pinned by their checksum.
 func TestExamples(t *testing.T) {
-	for name, build := range map[string]func(n *node, program string){
-		"go":     func(n *node, program string) { programs.Build(n.T, program, "../../backends/examples/camera") },
-		"python": buildPython,
+	for name, build := range map[string]func(tb testing.TB, program string){
+		"go":     func(tb testing.TB, program string) { programs.Build(tb, program, "../../backends/examples/camera") },
+		"python": programs.BuildPython,
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -44,8 +42,8 @@ func TestExamples(t *testing.T) {
 			if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			build(n, program)
-			n.script("../../backends/examples/tree.sh", n.dir)
+			build(t, program)
+			programs.Script(t, "../../backends/examples/tree.sh", n.dir)
 			data, err := os.ReadFile(program)
 			if err != nil {
 				t.Fatal(err)
@@ -74,22 +72,5 @@ func TestExamples(t *testing.T) {
 			n.wantCounts(resource, 2, 1)
 			n.wantFault("1-3", "device-gone")
 		})
-	}
-}
-
-// buildPython makes the example in Python one file.
-func buildPython(n *node, program string) {
-	n.Helper()
-	if out, err := exec.Command("/usr/bin/python3", "-c", "import grpc, grpc_tools, cryptography").CombinedOutput(); err != nil {
-		host.Lacks(n.T, "Debian's python3-grpcio, python3-grpc-tools and python3-cryptography are not installed: %v\n%s", err, out)
-	}
-	n.script("../../backends/examples/python/build.sh", program)
-}
-
-// script runs a script of the repository.
-func (n *node) script(name string, args ...string) {
-	n.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		n.Fatalf("%s: %v\n%s", name, err, out)
 	}
 }

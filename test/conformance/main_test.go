@@ -17,7 +17,7 @@ import (
 
 var built = programs.Shared{Args: []string{
 	"../../cmd/accelmux-backend-amd", "../../cmd/accelmux-backend-fpga", "../../cmd/accelmux-backend-mock",
-	"../../cmd/accelmux-backend-nvidia", "../hostile/hostilebackend",
+	"../../cmd/accelmux-backend-nvidia", "../../backends/examples/camera", "../hostile/hostilebackend",
 }}
 
 func TestMain(m *testing.M) {
