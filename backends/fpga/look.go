@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
@@ -100,8 +102,21 @@ func giving(cfg *config, card driver.Card, region driver.Region) given {
 	}
 	for name, value := range region.Env {
 		sdk.JoinedEnv(edits, name, value, ",") // of all that a container gets
+		if len(nodes) == 0 {                   // CDI carries no variable that is joined
+			edits.Env[variable(name, value)] = value
+		}
 	}
 	return given{edits: edits}
+}
+
+// variable is a variable of one region's own, such as FPGA_REGION_REGION0.
+func variable(name, value string) string {
+	return name + "_" + strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return unicode.ToUpper(r)
+		}
+		return '_'
+	}, value)
 }
 
 // managed reports whether a container gets the nodes that manage the card. In the mode

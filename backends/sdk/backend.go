@@ -99,6 +99,9 @@ type Description struct {
 	// Needs are what the program needs of the node whatever its settings; see
 	// [Needer]. Edits that it does not name are refused.
 	Needs *Needs
+	// AttributePriority are names of attributes and capacities, the most important first:
+	// DRA publishes 32 of a device.
+	AttributePriority []string
 	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare
 	// accepts, or "": an object whose properties have names of at most 32 characters,
 	// each a C identifier with a description. Only of a [Preparer]; at most 64 KiB. The
@@ -114,6 +117,7 @@ func (d Description) response(b Backend) (*backendv1.DescribeResponse, error) {
 	res := &backendv1.DescribeResponse{
 		Name: d.Name, Vendor: d.Vendor, Version: d.Version,
 		Classes: d.Classes, SettingsSchema: d.SettingsSchema, ParametersSchema: d.ParametersSchema, Needs: d.Needs,
+		AttributePriority: d.AttributePriority,
 	}
 	if _, ok := b.(Preparer); !ok && d.ParametersSchema != "" {
 		return nil, errors.New("the description has a schema of parameters, but the backend does not implement Prepare: remove it")

@@ -27,6 +27,8 @@ type (
 	Mount = backendv1.Mount
 	// Needs are what a program needs of the node.
 	Needs = backendv1.Needs
+	// CounterSet has amounts that devices consume parts of.
+	CounterSet = backendv1.CounterSet
 	// Metric is one value of one device; see [Gauge] and [Counter].
 	Metric = backendv1.Metric
 	// ResetResult says what a reset did to one device.
@@ -80,6 +82,24 @@ func Version(v string) *Attribute {
 	return &Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: v}}
 }
 
+// List is an attribute with several values of one type: string, int64 or bool. It has at
+// most 48. The rules of [String] hold for each string.
+func List[T string | int64 | bool](values ...T) *Attribute {
+	switch v := any(values).(type) {
+	case []int64:
+		return &Attribute{Value: &backendv1.Attribute_IntValues{IntValues: &backendv1.Ints{Values: v}}}
+	case []bool:
+		return &Attribute{Value: &backendv1.Attribute_BoolValues{BoolValues: &backendv1.Bools{Values: v}}}
+	case []string:
+		texts := &backendv1.Strings{}
+		for _, text := range v {
+			texts.Values = append(texts.Values, clip(text, maxAttribute))
+		}
+		return &Attribute{Value: &backendv1.Attribute_StringValues{StringValues: texts}}
+	}
+	return nil // the types above are all there are
+}
+
 // Healthy says that nothing new is wrong. It is no evidence: a fault that needs
 // more than to pass by itself stays; see [Recovered].
 func Healthy() *Health {
@@ -104,6 +124,13 @@ func Fault(code string, recovery Recovery, message string) *Health {
 	}
 }
 
+// Cleared adds codes of earlier faults of which there is evidence that they are over, to
+// any health; other faults stay.
+func Cleared(h *Health, codes ...string) *Health {
+	h.ClearedCodes = append(h.ClearedCodes, codes...)
+	return h
+}
+
 // Unknown says that the backend cannot tell. Not a fault: what the core knew
 // before stays.
 func Unknown(message string) *Health {
@@ -123,6 +150,10 @@ func Nodes(paths ...string) *Edits {
 // JoinedEnv adds a variable to e whose values are joined by the separator, such as
 // ",", if a container gets several devices that set it. All devices that a
 // container may get together must join it in the same way.
+//
+// The joined value depends on the container, so that a CDI device cannot have it: the core
+// passes it in its answer to kubelet. A device needs another edit beside such variables;
+// [Reporter.Publish] leaves out one that has none, with a problem.
 func JoinedEnv(e *Edits, name, value, separator string) {
 	if e.Env == nil {
 		e.Env = map[string]string{}

@@ -11,6 +11,34 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
+// Inventory is everything that a backend knows.
+type Inventory struct {
+	// Devices are in a stable order.
+	Devices []*Device
+	// CounterSets are what the devices consume parts of.
+	CounterSets []*CounterSet
+	// Problems are about hardware that could not be listed; up to 64.
+	Problems []string
+}
+
+// carried leaves out devices that CDI cannot carry into a container, each with a problem.
+func carried(devices []*Device) (kept []*Device, problems []string) {
+	for _, d := range devices {
+		if onlyJoined(d.GetEdits()) {
+			problems = append(problems, fmt.Sprintf("device %s is left out: its only edits are joined variables, which a CDI device cannot have; "+
+				"the backend must add another edit, such as a variable that is not joined", d.GetId()))
+			continue
+		}
+		kept = append(kept, d)
+	}
+	return kept, problems
+}
+
+func onlyJoined(e *Edits) bool {
+	return len(e.GetEnv()) > 0 && len(e.GetEnv()) == len(e.GetEnvSeparators()) &&
+		len(e.GetDeviceNodes())+len(e.GetMounts())+len(e.GetHooks())+len(e.GetAdditionalGids()) == 0
+}
+
 // inventory is what was published once. It never changes; nil stands for none yet.
 type inventory struct {
 	*backendv1.Inventory

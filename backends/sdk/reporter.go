@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -43,10 +44,17 @@ func newReporter() *Reporter {
 // before, and follows from the same settings, gets none and is not sent. Publish also counts
 // as a [Reporter.Beat].
 func (r *Reporter) Publish(devices []*Device, problems ...string) {
+	r.PublishInventory(Inventory{Devices: devices, Problems: problems})
+}
+
+// PublishInventory is [Reporter.Publish] for devices that consume of counter sets.
+func (r *Reporter) PublishInventory(i Inventory) {
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
+	devices, refused := carried(i.Devices)
 	// Beats and streams do not wait for the copy.
-	old, next := r.newest, &inventory{Inventory: &backendv1.Inventory{Devices: devices}}
+	old, next := r.newest, &inventory{Inventory: &backendv1.Inventory{Devices: devices, CounterSets: i.CounterSets}}
+	problems := slices.Concat(i.Problems, refused)
 	for _, p := range problems[:min(len(problems), maxProblems)] {
 		next.Problems = append(next.Problems, clip(p, maxMessage))
 	}
@@ -63,7 +71,7 @@ func (r *Reporter) Publish(devices []*Device, problems ...string) {
 	defer r.mu.Unlock()
 	if revision := r.apply(); changed || old.SettingsRevision != revision {
 		if !changed {
-			next = &inventory{&backendv1.Inventory{Devices: old.Devices, Problems: old.Problems}, old.err}
+			next = &inventory{&backendv1.Inventory{Devices: old.Devices, CounterSets: old.CounterSets, Problems: old.Problems}, old.err}
 		}
 		next.Generation, next.SettingsRevision = old.number()+1, revision
 		r.newest = next

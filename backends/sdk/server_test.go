@@ -244,6 +244,7 @@ func TestPreparation(t *testing.T) {
 		t.Errorf("IDs %v, shared %v", p.IDs(), p.Shared())
 	}
 	client, _ = dial(t, &able{prepare: prepare})
+	request.ParametersJson = []byte(`{"program": "a"}`)
 	if _, err := client.Prepare(t.Context(), request); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "takes no parameters") {
 		t.Errorf("without a schema: %v", err)
 	}

@@ -229,7 +229,7 @@ func (a *Agent) Devices() []status.Device {
 			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Replicas: v.replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
-			Attributes: attributes(d), Capacities: d.Capacities.Map(),
+			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential,
 			CDI: name, Holders: a.holders(d.Key),
 		})
 	})
@@ -262,7 +262,7 @@ func faults(verdict health.Verdict) []status.Fault {
 	var faults []status.Fault
 	for _, f := range verdict.Faults {
 		faults = append(faults, status.Fault{
-			Code: f.Code, Message: f.Message, Recovery: f.Recovery.String(), Since: f.Since, From: f.From,
+			Code: f.Code, Message: f.Message, Recovery: f.Recovery.String(), Reach: string(f.Reach), Since: f.Since, From: f.From,
 		})
 	}
 	return faults

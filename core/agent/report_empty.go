@@ -42,7 +42,7 @@ func reportUnselected(report *status.Report, v *view) {
 	}
 	for _, key := range v.table.Unassigned {
 		d := v.device(key)
-		if d == nil || explained[key.ID] || !v.verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.lineage(key), v.isSelected) {
+		if d == nil || d.Potential || explained[key.ID] || !v.verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.lineage(key), v.isSelected) {
 			continue
 		}
 		report.Problems = append(report.Problems, status.Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(

@@ -46,7 +46,7 @@ func CompileSelector(expression string) (*dracel.CompilationResult, error) {
 	if len(expression) > resourceapi.CELSelectorExpressionMaxLength {
 		return nil, fmt.Errorf("is too long: %d bytes, at most %d", len(expression), resourceapi.CELSelectorExpressionMaxLength)
 	}
-	result := dracel.GetCompiler(dracel.Features{}).CompileCELExpression(expression, dracel.Options{})
+	result := dracel.GetCompiler(dracel.Features{EnableListTypeAttributes: true}).CompileCELExpression(expression, dracel.Options{})
 	if result.Error != nil {
 		return nil, errors.New("does not compile: " + compileDetail(result.Error.Detail))
 	}
@@ -126,7 +126,8 @@ func checkDomain(e ast.Expr, backends []string) error {
 	if field == "attributes" {
 		domains = append(domains, FactsDomain)
 	}
-	if !slices.Contains(domains, domain) {
+	// A domain with a dot is not a backend's own: several vendors may share its names.
+	if !slices.Contains(domains, domain) && (domain == FactsDomain || !strings.Contains(domain, ".")) {
 		return fmt.Errorf("no device that can be selected here has %s of the domain %s%s; the domains here are %s",
 			field, show(domain), suggestion.DidYouMean(domain, domains), strings.Join(domains, ", "))
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -91,8 +93,10 @@ func checkPlaceholder(attribute string) error {
 			return fmt.Errorf("a placeholder %w", err)
 		}
 	case domain != FactsDomain:
-		return fmt.Errorf("a placeholder is the name of an attribute alone, whatever the backend, or %s/ and one of %s, is %s",
-			FactsDomain, strings.Join(Facts(), ", "), show(attribute))
+		if err := checkAttribute(fact); err != nil || len(validation.IsDNS1123Subdomain(domain)) > 0 || !strings.Contains(domain, ".") {
+			return fmt.Errorf("a placeholder is the name of an attribute alone, whatever the backend, or one with its domain, "+
+				"such as resource.kubernetes.io/pcieRoot, or %s/ and one of %s, is %s", FactsDomain, strings.Join(Facts(), ", "), show(attribute))
+		}
 	case !slices.Contains(Facts(), fact):
 		return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
 			show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))

@@ -30,7 +30,7 @@ func TestParseNameRefuses(t *testing.T) {
 		"no name":            {"ex.com/{my model}", attribute + `"my model"`},
 		"unknown fact":       {"ex.com/{accelmux.io/clas}", `there is no attribute "clas" in the domain "accelmux.io"; did you mean "class"?; it has ` + facts},
 		"health is no fact":  {"ex.com/{accelmux.io/health}", `there is no attribute "health" in the domain "accelmux.io"; it has ` + facts},
-		"of a backend":       {"ex.com/{mock/model}", `a placeholder is the name of an attribute alone, whatever the backend, or accelmux.io/ and one of ` + facts + `, is "mock/model"`},
+		"of a backend":       {"ex.com/{mock/model}", `a placeholder is the name of an attribute alone, whatever the backend, or one with its domain, such as resource.kubernetes.io/pcieRoot, or accelmux.io/ and one of ` + facts + `, is "mock/model"`},
 		"in the domain":      {"{vendor}.com/gpu", `the domain must be written out: placeholders may be after the slash only, as in example.com/{model}, is "{vendor}.com/gpu"`},
 		"no domain":          {"{model}", `the domain must be written out: placeholders may be after the slash only, as in example.com/{model}, is "{model}"`},
 		"a fact alone":       {"{accelmux.io/class}", `the domain must be written out: placeholders may be after the slash only, as in example.com/{model}, is "{accelmux.io/class}"`},

@@ -18,6 +18,7 @@
 //	self                  HEALTHY, or a reset that worked *
 //	reset                 HEALTHY with recovered, or a reset that worked *
 //	reboot, replacement   HEALTHY with recovered
+//	any                   its code among the cleared codes
 //
 // UNKNOWN is never evidence, nor is absence from the inventory. After a new boot
 // of the machine all faults are gone.

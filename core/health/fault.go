@@ -32,6 +32,7 @@ type fault struct {
 	message  string
 	note     string // what the latest reset that failed said, or ""
 	recovery inventory.Recovery
+	reach    inventory.Reach
 	since    time.Time
 	// over is when evidence came that it is over; zero while it stands.
 	over time.Time
@@ -42,7 +43,7 @@ type fault struct {
 }
 
 func (f *fault) publish() Fault {
-	out := Fault{Code: f.code, Message: f.message, Recovery: f.recovery, Since: f.since}
+	out := Fault{Code: f.code, Message: f.message, Recovery: f.recovery, Reach: f.reach, Since: f.since}
 	if f.note != "" {
 		out.Message += " (reset failed: " + f.note + ")"
 	}
@@ -82,13 +83,14 @@ func (r *record) say(h inventory.Health, now time.Time) bool {
 	changed := false
 	h = r.fitting(h)
 	if h.State == inventory.StateUnhealthy {
-		changed = r.add(fault{code: h.Code, message: h.Message, recovery: h.Recovery, since: now}, now)
+		changed = r.add(fault{code: h.Code, message: h.Message, recovery: h.Recovery, reach: h.Reach, since: now}, now)
 	}
 	for _, f := range r.faults {
 		switch {
 		case !f.over.IsZero() || f.derived:
 		case h.State == inventory.StateUnhealthy && h.Code == f.code:
 		case !f.reset.IsZero(),
+			h.Cleared.Has(f.code),
 			h.State == inventory.StateHealthy && (h.Recovered || f.recovery == inventory.RecoverySelf):
 			f.end(now)
 			changed = true
@@ -99,7 +101,7 @@ func (r *record) say(h inventory.Health, now time.Time) bool {
 
 // edits takes note of whether the device brings anything into a container.
 func (r *record) edits(d *inventory.Device, now time.Time) bool {
-	if !d.Edits.Empty() {
+	if !d.Edits.Empty() || d.Potential {
 		f := r.find(CodeNoEdits, true)
 		if f == nil || !f.over.IsZero() {
 			return false
@@ -165,6 +167,9 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 			return false // likely from before the reset
 		}
 		f.reset, changed = time.Time{}, true
+	}
+	if reach := f.reach.Graver(n.reach); reach != f.reach {
+		f.reach, r.published, changed = reach, nil, true
 	}
 	switch {
 	case n.recovery > f.recovery:

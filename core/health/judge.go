@@ -292,12 +292,13 @@ func (j *Judge) spokenFor(b *inventory.Backend) map[inventory.Key]inventory.Heal
 		}
 		h, ok := out[k]
 		if !ok {
-			h = inventory.Health{State: inventory.StateHealthy, Recovered: true}
+			h = inventory.Health{State: inventory.StateHealthy, Recovered: true, Cleared: d.Health.Cleared}
 		}
 		if d.Health.State != inventory.StateHealthy {
 			h.State = inventory.StateUnknown
 		}
 		h.Recovered = h.Recovered && d.Health.Recovered
+		h.Cleared = h.Cleared.And(d.Health.Cleared)
 		if out == nil {
 			out = map[inventory.Key]inventory.Health{}
 		}

@@ -53,6 +53,7 @@ type stateFault struct {
 	Message  string    `json:"message,omitempty"`
 	Note     string    `json:"note,omitempty"`
 	Recovery string    `json:"recovery"`
+	Reach    string    `json:"reach,omitempty"`
 	Since    time.Time `json:"since"`
 	// Over and Reset are flags, not times: the delay starts again after a restart.
 	Over    bool `json:"over,omitempty"`
@@ -94,7 +95,7 @@ func storedDevice(k inventory.Key, r *record) stateDevice {
 	for _, f := range r.faults {
 		d.Faults = append(d.Faults, stateFault{
 			Code: f.code, Message: shorten(f.message, maxStoredMessage), Note: shorten(f.note, maxStoredMessage),
-			Recovery: f.recovery.String(), Since: f.since.UTC().Round(0),
+			Recovery: f.recovery.String(), Reach: string(f.reach), Since: f.since.UTC().Round(0),
 			Over: !f.over.IsZero(), Reset: !f.reset.IsZero(), Derived: f.derived,
 		})
 	}
@@ -175,7 +176,7 @@ func (s state) restore(now time.Time) map[inventory.Key]*record {
 			}
 			n := &fault{
 				code: f.Code, message: f.Message, note: f.Note, recovery: parseRecovery(f.Recovery),
-				since: f.Since, derived: f.Derived,
+				reach: inventory.Reach(f.Reach), since: f.Since, derived: f.Derived,
 			}
 			if f.Over {
 				n.over = now

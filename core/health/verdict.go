@@ -25,7 +25,9 @@ type Fault struct {
 	Code     string             `json:"code"`
 	Message  string             `json:"message"`
 	Recovery inventory.Recovery `json:"recovery"`
-	Since    time.Time          `json:"since"`
+	// Reach is whom it affects; "" counts as inventory.ReachDevice.
+	Reach inventory.Reach `json:"reach,omitempty"`
+	Since time.Time       `json:"since"`
 	// From is the ID of the device whose fault this is, if it is another one
 	// (the parent of a partition); "" for the device's own.
 	From string `json:"from,omitempty"`

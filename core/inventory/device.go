@@ -2,7 +2,8 @@ package inventory
 
 import (
 	"cmp"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,9 +34,16 @@ type Device struct {
 	// PCIBusID is domain:bus:device.function in lower-case hex, or "".
 	PCIBusID   string
 	Attributes ByName[Attribute]
-	// Capacities are in base units (bytes, watts, units).
+	// Capacities are in base units (bytes, watts, units), Policies what may be requested of
+	// those of a shareable device.
 	Capacities ByName[int64]
-	Links      []Link
+	Policies   ByName[RequestPolicy]
+	// Shareable: several holders may have the device at the same time.
+	Shareable bool
+	// Potential: the device does not exist before Prepare makes it.
+	Potential bool
+	Consumes  []Consumption
+	Links     []Link
 	// Parent is the ID of the physical device this is a partition of, or "".
 	Parent string
 	// ResetGroup names the devices that lose their state together, or "".
@@ -90,6 +98,53 @@ func (r Recovery) String() string {
 	return "unknown"
 }
 
+// Reach is whom a fault affects.
+type Reach string
+
+// The reaches, from the lightest to the gravest.
+const (
+	// ReachNewHolders: the device goes to no new holder, those who have it may continue.
+	ReachNewHolders Reach = "new-holders"
+	// ReachDevice: the device does not work.
+	ReachDevice Reach = "device"
+	// ReachHolders: those who have it must be moved away, too.
+	ReachHolders Reach = "holders"
+)
+
+// Graver returns the graver of two reaches.
+func (r Reach) Graver(o Reach) Reach {
+	order := []Reach{"", ReachNewHolders, ReachDevice, ReachHolders}
+	if slices.Index(order, o) > slices.Index(order, r) {
+		return o
+	}
+	return r
+}
+
+// Codes is a set of fault codes that can be compared with ==; "" is empty.
+type Codes string
+
+func newCodes(codes []string) Codes {
+	if len(codes) == 0 {
+		return ""
+	}
+	codes = slices.Compact(slices.Sorted(slices.Values(codes)))
+	return Codes("," + strings.Join(codes, ",") + ",")
+}
+
+// Has reports whether the code is one of them.
+func (c Codes) Has(code string) bool { return c != "" && strings.Contains(string(c), ","+code+",") }
+
+// And returns the codes that both have.
+func (c Codes) And(o Codes) Codes {
+	var both []string
+	for code := range strings.SplitSeq(strings.Trim(string(c), ","), ",") {
+		if o.Has(code) {
+			both = append(both, code)
+		}
+	}
+	return newCodes(both)
+}
+
 // Health is a device's health as its backend reports it.
 type Health struct {
 	State    State
@@ -98,31 +153,10 @@ type Health struct {
 	Recovery Recovery
 	// Recovered, with StateHealthy: there is evidence that earlier faults are over.
 	Recovered bool
-}
-
-// Attribute is a typed value, as in resource.k8s.io/v1 DeviceAttribute. Those that are
-// equal are so for ==.
-type Attribute struct {
-	// Value is a string, an int64, a bool or a [Version].
-	Value any
-}
-
-// Version is the value of an attribute that is a semantic version, such as 535.104.5.
-type Version string
-
-// String is the value as text; "" if there is none.
-func (a Attribute) String() string {
-	switch v := a.Value.(type) {
-	case string:
-		return v
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case bool:
-		return strconv.FormatBool(v)
-	case Version:
-		return string(v)
-	}
-	return ""
+	// Cleared are the codes of faults of which there is evidence that they are over.
+	Cleared Codes
+	// Reach is whom the fault affects; "" without one.
+	Reach Reach
 }
 
 // Link says how close a peer of the same backend is, in this direction. A peer without
@@ -205,6 +239,8 @@ type Description struct {
 	Prepare, Release, Reset, Sample bool
 	// SettingsSchema is a JSON schema, or "".
 	SettingsSchema string
+	// AttributePriority are names of attributes and capacities, the most important first.
+	AttributePriority []string
 	// ParametersSchema is a JSON schema of Prepare's parameters, or "".
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.
@@ -241,9 +277,11 @@ type Backend struct {
 	// ReceivedAt is when the latest inventory was accepted.
 	ReceivedAt time.Time
 	// LostAt is when the backend stopped reporting; zero while it reports.
-	LostAt   time.Time
-	Devices  []*Device
-	Problems []Problem
+	LostAt  time.Time
+	Devices []*Device
+	// CounterSets are sorted by name.
+	CounterSets []CounterSet
+	Problems    []Problem
 	// Superseded are faults and recoveries that a later inventory replaced,
 	// oldest first. Consumers may skip snapshots; what must not be skipped with
 	// them (a fault that lasted a millisecond) is here for a minute.

@@ -1,6 +1,9 @@
 package inventory
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // equalDevice compares everything. It is written out because it runs for every
 // device of every report; a test compares it with reflection, so that no field
@@ -9,8 +12,14 @@ func equalDevice(a, b *Device) bool {
 	return a.Key == b.Key && a.Class == b.Class && a.Health == b.Health &&
 		a.PCIBusID == b.PCIBusID && a.Parent == b.Parent && a.ResetGroup == b.ResetGroup && a.Hooks == b.Hooks && a.PreparedFor == b.PreparedFor &&
 		slices.Equal(a.NUMANodes, b.NUMANodes) && slices.Equal(a.Links, b.Links) &&
-		slices.Equal(a.Capacities, b.Capacities) && slices.Equal(a.Attributes, b.Attributes) &&
+		slices.Equal(a.Capacities, b.Capacities) && slices.EqualFunc(a.Attributes, b.Attributes, equalAttribute) &&
+		a.Shareable == b.Shareable && a.Potential == b.Potential &&
+		reflect.DeepEqual(a.Policies, b.Policies) && reflect.DeepEqual(a.Consumes, b.Consumes) &&
 		equalEdits(a.Edits, b.Edits)
+}
+
+func equalAttribute(a, b NamedValue[Attribute]) bool {
+	return a.Name == b.Name && a.Value.Equal(b.Value)
 }
 
 // SameEdits compares what containers get with two devices.

@@ -22,15 +22,22 @@ const (
 	// devices that stay. One more says how many there were beyond that.
 	MaxProblems = 64
 
-	maxID         = 63
-	maxCode       = 63
-	maxMessage    = 1024
-	maxNames      = 32 // attributes and capacities of a device together
-	maxName       = 32
-	maxString     = 64
-	maxLinks      = 1024    // of a device
-	maxAllLinks   = 1 << 16 // of a backend's devices, each the same part
-	maxResetGroup = 128
+	maxID           = 63
+	maxCode         = 63
+	maxMessage      = 1024
+	maxNames        = 128 // attributes and capacities of a device together
+	maxName         = 32
+	maxDomain       = 63
+	maxValues       = 48 // of an attribute that is a list
+	maxCleared      = 32
+	maxPolicyValues = 10
+	maxSets         = MaxDevices // counter sets of an inventory
+	maxCounters     = 32
+	maxConsumptions = 2
+	maxString       = 64
+	maxLinks        = 1024    // of a device
+	maxAllLinks     = 1 << 16 // of a backend's devices, each the same part
+	maxResetGroup   = 128
 
 	maxClass     = 63
 	maxNUMANode  = 1023 // MAX_NUMNODES - 1 of every kernel configuration

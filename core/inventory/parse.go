@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -41,7 +42,9 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		return nil, "", fmt.Errorf("PCI address %s is malformed; write domain:bus:device.function in lower-case hex, such as 0000:65:00.0",
 			quote(d.PCIBusID))
 	}
-	if err := parseNames(d, w); err != nil {
+	d.Shareable, d.Potential = w.GetShareable(), w.GetPotential()
+	remarks := p.names(d, w)
+	if d.Consumes, err = consumptions(w.GetConsumes()); err != nil {
 		return nil, "", err
 	}
 	if d.Parent = w.GetParentId(); d.Parent != "" {
@@ -64,12 +67,11 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 	if d.Edits, omitted, err = ParseEdits(p.policy, w.GetEdits()); err != nil {
 		return nil, "", err
 	}
-	d.Health, remark = parseHealth(w.GetHealth())
-	if omitted != "" && remark != "" {
-		remark += "; "
+	if d.Potential && (!d.Hooks.Prepare || !d.Hooks.Release || !d.Edits.Empty()) {
+		return nil, "", errors.New("it is a potential device; such a one has both hooks, and no edits before Prepare makes it")
 	}
-	remark += omitted
-	return d, remark, nil
+	d.Health, remark = parseHealth(w.GetHealth())
+	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, omitted), func(s string) bool { return s == "" }), "; "), nil
 }
 
 func (p *parser) class(class string) (string, error) {
@@ -127,57 +129,6 @@ func parseNUMA(wire []uint32) ([]int, error) {
 	return slices.Compact(nodes), nil
 }
 
-// parseNames fills in attributes and capacities.
-func parseNames(d *Device, w *backendv1.Device) error {
-	if n := len(w.GetAttributes()) + len(w.GetCapacities()); n > maxNames {
-		return fmt.Errorf("it has %d attributes and capacities together; at most %d are allowed", n, maxNames)
-	}
-	if n := len(w.GetAttributes()); n > 0 {
-		d.Attributes = make(ByName[Attribute], 0, n)
-	}
-	for _, name := range sortedKeys(w.GetAttributes()) {
-		if err := checkName(name); err != nil {
-			return fmt.Errorf("attribute %w", err)
-		}
-		a, err := parseAttribute(w.GetAttributes()[name])
-		if err != nil {
-			return fmt.Errorf("attribute %s: its value %w", name, err)
-		}
-		d.Attributes = append(d.Attributes, NamedValue[Attribute]{name, a})
-	}
-	d.Capacities = Named(w.GetCapacities())
-	for name, amount := range d.Capacities.All() {
-		if err := checkName(name); err != nil {
-			return fmt.Errorf("capacity %w", err)
-		}
-		if amount < 0 {
-			return fmt.Errorf("capacity %s is %d; an amount is never negative", name, amount)
-		}
-	}
-	return nil
-}
-
-func checkName(name string) error {
-	if len(name) > maxName || !nameSyntax.MatchString(name) {
-		return fmt.Errorf("name %s is malformed; use a C identifier of at most %d characters", quote(name), maxName)
-	}
-	return nil
-}
-
-func parseAttribute(w *backendv1.Attribute) (Attribute, error) {
-	switch v := w.GetValue().(type) {
-	case *backendv1.Attribute_StringValue:
-		return Attribute{v.StringValue}, checkText(v.StringValue, maxString)
-	case *backendv1.Attribute_IntValue:
-		return Attribute{v.IntValue}, nil
-	case *backendv1.Attribute_BoolValue:
-		return Attribute{v.BoolValue}, nil
-	case *backendv1.Attribute_VersionValue:
-		return Attribute{Version(v.VersionValue)}, checkVersion(v.VersionValue)
-	}
-	return Attribute{}, fmt.Errorf("is missing; set one of string, int, bool and version, or leave the attribute out")
-}
-
 // parseHealth never fails: whatever is wrong with the words, a fault must not
 // vanish because of them. What is missing is filled in so that the device has a
 // way back: a reset.
@@ -200,6 +151,10 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	if w.GetRecovered() && !h.Recovered {
 		remark = "it says recovered without being healthy; that counts only with HEALTH_STATE_HEALTHY"
 	}
+	var bad int
+	if h.Cleared, bad = clearedCodes(w.GetClearedCodes()); bad > 0 {
+		remark = fmt.Sprintf("%d of its cleared codes are no codes, or beyond the first %d", bad, maxCleared)
+	}
 	if h.State != StateUnhealthy {
 		return h, remark
 	}
@@ -207,6 +162,14 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 		remark = fmt.Sprintf("its fault has the code %s; it counts as %q, a code is 1 to %d characters of A-Z, a-z, 0-9, '_', '.' and '-'",
 			quote(h.Code), CodeUnspecified, maxCode)
 		h.Code = CodeUnspecified
+	}
+	switch w.GetReach() {
+	case backendv1.Reach_REACH_NEW_HOLDERS:
+		h.Reach = ReachNewHolders
+	case backendv1.Reach_REACH_HOLDERS:
+		h.Reach = ReachHolders
+	default:
+		h.Reach = ReachDevice
 	}
 	switch w.GetRecovery() {
 	case backendv1.Recovery_RECOVERY_SELF:
@@ -223,6 +186,19 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 			h.Code, int32(w.GetRecovery()))
 	}
 	return h, remark
+}
+
+// clearedCodes are the valid ones; bad is how many are not.
+func clearedCodes(wire []string) (codes Codes, bad int) {
+	var valid []string
+	for _, code := range wire {
+		if len(code) > maxCode || !codeSyntax.MatchString(code) || len(valid) == maxCleared {
+			bad++
+			continue
+		}
+		valid = append(valid, code)
+	}
+	return newCodes(valid), bad
 }
 
 // linkLimit is how many links each of a number of devices may have.

@@ -70,15 +70,6 @@ func TestDeviceLeftOut(t *testing.T) {
 	separator := func(name, separator string) func(*device) {
 		return edits(func(e *backendv1.ContainerEdits) { e.EnvSeparators = map[string]string{name: separator} })
 	}
-	attribute := func(name string, a *backendv1.Attribute) func(*device) {
-		return func(d *device) { d.Attributes = map[string]*backendv1.Attribute{name: a} }
-	}
-	text := func(s string) *backendv1.Attribute {
-		return &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: s}}
-	}
-	version := func(s string) *backendv1.Attribute {
-		return &backendv1.Attribute{Value: &backendv1.Attribute_VersionValue{VersionValue: s}}
-	}
 	for name, tc := range map[string]struct {
 		change func(d *device)
 		want   string // part of the problem
@@ -101,26 +92,6 @@ func TestDeviceLeftOut(t *testing.T) {
 		"PCI upper case":      {func(d *device) { d.PciBusId = "0000:AF:00.0" }, "lower-case hex"},
 		"PCI function":        {func(d *device) { d.PciBusId = "0000:65:00.8" }, "PCI address"},
 		"PCI device":          {func(d *device) { d.PciBusId = "0000:65:20.0" }, "PCI address"},
-		"attribute name":      {attribute("a-b", text("x")), "attribute name"},
-		"attribute name long": {attribute(strings.Repeat("a", 33), text("x")), "at most 32"},
-		"attribute empty":     {attribute("a", &backendv1.Attribute{}), "attribute a: its value is missing"},
-		"attribute nil":       {attribute("a", nil), "its value is missing"},
-		"attribute long":      {attribute("a", text(strings.Repeat("x", 65))), "65 bytes; at most 64"},
-		"attribute control":   {attribute("a", text("M1\n")), "control characters"},
-		"attribute bidi":      {attribute("a", text("M1\u202e")), "control characters"},
-		"attribute not UTF-8": {attribute("a", text("\xff")), "not valid UTF-8"},
-		"version short":       {attribute("a", version("535.104")), "not a semantic version"},
-		"version zero first":  {attribute("a", version("1.02.3")), "not a semantic version"},
-		"version large":       {attribute("a", version("1.99999999999999999999.3")), "above 2^64"},
-		"version large pre":   {attribute("a", version("1.2.3-99999999999999999999")), "above 2^64"},
-		"version long":        {attribute("a", version("1.2.3-"+strings.Repeat("x", 60))), "at most 64"},
-		"capacity name":       {func(d *device) { d.Capacities = map[string]int64{"1a": 1} }, "capacity name"},
-		"capacity negative":   {func(d *device) { d.Capacities = map[string]int64{"memory": -1} }, "never negative"},
-		"too many names": {func(d *device) {
-			for i := range 32 {
-				d.Capacities[fmt.Sprintf("c%d", i)] = 1
-			}
-		}, "37 attributes and capacities together; at most 32"},
 		"parent":              {func(d *device) { d.ParentId = "a b" }, "the parent's ID"},
 		"own parent":          {func(d *device) { d.ParentId = d.Id }, "its own parent"},
 		"reset group long":    {func(d *device) { d.ResetGroup = strings.Repeat("x", 129) }, "the reset group has 129 bytes"},
@@ -275,14 +246,20 @@ func TestHealth(t *testing.T) {
 		"healthy":     {&backendv1.Health{State: healthy, Code: "x", Recovery: reset}, Health{State: StateHealthy}, ""},
 		"recovered":   {&backendv1.Health{State: healthy, Recovered: true}, Health{State: StateHealthy, Recovered: true}, ""},
 		"fault": {&backendv1.Health{State: unhealthy, Code: "xid-79", Message: "gone", Recovery: backendv1.Recovery_RECOVERY_REBOOT},
-			Health{State: StateUnhealthy, Code: "xid-79", Message: "gone", Recovery: RecoveryReboot}, ""},
-		"no code":     {&backendv1.Health{State: unhealthy, Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset}, `""`},
-		"bad code":    {&backendv1.Health{State: unhealthy, Code: "a b", Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset}, `"a b"`},
-		"no recovery": {&backendv1.Health{State: unhealthy, Code: "x"}, Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "counts as RECOVERY_RESET"},
+			Health{State: StateUnhealthy, Code: "xid-79", Message: "gone", Recovery: RecoveryReboot, Reach: ReachDevice}, ""},
+		"no code":     {&backendv1.Health{State: unhealthy, Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset, Reach: ReachDevice}, `""`},
+		"bad code":    {&backendv1.Health{State: unhealthy, Code: "a b", Recovery: reset}, Health{State: StateUnhealthy, Code: "unspecified", Recovery: RecoveryReset, Reach: ReachDevice}, `"a b"`},
+		"no recovery": {&backendv1.Health{State: unhealthy, Code: "x"}, Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset, Reach: ReachDevice}, "counts as RECOVERY_RESET"},
 		"newer recovery": {&backendv1.Health{State: unhealthy, Code: "x", Recovery: 9},
-			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "recovery 9"},
+			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset, Reach: ReachDevice}, "recovery 9"},
 		"unhealthy and recovered": {&backendv1.Health{State: unhealthy, Code: "x", Recovery: reset, Recovered: true},
-			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset}, "recovered without being healthy"},
+			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset, Reach: ReachDevice}, "recovered without being healthy"},
+		"reach": {&backendv1.Health{State: unhealthy, Code: "x", Recovery: reset, Reach: backendv1.Reach_REACH_HOLDERS},
+			Health{State: StateUnhealthy, Code: "x", Recovery: RecoveryReset, Reach: ReachHolders}, ""},
+		"cleared": {&backendv1.Health{State: healthy, ClearedCodes: []string{"xid-79", "a", "a"}},
+			Health{State: StateHealthy, Cleared: ",a,xid-79,"}, ""},
+		"cleared badly": {&backendv1.Health{State: healthy, ClearedCodes: []string{"a b", "x"}},
+			Health{State: StateHealthy, Cleared: ",x,"}, "1 of its cleared codes"},
 		"unknown and recovered": {&backendv1.Health{Recovered: true}, Health{State: StateUnknown}, "recovered without being healthy"},
 		"control":               {&backendv1.Health{State: healthy, Message: "a\x1b[2J\nb\xff"}, Health{State: StateHealthy, Message: `a\x1b[2J\nb\xff`}, ""},
 		"long": {&backendv1.Health{State: healthy, Message: strings.Repeat("é", 513)},

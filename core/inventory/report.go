@@ -11,6 +11,7 @@ import (
 // report is what validation leaves of one inventory.
 type report struct {
 	devices  []*Device
+	sets     []CounterSet
 	problems []Problem
 	// refusedByPolicy counts devices that are valid but need what the node's configuration
 	// does not allow.
@@ -33,11 +34,15 @@ func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*De
 		places  = make(map[string]int, len(w.GetDevices()))
 		entries = make([]entry, 0, len(w.GetDevices()))
 	)
+	out.sets = counterSets(w.GetCounterSets(), &remarks)
+	whole, rest := newBudget(out.sets), newBudget(out.sets)
 	for i, wire := range w.GetDevices() {
 		d, remark, err := p.device(backend, wire)
 		if err == nil {
 			if first, twice := places[d.ID]; twice {
 				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", first+1)
+			} else {
+				err = rest.consume(d, whole)
 			}
 		}
 		if err != nil {

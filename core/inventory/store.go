@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -100,7 +101,7 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 			// What the process before declared counts for its devices until the next report.
 			src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
 			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, src.backend.Devices)
-			next.Devices, next.Problems = r.devices, r.problems
+			next.Devices, next.CounterSets, next.Problems = r.devices, r.sets, r.problems
 		}
 		s.publish(src, &next, true)
 		return
@@ -143,13 +144,13 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 
 	next := &Backend{
 		Name: backend, Description: src.desc, ReceivedAt: s.now(), Generation: s.accept(backend),
-		Devices: r.devices, Problems: r.problems,
+		Devices: r.devices, CounterSets: r.sets, Problems: r.problems,
 	}
 	changed := true
 	if before := src.backend; before != nil {
 		next.Superseded = supersede(before, next, s.statements)
 		changed = !before.LostAt.IsZero() || !equalDescription(before.Description, next.Description) ||
-			!slices.Equal(before.Devices, next.Devices) || !slices.Equal(before.Problems, next.Problems)
+			!slices.Equal(before.Devices, next.Devices) || !reflect.DeepEqual(before.CounterSets, next.CounterSets) || !slices.Equal(before.Problems, next.Problems)
 	}
 	s.publish(src, next, changed)
 	return nil
@@ -307,5 +308,5 @@ func byID(devices []*Device) map[string]*Device {
 func equalDescription(a, b Description) bool {
 	return a.Name == b.Name && a.Vendor == b.Vendor && a.Version == b.Version && slices.Equal(a.Classes, b.Classes) &&
 		a.Prepare == b.Prepare && a.Release == b.Release && a.Reset == b.Reset && a.Sample == b.Sample &&
-		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters) && a.Needs.Equal(b.Needs)
+		a.SettingsSchema == b.SettingsSchema && slices.Equal(a.Parameters, b.Parameters) && slices.Equal(a.AttributePriority, b.AttributePriority) && a.Needs.Equal(b.Needs)
 }

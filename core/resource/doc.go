@@ -15,7 +15,8 @@
 // (https://kubernetes.io/docs/reference/using-api/cel/). It sees one device:
 //
 //	device.driver                             string: the backend's name in the profile
-//	device.attributes["<backend>"].<name>     what the backend reports: string, int, bool or version
+//	device.attributes["<backend>"].<name>     what the backend reports: string, int, bool, version or a list of one of them
+//	device.attributes["<domain>"].<name>      the same, of a name with a domain such as resource.kubernetes.io
 //	device.capacity["<backend>"].<name>       what the backend reports, as a quantity
 //	device.attributes["accelmux.io"].id       string: the device's ID
 //	                                .class           string
@@ -49,7 +50,8 @@
 // ex.com/{accelmux.io/class}. Then the devices that the resource selects make its
 // name, and there is one resource for each name:
 //
-//	{x}               the attribute x of the device's own backend, of any type
+//	{x}               the attribute x of the device's own backend, of any type but a list
+//	{domain/x}        the same, of a name with a domain such as resource.kubernetes.io
 //	{accelmux.io/x}   what the core knows of every device, as above
 //
 // A device without such an attribute, or with an empty text there, is not

@@ -65,6 +65,16 @@ func celAttribute(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
 		out.BoolValue = &v
 	case inventory.Version:
 		out.VersionValue = new(string(v))
+	case []string:
+		out.StringValues = v
+	case []int64:
+		out.IntValues = v
+	case []bool:
+		out.BoolValues = v
+	case []inventory.Version:
+		for _, version := range v {
+			out.VersionValues = append(out.VersionValues, string(version))
+		}
 	}
 	return out
 }

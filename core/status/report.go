@@ -169,18 +169,22 @@ type Device struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 	// Capacities are in base units.
 	Capacities map[string]int64 `json:"capacities,omitempty"`
-	Parent     string           `json:"parent,omitempty"`
-	CDI        string           `json:"cdi,omitempty"`
-	Holders    []Holder         `json:"holders,omitempty"`
+	// Potential: the device does not exist before a claim's preparation makes it.
+	Potential bool     `json:"potential,omitempty"`
+	Parent    string   `json:"parent,omitempty"`
+	CDI       string   `json:"cdi,omitempty"`
+	Holders   []Holder `json:"holders,omitempty"`
 }
 
 // Fault is one thing that is wrong with a device.
 type Fault struct {
-	Code     string    `json:"code"`
-	Message  string    `json:"message,omitempty"`
-	Recovery string    `json:"recovery"`
-	Since    time.Time `json:"since"`
-	From     string    `json:"from,omitempty"`
+	Code     string `json:"code"`
+	Message  string `json:"message,omitempty"`
+	Recovery string `json:"recovery"`
+	// Reach is whom it affects: "new-holders", "device" or "holders".
+	Reach string    `json:"reach,omitempty"`
+	Since time.Time `json:"since"`
+	From  string    `json:"from,omitempty"`
 }
 
 // Holder is a container that has a device. Pod and Container are empty until

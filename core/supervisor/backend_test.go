@@ -95,7 +95,13 @@ func serveRole(role string) {
 		HandshakeConfig: goplugin.Handshake, VersionedPlugins: versions,
 		Logger: hclog.NewNullLogger(),
 		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(o, grpc.MaxSendMsgSize(64<<20))...)
+			return grpc.NewServer(append(o, grpc.MaxSendMsgSize(64<<20), grpc.UnaryInterceptor(
+				func(ctx context.Context, r any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+					if role == "no-health" && strings.HasPrefix(info.FullMethod, "/grpc.health.") {
+						return nil, status.Error(codes.Unimplemented, "no such service")
+					}
+					return handle(ctx, r)
+				}))...)
 		},
 	})
 }
@@ -142,6 +148,7 @@ type backend struct {
 
 	mu       sync.Mutex
 	settings string
+	revision uint64
 	busy     map[string]bool
 }
 
@@ -178,8 +185,13 @@ func (b *backend) Configure(ctx context.Context, r *backendv1.ConfigureRequest) 
 	}
 	b.mu.Lock()
 	b.settings = settings
+	if b.role != "no-revision" {
+		b.revision = r.GetRevision()
+	}
 	b.mu.Unlock()
-	b.commands <- "changed"
+	if !strings.Contains(settings, "ignore-me") {
+		b.commands <- "changed"
+	}
 	return &backendv1.ConfigureResponse{}, nil
 }
 
@@ -192,7 +204,7 @@ func (b *backend) inventory(generation uint64) *backendv1.WatchResponse {
 		problems = append(problems, fmt.Sprintf("child %d", pid))
 	}
 	return &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Inventory{
-		Inventory: &backendv1.Inventory{Generation: generation, Problems: problems},
+		Inventory: &backendv1.Inventory{Generation: generation, Problems: problems, SettingsRevision: b.revision},
 	}}
 }
 

@@ -11,15 +11,18 @@ import (
 
 // Bounds of a description.
 const (
-	maxVendor  = 64
-	maxVersion = 64
-	maxClasses = 32
-	maxSchema  = 256 << 10
+	maxVendor   = 64
+	maxVersion  = 64
+	maxClasses  = 32
+	maxSchema   = 256 << 10
+	maxPriority = 128
 )
 
 var (
 	dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	class    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+	// qualified is the syntax of the names of attributes.
+	qualified = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]{0,62}/)?[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	// semantic is the grammar of semver.org, version 2.0.0.
 	semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
@@ -58,6 +61,13 @@ func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, 
 	var err error
 	if d.Parameters, err = parameters(d); err != nil {
 		return d, err
+	}
+	d.AttributePriority = wire.GetAttributePriority()
+	if n := len(d.AttributePriority); n > maxPriority {
+		return d, fmt.Errorf("it describes the priority of %d attributes; at most %d are possible", n, maxPriority)
+	}
+	if i := slices.IndexFunc(d.AttributePriority, func(name string) bool { return !qualified.MatchString(name) }); i >= 0 {
+		return d, fmt.Errorf("its attribute priority has %q, which is no name of an attribute", printable(d.AttributePriority[i], 128))
 	}
 	d.Needs, err = ParseNeeds(wire.GetNeeds())
 	return d, err

@@ -152,7 +152,9 @@ func TestStartFailures(t *testing.T) {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.FirstInventory }),
 			want:   "it sent no inventory within 3s",
 		},
-		"refuse": {want: "the settings are refused: devices[2].memory: must be a power of two", state: supervisor.Misconfigured},
+		"no-health":   {want: `its server must serve grpc.health.v1.Health with the service "plugin": no such service`},
+		"no-revision": {want: "its inventory has the settings revision 0"},
+		"refuse":      {want: "the settings are refused: devices[2].memory: must be a power of two", state: supervisor.Misconfigured},
 		"normal": {
 			env:  []string{"PLUGIN_MIN_PORT", "1"},
 			want: "the environment variable PLUGIN_MIN_PORT belongs to the handshake", state: supervisor.Misconfigured,

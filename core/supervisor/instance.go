@@ -15,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // instance is one process of a backend, from the check of its program to its
@@ -130,6 +131,12 @@ func (i *instance) live() error {
 	}
 	if err := i.describe(); err != nil {
 		return err
+	}
+	if err := i.checkHealth(i.ctx); err != nil {
+		if i.ctx.Err() != nil {
+			return context.Cause(i.ctx)
+		}
+		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, printable(status.Convert(err).Message(), 256))
 	}
 	i.unit.post(stageEvent{i, Configuring})
 	if err := i.configureFirst(); err != nil {

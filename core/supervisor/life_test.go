@@ -240,6 +240,18 @@ func TestReconfigureHangs(t *testing.T) {
 	ended()
 }
 
+// A backend that accepts settings and sends no inventory with their revision is restarted.
+func TestAcceptedSettingsAreFollowed(t *testing.T) {
+	timing := fast()
+	timing.FirstInventory = 3 * time.Second
+	r := newRig(t, timing)
+	r.run(with(spec("normal"), `{"count": 1}`))
+	ended := watchExit(t, r.status().PID)
+	r.Apply([]supervisor.Spec{with(spec("normal"), `{"x": "ignore-me"}`)})
+	r.untilError("it accepted settings, but sent no inventory with their revision within 3s")
+	ended()
+}
+
 // A process of another environment takes over without a gap.
 func TestReplace(t *testing.T) {
 	r := newRig(t, fast())

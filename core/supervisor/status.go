@@ -100,12 +100,8 @@ func (u *unit) publish() {
 }
 
 // delivered reports whether the sink has an inventory that follows from the
-// settings in force. A backend that does not say which ones it goes by is taken
-// at its latest word.
-func (u *unit) delivered() bool {
-	follows := u.current.last.GetSettingsRevision()
-	return follows == 0 || follows >= u.revision
-}
+// settings in force.
+func (u *unit) delivered() bool { return u.current.last.GetSettingsRevision() >= u.revision }
 
 func (u *unit) state() State {
 	switch {

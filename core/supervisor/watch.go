@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,13 @@ type watcher struct {
 	// none is.
 	answers  chan error
 	settings json.RawMessage
+	// accepted are the revisions of accepted settings from the latest inventory's on,
+	// ascending.
+	accepted []uint64
+	// unfollowed fires at followBy, when the inventory of the latest accepted settings is
+	// overdue.
+	unfollowed *time.Timer
+	followBy   time.Time
 }
 
 // watch follows the inventory until the process is of no more use.
@@ -64,9 +72,12 @@ func (i *instance) watch() error {
 	w := &watcher{
 		instance: i, messages: messages, intake: in,
 		silence: time.NewTimer(i.timing.FirstInventory), due: time.Now().Add(i.timing.FirstInventory),
-		limit: time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
+		limit:    time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
+		accepted: []uint64{i.revision}, unfollowed: time.NewTimer(i.timing.FirstInventory),
 	}
 	defer w.silence.Stop()
+	defer w.unfollowed.Stop()
+	w.unfollowed.Stop() // silence is for the first inventory
 	err = w.follow()
 	if w.answers != nil {
 		cancel()
@@ -133,6 +144,10 @@ func (w *watcher) follow() error {
 			if err := w.take(m); err != nil {
 				return err
 			}
+		case <-w.unfollowed.C:
+			if err := w.notFollowed(); err != nil {
+				return err
+			}
 		case <-w.silence.C:
 			if err := w.overdue(); err != nil {
 				return err
@@ -142,17 +157,63 @@ func (w *watcher) follow() error {
 			w.answers = answers
 			go func() { answers <- w.configure(w.settings) }()
 		case err := <-w.answers:
-			w.answers = nil
-			if errors.As(err, new(*failure)) {
+			if err := w.answered(err); err != nil {
 				return err
 			}
-			w.unit.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
 		case <-w.process.exited:
 			return w.broken("Watch", io.EOF)
 		case <-w.ctx.Done():
 			return context.Cause(w.ctx)
 		}
 	}
+}
+
+// answered takes the result of Configure.
+func (w *watcher) answered(err error) error {
+	w.answers = nil
+	if errors.As(err, new(*failure)) {
+		return err
+	}
+	if err == nil {
+		w.accepted = append(w.accepted, w.revision)
+		w.awaitInventory()
+	}
+	w.unit.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
+	return nil
+}
+
+func (w *watcher) awaitInventory() {
+	w.unfollowed.Reset(w.timing.FirstInventory)
+	w.followBy = time.Now().Add(w.timing.FirstInventory)
+}
+
+// notFollowed is for accepted settings without an inventory. If it was this process that did
+// not run, or does not take messages yet, the backend gets the time again.
+func (w *watcher) notFollowed() error {
+	if w.intake.holding.Load() || time.Since(w.followBy) > w.timing.FirstInventory/2 {
+		w.awaitInventory()
+		return nil
+	}
+	return fail(crashed, "it accepted settings, but sent no inventory with their revision within %s%s", w.timing.FirstInventory, w.words())
+}
+
+// follows checks which settings an inventory follows from. One of settings whose Configure
+// is in progress came before the answer to that: it waits for it.
+func (w *watcher) follows(inventory *backendv1.Inventory) error {
+	revision := inventory.GetSettingsRevision()
+	if w.answers != nil && revision > w.accepted[len(w.accepted)-1] {
+		if err := w.answered(<-w.answers); err != nil {
+			return err
+		}
+	}
+	i := slices.Index(w.accepted, revision)
+	if i < 0 {
+		return fail(violated, "its inventory has the settings revision %d; those of accepted settings that may be in force are %v", revision, w.accepted)
+	}
+	if w.accepted = w.accepted[i:]; len(w.accepted) == 1 {
+		w.unfollowed.Stop()
+	}
+	return nil
 }
 
 // take handles a message. Heartbeats and inventories come from the loop that watches the
@@ -166,6 +227,9 @@ func (w *watcher) take(m message) error {
 		return w.broken("Watch", m.err)
 	}
 	if inventory := m.GetInventory(); inventory != nil {
+		if err := w.follows(inventory); err != nil {
+			return err
+		}
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}

@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -57,7 +58,7 @@ func run() error {
 	alive := health.NewServer()
 	alive.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, alive)
-	backendv1.RegisterBackendServiceServer(server, bare{})
+	backendv1.RegisterBackendServiceServer(server, bare{revision: new(atomic.Uint64)})
 	fmt.Printf("1|1|unix|%s|grpc|%s\n", socket, base64.RawStdEncoding.EncodeToString(certificate))
 	return server.Serve(listener)
 }
@@ -91,18 +92,20 @@ func mutualTLS() (config *tls.Config, certificate []byte, err error) {
 // bare has one device that is always well.
 type bare struct {
 	backendv1.UnimplementedBackendServiceServer
+	revision *atomic.Uint64
 }
 
 func (bare) Describe(context.Context, *backendv1.DescribeRequest) (*backendv1.DescribeResponse, error) {
 	return &backendv1.DescribeResponse{Name: "bare", Vendor: "Nobody", Version: "1.0.0", Classes: []string{"device"}, Needs: &backendv1.Needs{Env: []string{"BARE"}}}, nil
 }
 
-func (bare) Configure(context.Context, *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
+func (b bare) Configure(_ context.Context, request *backendv1.ConfigureRequest) (*backendv1.ConfigureResponse, error) {
+	b.revision.Store(request.GetRevision())
 	return &backendv1.ConfigureResponse{}, nil
 }
 
-func (bare) Watch(request *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
-	inventory := &backendv1.Inventory{Generation: 1, Devices: []*backendv1.Device{{
+func (b bare) Watch(request *backendv1.WatchRequest, stream backendv1.BackendService_WatchServer) error {
+	inventory := &backendv1.Inventory{Generation: 1, SettingsRevision: b.revision.Load(), Devices: []*backendv1.Device{{
 		Id: "bare-0", Class: "device", Health: &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY},
 		Edits: &backendv1.ContainerEdits{Env: map[string]string{"BARE": "0"}},
 	}}}

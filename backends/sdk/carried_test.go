@@ -1,0 +1,26 @@
+package sdk
+
+import (
+	"strings"
+	"testing"
+)
+
+// A device whose only edits are joined variables is left out, by name; with another edit it
+// stays.
+func TestOnlyJoinedVariables(t *testing.T) {
+	r := newReporter()
+	edits := &Edits{}
+	JoinedEnv(edits, "A", "a", ",")
+	both := Nodes("/dev/null")
+	JoinedEnv(both, "A", "b", ",")
+	r.Publish([]*Device{{Id: "joined", Edits: edits}, {Id: "both", Edits: both}, {Id: "none"}}, "first")
+	got, _, _ := r.state()
+	if len(got.Devices) != 2 || got.Devices[0].GetId() != "both" || len(got.Problems) != 2 || got.Problems[0] != "first" ||
+		!strings.HasPrefix(got.Problems[1], "device joined is left out: its only edits are joined variables") {
+		t.Errorf("%v", got.Inventory)
+	}
+	r.PublishInventory(Inventory{CounterSets: []*CounterSet{{Name: "x"}}})
+	if again, _, _ := r.state(); len(again.CounterSets) != 1 || again.Generation != got.Generation+1 {
+		t.Errorf("%v", again.Inventory)
+	}
+}
