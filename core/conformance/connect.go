@@ -10,7 +10,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -120,7 +119,7 @@ func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error 
 	if err != nil {
 		return err
 	}
-	var wrong []error
+	var wrong []string
 	for _, client := range []struct {
 		what  string
 		creds credentials.TransportCredentials
@@ -134,10 +133,13 @@ func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error 
 		})},
 	} {
 		if e.answers(ctx, client.creds) {
-			wrong = append(wrong, fmt.Errorf("it answers %s", client.what))
+			wrong = append(wrong, client.what)
 		}
 	}
-	return errors.Join(wrong...)
+	if len(wrong) > 0 {
+		return fmt.Errorf("it answers %s", strings.Join(wrong, ", "))
+	}
+	return nil
 }
 
 // answers reports whether the health service answers a client.

@@ -88,7 +88,7 @@ func (s *session) connect(ctx context.Context, mode string, limit time.Duration)
 		if ending := s.ending(); ending != "" {
 			text = ending
 		}
-		return fmt.Errorf("%w: is it a backend? %s", errStart, text)
+		return fmt.Errorf("%w: %s: is it a backend?", errStart, text)
 	}
 	var err error
 	if s.at, err = parseHandshake(line, s.dir); err != nil {

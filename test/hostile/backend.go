@@ -10,6 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/goplugin"
@@ -37,13 +40,41 @@ func Serve() {
 		begin()
 		deed.start()
 	}
+	if !deed.orphan {
+		go endWithParent(os.Getppid())
+	}
+	b := &backend{deed: deed}
+	options := []grpc.ServerOption{grpc.MaxSendMsgSize(2 * bigMessage), grpc.UnaryInterceptor(b.intercept)}
+	if deed.serve != nil {
+		deed.serve(b, options)
+		return
+	}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: goplugin.Handshake, VersionedPlugins: goplugin.Versions(&backend{deed: deed}),
-		Logger: hclog.NewNullLogger(),
-		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(o, grpc.MaxSendMsgSize(2*bigMessage))...)
-		},
+		HandshakeConfig: goplugin.Handshake, VersionedPlugins: goplugin.Versions(b),
+		Logger:     hclog.NewNullLogger(),
+		GRPCServer: func(o []grpc.ServerOption) *grpc.Server { return grpc.NewServer(append(o, options...)...) },
 	})
+}
+
+// endWithParent ends the process when its parent is gone.
+func endWithParent(parent int) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for range ticker.C {
+		if os.Getppid() != parent {
+			die(0, "the parent is gone")
+		}
+	}
+}
+
+// intercept lets the misdeed change what a call returns.
+func (b *backend) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	answer, err := handle(ctx, request)
+	if b.deed.reply != nil && on() {
+		begin()
+		return b.deed.reply(request, answer, err)
+	}
+	return answer, err
 }
 
 // outlive is the grandchild's life.
@@ -122,6 +153,7 @@ func (b *backend) loop(stream watchStream) error {
 	defer looks.Stop()
 	defer beats.Stop()
 	heartbeat := &backendv1.WatchResponse{Event: &backendv1.WatchResponse_Heartbeat{Heartbeat: &backendv1.Heartbeat{}}}
+	revision := b.newest()
 	for was := false; ; {
 		select {
 		case <-stream.Context().Done():
@@ -133,18 +165,19 @@ func (b *backend) loop(stream watchStream) error {
 			continue
 		case <-looks.C:
 		}
-		is := on()
-		if is == was {
+		is, now := on(), b.newest()
+		if is == was && now == revision {
 			continue
 		}
-		was = is
+		begins := is && !was
+		was, revision = is, now
 		switch {
-		case is && b.deed.loops():
+		case begins && b.deed.loops():
 			begin()
 		case !is:
 			end()
 		}
-		if is && b.deed.running != nil {
+		if begins && b.deed.running != nil {
 			b.deed.running()
 		}
 		if is && b.deed.watch != nil {
@@ -164,6 +197,13 @@ func (b *backend) loop(stream watchStream) error {
 			return err
 		}
 	}
+}
+
+// newest is the revision of the settings.
+func (b *backend) newest() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.revision
 }
 
 func (b *backend) interval() time.Duration {
@@ -209,8 +249,11 @@ func metric(name string, value float64) *backendv1.Metric {
 }
 
 // Prepare implements the contract, as the three below.
-func (b *backend) Prepare(ctx context.Context, _ *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
 	b.enter(ctx, "Prepare")
+	if len(r.GetParametersJson()) > 0 {
+		return nil, status.Error(codes.InvalidArgument, "there are no parameters")
+	}
 	return &backendv1.PrepareResponse{}, nil
 }
 
@@ -232,7 +275,7 @@ func (b *backend) Reset(ctx context.Context, r *backendv1.ResetRequest) (*backen
 	return answer, nil
 }
 
-func (b *backend) Sample(_ *backendv1.SampleRequest, stream sampleStream) error {
+func (b *backend) Sample(r *backendv1.SampleRequest, stream sampleStream) error {
 	b.enter(stream.Context(), "Sample")
 	if b.deed.sample != nil && on() {
 		begin()
@@ -240,9 +283,21 @@ func (b *backend) Sample(_ *backendv1.SampleRequest, stream sampleStream) error 
 			return err
 		}
 	}
-	if err := stream.Send(&backendv1.SampleResponse{Metrics: []*backendv1.Metric{metric("load_ratio", 0.5)}}); err != nil {
-		return err
+	ticker := time.NewTicker(r.GetInterval().AsDuration())
+	defer ticker.Stop()
+	for {
+		if err := stream.Send(samples(metric("load_ratio", 0.5))); err != nil {
+			return err
+		}
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-ticker.C:
+		}
 	}
-	<-stream.Context().Done()
-	return nil
+}
+
+// samples are metrics of now.
+func samples(metrics ...*backendv1.Metric) *backendv1.SampleResponse {
+	return &backendv1.SampleResponse{Time: timestamppb.Now(), Metrics: metrics}
 }

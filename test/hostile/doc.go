@@ -9,5 +9,6 @@
 //
 // Its misdeeds are in a file a group: what it does instead of a handshake (start.go),
 // calls that it does not answer or dies of (calls.go), a process that is stuck (stuck.go),
-// floods (floods.go), and lies about its devices (lies.go).
+// floods (floods.go), lies about its devices (lies.go), and breaches of single rules
+// (breaches.go).
 package hostile

@@ -36,6 +36,9 @@ const (
 	Stuck   Group = "stuck"
 	Floods  Group = "flood"
 	Lies    Group = "lie"
+	// Breaches are small ones that an agent need not notice: each breaks one rule of
+	// core/conformance.
+	Breaches Group = "breach"
 )
 
 // Misdeed is one way to misbehave. What it has no function for is done as a sound
@@ -47,6 +50,8 @@ type Misdeed struct {
 	What string
 	// Call is the call that it takes place in, such as "Prepare"; "" if in none.
 	Call string
+	// Rule is the ID of the rule of core/conformance that a breach breaks.
+	Rule string
 
 	// start runs before the handshake.
 	start func()
@@ -54,6 +59,12 @@ type Misdeed struct {
 	call func(ctx context.Context)
 	// describe changes what it says of itself.
 	describe func(*backendv1.DescribeResponse)
+	// reply changes what a call returns, but for Watch and Sample.
+	reply func(request, answer any, err error) (any, error)
+	// serve is another server than go-plugin's.
+	serve func(*backend, []grpc.ServerOption)
+	// orphan: it stays when its parent is gone.
+	orphan bool
 	// running runs once, when the backend is sound and the misdeed begins.
 	running func()
 	// watch takes over from the loop that sends the inventory.
@@ -74,14 +85,14 @@ type (
 	sampleStream = grpc.ServerStreamingServer[backendv1.SampleResponse]
 )
 
-// All are the misdeeds, group by group.
+// All are the misdeeds, group by group, without breaches.
 func All() []Misdeed {
 	return slices.Concat(starts(), hangs(), crashes(), stuck(), floods(), lies())
 }
 
 // find is the misdeed of that name; nil if there is none.
 func find(name string) *Misdeed {
-	all := All()
+	all := append(All(), AllBreaches()...)
 	if i := slices.IndexFunc(all, func(m Misdeed) bool { return m.Name == name }); i >= 0 {
 		return &all[i]
 	}
