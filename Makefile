@@ -65,6 +65,10 @@ known-kubelet:
 	@test/kubelet/manager/releases.sh | grep -Fx -- '$(KUBELET)' >/dev/null || { \
 	    echo "no kubelet $(KUBELET): KUBELET is one of $$(test/kubelet/manager/releases.sh | xargs)" >&2; exit 1; }
 
+.PHONY: test-slices
+test-slices: ## What the inventory accepts against the API server's own validation of ResourceSlices
+	cd test/slices && $(GO) test $(ARGS) ./...
+
 .PHONY: test-kubelet
 test-kubelet: known-kubelet build ## The same against the real device manager of kubelet KUBELET
 	@program=$(BIN)/kubelet-$(KUBELET); set -x; test/kubelet/manager/build.sh $(KUBELET) $$program && \
@@ -154,7 +158,7 @@ lint: ## go vet, golangci-lint, buf lint, buf breaking, generated code is curren
 	$(GO) vet ./...
 	$(GO) vet -tags chaos ./cmd/accelmux
 	$(LINT) run --allow-parallel-runners ./...
-	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in test/kubelet test/deployments test/node; do \
+	@lint=$$($(GO) tool -modfile=tools.mod -n golangci-lint); for module in test/kubelet test/slices test/deployments test/node; do \
 	    echo "$$module: go vet, golangci-lint"; \
 	    (cd $$module && $(GO) vet ./... && "$$lint" run --allow-parallel-runners ./...); \
 	done
