@@ -101,6 +101,7 @@ type check struct {
 // may not be executed, or ctx ended. When Check returns, no process of the program is left.
 func Check(ctx context.Context, options Options) (Report, error) {
 	c := &check{Options: options, timing: options.Timing.withDefaults()}
+	c.over = func() bool { return ctx.Err() != nil }
 	if len(c.Settings) == 0 {
 		c.Settings = json.RawMessage("{}")
 	}

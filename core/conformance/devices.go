@@ -93,17 +93,9 @@ func (c *check) judgeEdits(d *backendv1.Device) {
 			plain++
 		}
 	}
-	switch {
-	case !d.GetPotential():
-		if d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY && plain == 0 {
-			c.fail(deviceEdits, "device %s has none", d.GetId())
-		}
-	case plain+len(edits.GetEnv()) > 0:
-		c.fail(potentialDevices, "device %s has edits", d.GetId())
-	case !hasHook(d, backendv1.Hook_HOOK_PREPARE) || !hasHook(d, backendv1.Hook_HOOK_RELEASE):
-		c.fail(potentialDevices, "device %s has the hooks %v", d.GetId(), d.GetHooks())
-	default:
-		c.pass(potentialDevices)
+	healthy := d.GetHealth().GetState() == backendv1.HealthState_HEALTH_STATE_HEALTHY
+	if healthy && !d.GetPotential() && plain == 0 {
+		c.fail(deviceEdits, "device %s has none", d.GetId())
 	}
 }
 

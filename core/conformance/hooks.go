@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/schema"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -146,6 +148,12 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 // refusesParameters calls Prepare with a parameter that no backend has.
 func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
 	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
+	if text := c.parsed.ParametersSchema; text != "" {
+		if fields, err := schema.Check(ctx, (*exec.Cmd).Run, text, []byte(parameters)); err != nil || len(fields) == 0 {
+			c.skip("the schema accepts a parameter of any name", parametersRefused)
+			return
+		}
+	}
 	_, err := s.prepare(ctx, c.timing.Prepare, d, parameters)
 	switch {
 	case err == nil:

@@ -31,7 +31,6 @@ const (
 	devices            = "devices"
 	deviceEdits        = "device-edits"
 	editsInNeeds       = "edits-in-needs"
-	potentialDevices   = "potential-devices"
 	stableOrder        = "stable-order"
 	stableIDs          = "stable-ids"
 	heartbeats         = "heartbeats"
@@ -78,7 +77,6 @@ var rules = []Rule{
 	{devices, "Devices keep the rules of Inventory and Device."},
 	{deviceEdits, "A healthy device that is not potential has at least one edit that is no joined variable."},
 	{editsInNeeds, "Edits are limited to what the needs declare."},
-	{potentialDevices, "A potential device has both hooks and no edits."},
 	{stableOrder, "Devices are listed in a stable order."},
 	{stableIDs, "IDs are stable over restarts."},
 	{heartbeats, "Heartbeats come at the interval that WatchRequest asks for; the core acts after three missed ones."},

@@ -17,6 +17,9 @@ const (
 // verdicts collects what is found about the rules. A failure outweighs everything else, and a
 // pass outweighs "not applicable". The methods may be called from any goroutine.
 type verdicts struct {
+	// over reports whether the check was ended: what fails then is no verdict.
+	over func() bool
+
 	mu    sync.Mutex
 	rules map[string]*verdict
 }
@@ -59,6 +62,9 @@ func (v *verdicts) pass(rules ...string) {
 }
 
 func (v *verdicts) fail(rule, format string, args ...any) {
+	if v.over() {
+		return
+	}
 	v.set(rule, Fail, fmt.Sprintf(format, args...))
 }
 

@@ -24,7 +24,7 @@ func TestMock(t *testing.T) {
 			"links": map[string]any{"topology": "all-to-all"},
 		}),
 		HardwareChange: fmt.Sprintf("echo '[{\"devices\": [\"mock-1\"], \"health\": \"unhealthy\"}]' > %s", scenario),
-	}, "potential-devices", "heartbeats-from-loop")
+	}, "heartbeats-from-loop")
 }
 
 // Verifies that the AMD backend keeps the contract on a tree of sysfs.
@@ -35,7 +35,7 @@ func TestAMD(t *testing.T) {
 		Program: "accelmux-backend-amd", Exercise: true,
 		Settings:  settings(t, map[string]any{"poll": "100ms", "rescan": "1s", "health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"check": true}}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "parameters-schema", "potential-devices", "change-reported", "release-results", "release-unknown")
+	}, "parameters-schema", "change-reported", "release-results", "release-unknown")
 }
 
 // Verifies that the FPGA backend keeps the contract on a tree of sysfs.
@@ -49,7 +49,7 @@ func TestFPGA(t *testing.T) {
 		Program: "accelmux-backend-fpga", Exercise: true,
 		Settings:  settings(t, map[string]any{"health": map[string]any{"interval": "1s"}, "prepare": map[string]any{"leftovers": "report"}}),
 		HostPaths: conformance.HostPaths{Sysfs: tree.Sysfs(), Devfs: tree.Devfs(), Procfs: t.TempDir()},
-	}, "potential-devices", "change-reported", "release-results", "release-unknown")
+	}, "change-reported", "release-results", "release-unknown")
 }
 
 // Verifies that the NVIDIA backend keeps the contract on a double of the driver's library.
@@ -80,5 +80,5 @@ func TestNVIDIA(t *testing.T) {
 		Env:       map[string]string{"ACCELMUX_NVML_FILE": filepath.Join(dir, "nvml.conf"), "ACCELMUX_NVML_CALLS": filepath.Join(dir, "nvml.calls")},
 		Settings:  settings(t, map[string]any{"library": double.Library(), "rescan": "1s", "prepare": map[string]any{"check": true}, "edits": map[string]any{"driverRoot": filepath.Join(dir, "driver")}}),
 		HostPaths: conformance.HostPaths{Sysfs: filepath.Join(dir, "sys"), Devfs: filepath.Join(dir, "dev"), Procfs: filepath.Join(dir, "proc")},
-	}, "parameters-schema", "potential-devices", "change-reported", "release-results", "release-unknown")
+	}, "parameters-schema", "change-reported", "release-results", "release-unknown")
 }

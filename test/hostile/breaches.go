@@ -145,7 +145,6 @@ func inventoryBreaches() []Misdeed {
 			Rule: "edits-in-needs", What: "gives a node that it does not need", reply: replies(func(r *backendv1.DescribeResponse) { r.Needs.DeviceNodes = nil }),
 			lie: func(i inventory) { i.Devices = append(i.Devices, withNode("other", "/dev/other")) },
 		},
-		{Rule: "potential-devices", What: "has a potential device with edits", lie: func(i inventory) { i.Devices[0].Potential = true }},
 		{Rule: "stable-order", What: "lists devices in another order", lie: func(i inventory) { slices.Reverse(i.Devices) }},
 		{Rule: "stable-ids", What: "has other IDs after a restart", lie: func(i inventory) {
 			i.Devices = append(i.Devices, device(fmt.Sprintf("process-%d", os.Getpid())))
