@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/accelmux/accelmux/backends/nvidia/driver"
 	"github.com/accelmux/accelmux/backends/nvidia/xid"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -27,15 +29,30 @@ func (k *record) health(table *xid.Table) *sdk.Health {
 	for _, fault := range k.conditions(table) {
 		worst = sdk.Graver(worst, fault)
 	}
+	return k.concluded(worst, k.gpu.Err)
+}
+
+// concluded returns the health of the GPU, or of one of its MIG devices, whose gravest fault
+// is worst, nil for none, and which could not be asked because of err.
+func (k *record) concluded(worst *sdk.Health, err error) *sdk.Health {
 	switch {
 	case worst != nil:
-		return worst
-	case k.gpu.Err != nil:
-		return sdk.Unknown(k.gpu.Err.Error())
+		return k.withEvidence(worst)
+	case err != nil:
+		return sdk.Unknown(err.Error())
 	case k.sound():
 		return sdk.Recovered()
 	}
-	return sdk.Healthy()
+	return k.withEvidence(sdk.Healthy())
+}
+
+// withEvidence clears the faults that show when a GPU is asked, of one that has answered for
+// selfTest. An earlier process may have reported them.
+func (k *record) withEvidence(h *sdk.Health) *sdk.Health {
+	if !k.answered || k.content() {
+		return h
+	}
+	return sdk.Cleared(proto.CloneOf(h), codeGone, codeLost, codeReset)
 }
 
 // worst returns the gravest fault of the scopes that of accepts; nil if there is none.
@@ -68,16 +85,15 @@ func (k *record) concerned(e driver.Event, table *xid.Table) scope {
 // instanceHealth is the health of one MIG device by its own faults alone.
 func (k *record) instanceHealth(i driver.Instance) *sdk.Health {
 	worst := k.worst(func(s scope) bool { return s != whole && s.covers(i) })
-	switch {
-	case worst != nil:
-		return worst
-	case i.Err != nil:
-		return sdk.Unknown(i.Err.Error())
-	case k.sound():
-		return sdk.Recovered()
-	}
-	return sdk.Healthy()
+	return k.concluded(worst, i.Err)
 }
+
+// Codes of the faults that show when the GPU is asked, and at no other time.
+const (
+	codeGone  = "gpu-gone"
+	codeLost  = "gpu-lost"
+	codeReset = "reset-required"
+)
 
 // conditions are the faults that show when the GPU is asked.
 func (k *record) conditions(table *xid.Table) []*sdk.Health {
@@ -87,12 +103,12 @@ func (k *record) conditions(table *xid.Table) []*sdk.Health {
 			all = append(all, sdk.Fault(code, recovery, message))
 		}
 	}
-	add(!k.missing.IsZero() && k.node == "", "gpu-gone", sdk.RecoveryReboot,
+	add(!k.missing.IsZero() && k.node == "", codeGone, sdk.RecoveryReboot,
 		"the driver does not list the GPU any more, though it is on the PCI bus: see the kernel's log, and reboot the node")
-	add(!k.missing.IsZero() && k.node != "", "gpu-gone", sdk.RecoverySelf, "the driver does not list the GPU any more: "+k.node)
+	add(!k.missing.IsZero() && k.node != "", codeGone, sdk.RecoverySelf, "the driver does not list the GPU any more: "+k.node)
 	if err := k.gpu.Err; err != nil {
-		add(errors.Is(err, driver.ErrLost), "gpu-lost", sdk.RecoveryReboot, err.Error())
-		add(errors.Is(err, driver.ErrReset), "reset-required", sdk.RecoveryReset, err.Error())
+		add(errors.Is(err, driver.ErrLost), codeLost, sdk.RecoveryReboot, err.Error())
+		add(errors.Is(err, driver.ErrReset), codeReset, sdk.RecoveryReset, err.Error())
 	}
 	c := k.gpu.Condition
 	if demand := table.Demand(c.Recovery); demand != nil {
@@ -141,7 +157,7 @@ func (k *record) heard(e driver.Event, table *xid.Table) (note string) {
 		health, note = k.told(e, action, table)
 	}
 	if health != nil {
-		k.fresh, k.answering = false, time.Time{}
+		k.fresh, k.answered, k.answering = false, false, time.Time{}
 	}
 	if before := k.faults[concerned]; health != nil && sdk.Graver(before.health, health) == health {
 		k.faults[concerned] = fault{health: health, despite: action != nil && *action == driver.RecoveryNone}
@@ -180,27 +196,29 @@ func (k *record) renew() {
 	}
 }
 
-// selfTest is how long a GPU that was lost must answer without an error before it counts as
-// healthy on a driver without recovery actions; selfTestPause is the time between the scans
-// of it.
+// selfTest is how long a GPU must answer without an error, on a driver without recovery
+// actions, before its earlier faults are over: all of one that was lost, else those that show
+// when it is asked. selfTestPause is the time between the scans of one that was lost.
 const selfTest, selfTestPause = time.Minute, 10 * time.Second
 
-// test runs the self-test of a GPU that was lost, once a scan. The driver never uses a lost
+// test runs the self-test of a GPU, once a scan. The driver never uses a lost
 // GPU again unless it has initialized it from the start. So a GPU that answers for
 // selfTest, without an error event and with none of the conditions, has been initialized,
 // as after a reload of the driver.
 func (k *record) test(now time.Time, table *xid.Table) {
 	switch err := k.gpu.Err; {
 	case errors.Is(err, driver.ErrLost) || errors.Is(err, driver.ErrReset) || !k.missing.IsZero():
-		k.wasLost, k.answering = true, time.Time{}
-	case !k.wasLost:
+		k.wasLost, k.answered, k.answering = true, false, time.Time{}
 	case err != nil || len(k.conditions(table)) > 0:
-		k.answering = time.Time{}
+		k.answered, k.answering = false, time.Time{}
 	case k.answering.IsZero():
 		k.answering = now
 	case now.Sub(k.answering) >= selfTest:
-		k.wasLost = false
-		k.reload()
+		k.answered = true
+		if k.wasLost {
+			k.wasLost = false
+			k.reload()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package nvidia
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -42,6 +43,28 @@ func TestLostGPUThatAnswersAgain(t *testing.T) {
 		if healthAt(0, inv).GetRecovered() {
 			t.Error("the other GPU had no fault and no test")
 		}
+	})
+}
+
+// Verifies that a GPU which this process has not seen lost clears what an earlier process may
+// have reported once it has answered for a minute, and not while it has a fault of its own.
+func TestAnswersClearWhatAnEarlierProcessReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lib := drivertest.New("H100 80GB", 1)
+		r := start(t, lib, 1, `{"edits": {"mode": "runtime"}, "rescan": "10s"}`)
+		cleared := func(inv *backendv1.Inventory) bool {
+			return slices.Equal(healthAt(0, inv).GetClearedCodes(), []string{"gpu-gone", "gpu-lost", "reset-required"})
+		}
+		began := time.Now()
+		r.rest(selfTest / 2)
+		inv := r.inventory("its answers are evidence", cleared)
+		if took := time.Since(began); took < selfTest || took > 2*selfTest || healthAt(0, inv).GetRecovered() {
+			t.Errorf("after %v: %v", took, healthAt(0, inv))
+		}
+		lib.GPUs[0].XID(48)
+		r.inventory("an error", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && !cleared(inv) })
+		r.rest(selfTest / 2)
+		r.inventory("it answers again, with the fault", func(inv *backendv1.Inventory) bool { return onlyBad(1, 0, "xid-48")(inv) && cleared(inv) })
 	})
 }
 

@@ -40,9 +40,10 @@ type record struct {
 	// fresh says that the driver was loaded anew, and nothing was heard since.
 	fresh bool
 	// wasLost: the GPU was lost and has passed no self-test since. answering is the time
-	// since when it has answered without an error; zero if it does not.
-	wasLost   bool
-	answering time.Time
+	// since when it has answered without an error; zero if it does not. answered: that is
+	// as long as a self-test takes.
+	wasLost, answered bool
+	answering         time.Time
 	// missing is the time since when NVML no longer lists the GPU; zero if it does. node
 	// says what is wrong with its device node then; "" if nothing is.
 	missing time.Time
