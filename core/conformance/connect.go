@@ -2,16 +2,10 @@ package conformance
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,32 +17,12 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
 // localhost is the name in both certificates.
 const localhost = "localhost"
-
-// newCertificate makes a client's certificate, also as PEM.
-func newCertificate() (tls.Certificate, string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, "", fmt.Errorf("make a key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: localhost}, DNSNames: []string{localhost},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true, // its own issuer
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, "", fmt.Errorf("make a certificate: %w", err)
-	}
-	text := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, text, nil
-}
 
 // endpoint is where a program listens, by its handshake.
 type endpoint struct {
@@ -115,7 +89,7 @@ func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn
 
 // checkClients returns an error if the server answers a client that is not the core.
 func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error {
-	other, _, err := newCertificate()
+	other, _, err := supervisor.MutualTLS()
 	if err != nil {
 		return err
 	}
@@ -124,7 +98,7 @@ func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error 
 		what  string
 		creds credentials.TransportCredentials
 	}{
-		{"a client with another certificate", e.credentials(other)},
+		{"a client with another certificate", e.credentials(other.Certificates...)},
 		{"a client without a certificate", e.credentials()},
 		{"a client without TLS", insecure.NewCredentials()},
 		{"a client with TLS 1.1", credentials.NewTLS(&tls.Config{

@@ -18,6 +18,7 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 	c.judgeOrder(ids(next))
 	c.pass(devices)
 	if len(next.GetDevices()) == 0 {
+		c.skip("the backend lists no device", stableOrder, deviceEdits, editsInNeeds)
 		return
 	}
 	c.pass(stableOrder, deviceEdits, editsInNeeds)

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // byHand starts the program without the variables of the handshake.
 func (c *check) byHand(ctx context.Context) error {
-	p, err := launch(c.Program, "", environment(c.Env))
+	p, err := launch(c.Program, "", supervisor.Environment(c.Env))
 	if err != nil {
-		return startError(c.Program, err)
+		return supervisor.StartError(c.Program, err)
 	}
 	defer p.kill()
 	if !p.ended(ctx, c.timing.Start) {

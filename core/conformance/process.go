@@ -26,26 +26,6 @@ type process struct {
 	helper *os.File
 }
 
-// environment is what the core gives to every backend, with more variables.
-func environment(given map[string]string, more ...string) []string {
-	var env []string
-	for name, fallback := range map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "",
-	} {
-		value, ok := os.LookupEnv(name)
-		if !ok {
-			value = fallback
-		}
-		if _, own := given[name]; !own && value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	for name, value := range given {
-		env = append(env, name+"="+value)
-	}
-	return append(env, more...)
-}
-
 // handshakeEnv are the variables of the handshake.
 func handshakeEnv(dir, certificate string) []string {
 	return []string{
@@ -186,17 +166,6 @@ func programError(path string) error {
 		return fmt.Errorf("the program %s may not be executed (mode %04o): run chmod a+x %s", path, info.Mode().Perm(), path)
 	}
 	return nil
-}
-
-// startError explains why a program could not be started.
-func startError(path string, err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for this machine (%s): install the right build: %w", path, runtime.GOARCH, err)
-	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%s cannot run because its interpreter or dynamic loader is missing: %w", path, err)
-	}
-	return fmt.Errorf("start %s: %w", path, err)
 }
 
 func socketPair() (own, other *os.File, err error) {

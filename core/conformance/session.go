@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
@@ -48,15 +50,15 @@ func (c *check) open(ctx context.Context, mode string) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the socket: %w", err)
 	}
-	certificate, text, err := newCertificate()
+	security, text, err := supervisor.MutualTLS()
 	if err != nil {
 		return nil, err
 	}
-	p, err := launch(c.Program, mode, environment(c.Env, handshakeEnv(dir, text)...))
+	p, err := launch(c.Program, mode, slices.Concat(supervisor.Environment(c.Env), handshakeEnv(dir, text)))
 	if err != nil {
-		return nil, startError(c.Program, err)
+		return nil, supervisor.StartError(c.Program, err)
 	}
-	s := &session{process: p, dir: dir, certificate: certificate, refused: map[uint64]bool{}}
+	s := &session{process: p, dir: dir, certificate: security.Certificates[0], refused: map[uint64]bool{}}
 	if mode == helperTrap {
 		if s.trap, err = newTrap(p.helper); err != nil {
 			s.close()

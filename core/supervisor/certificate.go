@@ -21,14 +21,14 @@ const (
 	certificateName = "localhost"
 )
 
-// mutualTLS is the core's side of one connection to a backend, with a certificate for
-// this start, which the backend is to get as PEM. What the backend must have is known
-// from its handshake.
+// MutualTLS returns the core's side of one connection to a backend, with a certificate for
+// this start, which the backend gets as PEM. RootCAs is empty: the backend's own certificate
+// comes with its handshake.
 //
 // It is go-plugin's AutoMTLS, but for the curve: the certificate and the verifying of
 // it on P-521 take as long as all the rest of a backend's start, as Go has no fast
 // code for it.
-func mutualTLS() (config *tls.Config, certificate string, err error) {
+func MutualTLS() (config *tls.Config, certificate string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, "", fmt.Errorf("make a key: %w", err)

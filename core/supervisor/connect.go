@@ -100,7 +100,7 @@ func (i *instance) adopt(p *process) {
 }
 
 func (i *instance) clientConfig(program *program, started chan<- *process) (*plugin.ClientConfig, error) {
-	security, certificate, err := mutualTLS()
+	security, certificate, err := MutualTLS()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		SyncStderr:       log.writer(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			env := slices.Concat(minimalEnv(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
+			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
 			p, err := newProcess(program, env, dir, log, i.unit)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))

@@ -92,7 +92,7 @@ func TestShortage(t *testing.T) {
 		syscall.EMFILE: true, syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.ENOSPC: true,
 		syscall.ENOENT: false, syscall.ENOEXEC: false, syscall.EACCES: false, syscall.ETXTBSY: false,
 	} {
-		err := startError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
+		err := StartError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
 		if got := isShortage(fail(unavailable, "%w", err)); got != want {
 			t.Errorf("%v: %v, want %v", cause, got, want)
 		}

@@ -119,7 +119,7 @@ func (p *process) live() {
 	p.mu.Lock()
 	p.began = time.Now()
 	if err != nil {
-		p.failure = startError(p.Name(), err)
+		p.failure = StartError(p.Name(), err)
 	} else {
 		p.pid = p.cmd.Process.Pid
 		p.living.Add(1)
@@ -158,8 +158,8 @@ func awaitExit(pid int) {
 	}
 }
 
-// startError says in words what exec says in one.
-func startError(path string, err error) error {
+// StartError explains why a program could not be executed.
+func StartError(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%s is not a program for this machine (%s): install the right build: %w", path, runtime.GOARCH, err)
@@ -279,8 +279,9 @@ func (p *process) HostToPlugin(network, address string) (string, string, error) 
 	return network, address, nil
 }
 
-// minimalEnv is what every backend gets, and what its configuration adds.
-func minimalEnv(extra map[string]string) []string {
+// Environment returns the variables that every backend gets, beside those of the handshake,
+// and those that its configuration adds.
+func Environment(extra map[string]string) []string {
 	var env []string
 	for name, fallback := range map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "LANG": "C.UTF-8", "TZ": "",
