@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -24,18 +25,26 @@ type lifecycle struct{ agent *Agent }
 
 // Allocate notes the holders before kubelet gets its answer, in memory only. It
 // waits for a release of one of the devices, and refuses one that is being reset.
-func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) error {
+// What Prepare will return for the container has a CDI name of its own.
+func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) (own string, err error) {
 	keys := make([]inventory.Key, len(units))
 	for i, unit := range units {
 		keys[i] = unit.Device.Key
 	}
 	var elsewhere error
-	err := l.agent.gate.take(ctx, keys, func() {
+	err = l.agent.gate.take(ctx, keys, func() {
 		if elsewhere = l.heldElsewhere(name, keys); elsewhere == nil {
 			l.agent.book.Allocated(name, claims(units))
 		}
 	})
-	return errors.Join(err, elsewhere)
+	if slices.ContainsFunc(units, func(u resource.Unit) bool { return u.Device.Hooks.Prepare }) {
+		ids := make([]string, len(units))
+		for i, unit := range units {
+			ids[i] = unit.ID
+		}
+		own = cdi.HolderName(firstDevice(units).Backend, name, ids)
+	}
+	return own, errors.Join(err, elsewhere)
 }
 
 // heldElsewhere refuses devices that kubelet takes for free because their holder
@@ -90,9 +99,9 @@ func claims(units []resource.Unit) []usage.Claim {
 
 // Prepare has the devices' backends ready them for a container that is about to
 // start, and puts the edits that are known only then where the runtime looks.
-func (l lifecycle) Prepare(ctx context.Context, name string, units, others []resource.Unit) error {
-	ids := make([]string, 0, len(units)+len(others))
-	for _, unit := range slices.Concat(units, others) {
+func (l lifecycle) Prepare(ctx context.Context, name string, starting deviceplugin.Starting) error {
+	ids := make([]string, 0, len(starting.IDs))
+	for _, unit := range slices.Concat(starting.Units, starting.Others) {
 		ids = append(ids, unit.ID)
 	}
 	parameters, err := l.agent.parameters(ctx, name, ids)
@@ -101,9 +110,12 @@ func (l lifecycle) Prepare(ctx context.Context, name string, units, others []res
 		l.agent.log.Warn("a container does not start: its parameters are not known", "resource", name, "devices", ids, "error", err)
 		return err
 	}
-	starts, failed := l.agent.book.Starting(name, claims(units))
+	starts, failed := l.agent.book.Starting(name, claims(starting.Units))
+	l.agent.book.Store() // the backend must hear of the same holders after a restart of the agent
 	answers, err := l.prepare(ctx, name, starts, parameters)
-	err = errors.Join(err, l.amend(name, units, others, answers))
+	if err == nil {
+		err = l.define(name, starting, answers)
+	}
 	if err != nil {
 		failed()
 	}

@@ -79,10 +79,8 @@ func (a *Agent) tryRelease(ctx context.Context, ended usage.Ended) bool {
 // release does what must follow the end of a holder; device is nil if it is gone, and
 // shared if another holder has it.
 func (a *Agent) release(ctx context.Context, ended usage.Ended, device *inventory.Device, shared bool) error {
-	if !shared {
-		if err := a.cdi.Unamend(ended.Key); err != nil {
-			return fmt.Errorf("remove what Prepare added to its CDI definition: %w", err)
-		}
+	if err := a.cdi.Undefine(ended.Key, a.liveHolders(ended.Key)); err != nil {
+		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
 	if device == nil || !device.Hooks.Release {
 		return nil

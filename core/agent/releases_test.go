@@ -27,7 +27,8 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	}
 	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}}
 	store.Publish([]*inventory.Device{device}, nobody)
-	if err := store.Amend(keyA, inventory.Edits{Env: inventory.Named(map[string]string{"B": "2"})}); err != nil {
+	own := cdi.HolderDefinition{Name: cdi.HolderName(keyA.Backend, "r", []string{"a"}), Device: keyA}
+	if err := store.Define(own, func(string) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
 	a := &Agent{
@@ -39,7 +40,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	a.released(t.Context(), []usage.Ended{{Holder: "h", Key: keyA}})
 	end()
 	a.onDuty.Wait()
-	if left := store.Definitions(); len(left) != 1 || left[0].Amended {
-		t.Errorf("definitions after the release: %+v, want one without what Prepare added", left)
+	if left := store.Definitions(); len(left) != 1 || left[0].Name == own.Name {
+		t.Errorf("definitions after the release: %+v, want that of the device alone", left)
 	}
 }

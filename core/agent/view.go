@@ -196,8 +196,8 @@ func (v *view) needs(backend string) inventory.Needs {
 	return inventory.Needs{}
 }
 
-// forAmend returns what is needed to check edits that Prepare returned.
-func (v *view) forAmend(name, backend string) (*config.Backend, config.Injection, bool) {
+// forPrepared returns what is needed to check edits that Prepare returned.
+func (v *view) forPrepared(name, backend string) (*config.Backend, config.Injection, bool) {
 	b, r := v.plan.backend(backend), v.resource(name)
 	if b == nil || r == nil {
 		return nil, "", false

@@ -17,8 +17,6 @@ type Definition struct {
 	Device inventory.Key
 	// Edits are the whole of what a container gets.
 	Edits specs.ContainerEdits
-	// Amended says that part of them came from Prepare.
-	Amended bool
 }
 
 // Definitions are all that are on disk, sorted by name: those of the devices
@@ -30,7 +28,7 @@ func (s *Store) Definitions() []Definition {
 	for k, f := range s.files {
 		for device, d := range f.defs {
 			if edits, err := d.edits(); err == nil {
-				out = append(out, Definition{Name: k.qualified(device), Device: d.key, Edits: *edits, Amended: d.amendment != ""})
+				out = append(out, Definition{Name: k.qualified(device), Device: d.key, Edits: *edits})
 			}
 		}
 	}

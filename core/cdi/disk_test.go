@@ -149,9 +149,6 @@ func TestStoppedHalfway(t *testing.T) {
 			plain := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
 			disk.op = op
 			s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-			if err := s.Amend(key("a"), inventory.Edits{Env: inventory.Named(map[string]string{"MORE": "1"})}); !errors.Is(err, errDisk) {
-				t.Errorf("amend: error %v", err)
-			}
 			writeFile(t, dir, ".accelmux-mock-gpu.json.123.tmp", "half")
 			s = open(t, dir)
 			if got := env(t, dir, plain); got != "VALUE=1" {

@@ -11,10 +11,13 @@
 //	edits changed     plain name is redefined         a new name, <id>_<hash>; the old one stays
 //	device gone       name removed                    name stays
 //
+// What Prepare returned for one container is in a definition of its own, which only that
+// container names; see [HolderName] and [Store.Define].
+//
 // A definition is in place, fsynced and readable by everybody before [Names]
 // gives its name out. Each backend and class has a file of its own; what a spec
-// cannot say (which device a derived name belongs to, which edits an amendment
-// added) is in a small file beside it that runtimes do not read, so that a spec
+// cannot say (which device a derived name, or a holder's own definition, belongs to) is in
+// a small file beside it that runtimes do not read, so that a spec
 // asks for no newer version of CDI than its edits need. Variables, mounts and hooks that
 // all devices of a file have are in the spec's own edits, so that a container with several
 // of the devices gets each once.

@@ -115,15 +115,15 @@ func decode(text string) (*specs.ContainerEdits, error) {
 	return e, nil
 }
 
-// compose adds an amendment to edits. Of two variables, nodes or mounts of the
-// same name or place, the amendment's counts.
-func compose(base, amendment *specs.ContainerEdits) *specs.ContainerEdits {
+// compose adds further edits to edits. Of two variables, nodes or mounts of the
+// same name or place, the further one counts.
+func compose(base, further *specs.ContainerEdits) *specs.ContainerEdits {
 	return &specs.ContainerEdits{
-		Env:            override(base.Env, amendment.Env, envName),
-		DeviceNodes:    override(base.DeviceNodes, amendment.DeviceNodes, func(d *specs.DeviceNode) string { return d.Path }),
-		Mounts:         override(base.Mounts, amendment.Mounts, containerPath),
-		Hooks:          slices.Concat(base.Hooks, amendment.Hooks),
-		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, amendment.AdditionalGIDs)),
+		Env:            override(base.Env, further.Env, envName),
+		DeviceNodes:    override(base.DeviceNodes, further.DeviceNodes, func(d *specs.DeviceNode) string { return d.Path }),
+		Mounts:         override(base.Mounts, further.Mounts, containerPath),
+		Hooks:          slices.Concat(base.Hooks, further.Hooks),
+		AdditionalGIDs: groups(slices.Concat(base.AdditionalGIDs, further.AdditionalGIDs)),
 	}
 }
 

@@ -210,12 +210,11 @@ type sideFile struct {
 	Definitions []sideDefinition `json:"definitions"`
 }
 
-// sideDefinition is a name that is not the device's ID, or is amended.
+// sideDefinition is a name that is not the device's ID.
 type sideDefinition struct {
-	Name      string          `json:"name"`
-	Device    string          `json:"device"`
-	Base      json.RawMessage `json:"base"`
-	Amendment json.RawMessage `json:"amendment,omitempty"`
+	Name   string          `json:"name"`
+	Device string          `json:"device"`
+	Base   json.RawMessage `json:"base"`
 }
 
 // encodeSide is the payload of the side file that explains each of the specs,
@@ -225,7 +224,7 @@ func encodeSide(specs ...definitions) ([]byte, error) {
 	needed := map[string]bool{}
 	for _, defs := range specs {
 		for name, d := range defs {
-			if name != d.key.ID || d.amendment != "" {
+			if name != d.key.ID {
 				needed[name] = true
 			}
 		}
@@ -247,8 +246,7 @@ func encodeSide(specs ...definitions) ([]byte, error) {
 				return nil, fmt.Errorf("definition %s: %w", name, err)
 			}
 			side.Definitions = append(side.Definitions, sideDefinition{
-				Name: name, Device: d.key.ID,
-				Base: json.RawMessage(base), Amendment: json.RawMessage(d.amendment),
+				Name: name, Device: d.key.ID, Base: json.RawMessage(base),
 			})
 		}
 	}
@@ -277,9 +275,6 @@ func loadSide(path string, k kind) (meanings, []byte, error) {
 			continue
 		}
 		d.base = read(base)
-		if d.amendment, err = recode(entry.Amendment); err != nil {
-			continue
-		}
 		found[entry.Name] = append(found[entry.Name], d)
 	}
 	return found, payload, nil
@@ -297,8 +292,7 @@ func recode(raw json.RawMessage) (string, error) {
 	return encode(edits)
 }
 
-// find tells which device a name on disk belongs to, and which part of its edits
-// is an amendment. If the edits are none of those that the side file knows, the
+// find returns which device a name on disk belongs to. If the edits are none of those that the side file knows, the
 // disk is right.
 func (m meanings) find(k kind, name, text string) *definition {
 	known := m[name]
@@ -306,11 +300,7 @@ func (m meanings) find(k kind, name, text string) *definition {
 		return &definition{key: inventory.Key{Backend: k.backend, ID: name}, base: read(text)}
 	}
 	for _, d := range slices.Backward(known) {
-		edits, err := d.edits()
-		if err != nil {
-			continue
-		}
-		if whole, err := encode(edits); err == nil && whole == text {
+		if d.base.sum == sumOf(text) {
 			return d
 		}
 	}

@@ -133,10 +133,13 @@ func stemOf(id string) string {
 }
 
 // digest is a short hash of the parts, unambiguous about where they end.
-func digest(parts ...string) string {
+func digest(parts ...string) string { return wideDigest(parts...)[:10] }
+
+// wideDigest is a hash of the parts that no two lists of parts share.
+func wideDigest(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return hex.EncodeToString(h.Sum(nil))[:10]
+	return hex.EncodeToString(h.Sum(nil))[:32]
 }

@@ -26,30 +26,18 @@ const (
 
 // definition is what one CDI name means.
 type definition struct {
-	key inventory.Key
-	// base are the device's own edits.
+	// key is the device that it is of; of a holder's own definition, one of its devices.
+	key  inventory.Key
 	base content
-	// amendment is the canonical text of those that Prepare added; "" for none.
-	amendment string
 }
 
 // same reports whether both mean the same.
 func (d *definition) same(o *definition) bool {
-	return d == o || d != nil && o != nil && d.key == o.key && d.base.sum == o.base.sum && d.amendment == o.amendment
+	return d == o || d != nil && o != nil && d.key == o.key && d.base.sum == o.base.sum
 }
 
 // edits are the whole of what a container gets.
-func (d *definition) edits() (*specs.ContainerEdits, error) {
-	base, err := d.base.of.edits()
-	if err != nil || d.amendment == "" {
-		return base, err
-	}
-	amendment, err := decode(d.amendment)
-	if err != nil {
-		return nil, err
-	}
-	return compose(base, amendment), nil
-}
+func (d *definition) edits() (*specs.ContainerEdits, error) { return d.base.of.edits() }
 
 // definitions are those of one kind, by the device name in the spec. A definition is
 // in several of them and never changes, but for who has its edits.
@@ -62,21 +50,9 @@ func (d definitions) same(o definitions) bool { return maps.EqualFunc(d, o, (*de
 func (d definitions) size() int {
 	size := 0
 	for _, definition := range d {
-		size += definition.base.size + len(definition.amendment)
+		size += definition.base.size
 	}
 	return size
-}
-
-// of are the names of one device, sorted.
-func (d definitions) of(key inventory.Key) []string {
-	var names []string
-	for name, definition := range d {
-		if definition.key == key {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // planned is what the disk is to say.
@@ -161,7 +137,7 @@ func (p *planned) fit(old definitions, wanted []*given, room int) {
 		if d == nil || d.same(old[name]) {
 			continue
 		}
-		size -= d.base.size + len(d.amendment)
+		size -= d.base.size
 		delete(p.next, name)
 		delete(p.current, key)
 		p.errs[key] = fmt.Errorf("device %s is not defined for CDI: the container edits of backend %s would have more than %d bytes as JSON, "+

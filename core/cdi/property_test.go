@@ -24,9 +24,9 @@ type machine struct {
 	dir     string
 	store   *cdi.Store
 	names   *cdi.Names
-	values  map[string]int             // device -> its edits; absent: gone
-	held    map[string]map[string]int  // device -> name -> the edits when taken
-	amended map[string]map[string]bool // device -> the names it held when amended
+	values  map[string]int            // device -> its edits; absent: gone
+	held    map[string]map[string]int // device -> name -> the edits when taken
+	holders map[string]string         // device -> the name of its holder's definition
 	broken  statefile.Op
 	file    string
 }
@@ -101,21 +101,19 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"release": func(t *rapid.T) {
 			id := id.Draw(t, "id")
 			delete(m.held, id)
-			delete(m.amended, id)
-			if err := m.store.Unamend(key(id)); err != nil && m.broken == "" {
+			delete(m.holders, id)
+			if err := m.store.Undefine(key(id), alive()); err != nil && m.broken == "" {
 				t.Fatal(err)
 			}
 		},
-		"amend": func(t *rapid.T) {
+		"prepare": func(t *rapid.T) {
 			id := id.Draw(t, "id")
 			if len(m.held[id]) == 0 {
 				t.Skip("not held")
 			}
-			if err := m.store.Amend(key(id), more("1")); err == nil {
-				m.amended[id] = map[string]bool{}
-				for name := range m.held[id] {
-					m.amended[id][name] = true
-				}
+			d := cdi.HolderDefinition{Name: cdi.HolderName(backend, "r", []string{id}), Device: key(id), Edits: []inventory.Edits{more("1")}}
+			if err := m.store.Define(d, alive()); err == nil {
+				m.holders[id] = d.Name
 			} else if m.broken == "" {
 				t.Fatal(err)
 			}
@@ -174,7 +172,7 @@ func meaning(runtime *cdilib.Cache, name string) (value int, ok bool) {
 }
 
 // check is what must hold always: a held name means what it meant when it was
-// taken, and an amendment is there until it is taken back.
+// taken, and a holder's own definition is there until its end.
 func (m *machine) check(t *rapid.T) {
 	runtime := m.runtime(t)
 	for id, names := range m.held {
@@ -189,8 +187,10 @@ func (m *machine) check(t *rapid.T) {
 		if d.Device.Backend != backend || !slices.Contains(ids, d.Device.ID) {
 			t.Fatalf("%s belongs to the unknown device %s", d.Name, d.Device)
 		}
-		if m.amended[d.Device.ID][d.Name] && !d.Amended {
-			t.Fatalf("%s lost its amendment", d.Name)
+	}
+	for id, name := range m.holders {
+		if runtime.GetDevice(name) == nil {
+			t.Fatalf("%s, of the holder of %s, is gone", name, id)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestHeldNamesKeepTheirMeaningWhateverHappens(t *testing.T) {
 			rt.Fatal(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		m := &machine{t: t, dir: dir, values: map[string]int{}, held: map[string]map[string]int{}, amended: map[string]map[string]bool{}}
+		m := &machine{t: t, dir: dir, values: map[string]int{}, held: map[string]map[string]int{}, holders: map[string]string{}}
 		m.open(rt)
 		m.publish()
 		rt.Repeat(m.actions())

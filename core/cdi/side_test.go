@@ -13,15 +13,12 @@ import (
 	"github.com/accelmux/accelmux/core/statefile"
 )
 
-// twoNames leaves device a with a plain and a derived name, both amended.
+// twoNames leaves device a with a plain and a derived name.
 func twoNames(t *testing.T, dir string) {
 	t.Helper()
 	s := open(t, dir)
 	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
 	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-	if err := s.Amend(key("a"), more("1")); err != nil {
-		t.Fatal(err)
-	}
 	if got := len(s.Definitions()); got != 2 {
 		t.Fatalf("%d definitions, want 2", got)
 	}
@@ -30,11 +27,9 @@ func twoNames(t *testing.T, dir string) {
 // sideChanges are what makes the side file forget something. The plain name of a
 // device whose ID CDI does not allow, such as "b-", is always in the side file.
 var sideChanges = map[string]func(s *cdi.Store) error{
-	"derived name goes":     func(s *cdi.Store) error { return publishOne(s, "a", "1") },
-	"device goes":           func(s *cdi.Store) error { return publishOne(s, "b", "1") },
-	"another device comes":  func(s *cdi.Store) error { return publishOne(s, "b-", "1") },
-	"amendment is replaced": func(s *cdi.Store) error { return s.Amend(key("a"), more("2")) },
-	"amendment goes":        func(s *cdi.Store) error { return s.Unamend(key("a")) },
+	"derived name goes":    func(s *cdi.Store) error { return publishOne(s, "a", "1") },
+	"device goes":          func(s *cdi.Store) error { return publishOne(s, "b", "1") },
+	"another device comes": func(s *cdi.Store) error { return publishOne(s, "b-", "1") },
 }
 
 // publishOne publishes a device that nobody holds, and no other.
@@ -44,7 +39,7 @@ func publishOne(s *cdi.Store, id, value string) error {
 }
 
 // Stopped before any step of any write: the next run knows of every name on disk
-// which device it belongs to and whether it is amended.
+// which device it belongs to.
 func TestStoppedAtAnyStep(t *testing.T) {
 	for name, change := range sideChanges {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +118,7 @@ func TestSideFileForgets(t *testing.T) {
 // said last counts.
 func TestSpecLostBeforeTheSideFileForgets(t *testing.T) {
 	dir := t.TempDir()
-	twoNames(t, dir)
+	define(t, open(t, dir), unitsOf("1", "a"))
 	writes := 0
 	s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
 		if op == statefile.OpCreate && filepath.Ext(path) == ".state" {
@@ -133,10 +128,10 @@ func TestSpecLostBeforeTheSideFileForgets(t *testing.T) {
 		}
 		return nil
 	}}})
-	if err := s.Amend(key("a"), more("2")); !errors.Is(err, errDisk) {
+	if err := s.Define(unitsOf("2", "a"), alive()); !errors.Is(err, errDisk) {
 		t.Fatalf("error %v, want the disk's", err)
 	}
-	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, holderFile)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(s.Definitions(), open(t, dir).Definitions()); diff != "" {
@@ -148,18 +143,16 @@ func TestSpecLostBeforeTheSideFileForgets(t *testing.T) {
 // change that it was for is given up.
 func TestSideFileForgetsAChangeThatIsGivenUp(t *testing.T) {
 	dir := t.TempDir()
-	twoNames(t, dir)
+	define(t, open(t, dir), unitsOf("1", "a"))
 	disk := &faulty{file: ".state"}
 	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
 	disk.op = statefile.OpSyncDir
-	if err := s.Amend(key("a"), more("2")); !errors.Is(err, statefile.ErrNotDurable) {
+	if err := s.Define(unitsOf("2", "a"), alive()); !errors.Is(err, statefile.ErrNotDurable) {
 		t.Fatalf("error %v, want ErrNotDurable", err)
 	}
 	disk.op = ""
-	if err := s.Amend(key("a"), more("1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
+	define(t, s, unitsOf("1", "a"))
+	if err := os.Remove(filepath.Join(dir, holderFile)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(s.Definitions(), open(t, dir).Definitions()); diff != "" {
@@ -185,9 +178,7 @@ func TestSpecThatAPowerCutBringsBack(t *testing.T) {
 			disk := &faulty{file: gpuFile}
 			again := func() *cdi.Store { return openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()}) }
 			s := again()
-			if err := s.Amend(key("a"), more("1")); err != nil {
-				t.Fatal(err)
-			}
+			s.Publish([]*inventory.Device{device("a", "2")}, everyone)
 			before := s.Definitions()
 			spec, err := os.ReadFile(filepath.Join(dir, gpuFile))
 			if err != nil {

@@ -95,13 +95,6 @@ func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 			if got := readSpec(t, filepath.Join(dir, gpuFile)).Version; got != tc.want {
 				t.Errorf("version %s, want %s", got, tc.want)
 			}
-			// Neither does an amendment ask for more than its edits.
-			if err := s.Amend(key(tc.id), inventory.Edits{Env: inventory.Named(map[string]string{"MORE": "1"})}); err != nil {
-				t.Fatal(err)
-			}
-			if got := readSpec(t, filepath.Join(dir, gpuFile)).Version; got != tc.want {
-				t.Errorf("version %s with an amendment, want %s", got, tc.want)
-			}
 			if _, err := inject(t, dir, n); err != nil {
 				t.Error(err)
 			}

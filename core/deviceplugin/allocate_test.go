@@ -97,16 +97,16 @@ func TestAllocateInjections(t *testing.T) {
 	}{
 		"cdi": {config.InjectCDI, &pluginapi.ContainerAllocateResponse{
 			Envs:       joined,
-			CdiDevices: []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}},
+			CdiDevices: []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}, {Name: "accelmux.io/holder=h"}},
 		}},
 		"annotations": {config.InjectCDIAnnotations, &pluginapi.ContainerAllocateResponse{
 			Envs:        joined,
-			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
+			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b,accelmux.io/holder=h"},
 		}},
 		"both": {config.InjectCDIBoth, &pluginapi.ContainerAllocateResponse{
 			Envs:        joined,
-			CdiDevices:  []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}},
-			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b"},
+			CdiDevices:  []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}, {Name: "accelmux.io/holder=h"}},
+			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b,accelmux.io/holder=h"},
 		}},
 		"plain": {config.InjectPlain, &pluginapi.ContainerAllocateResponse{
 			Envs: plainEnv,
@@ -120,6 +120,7 @@ func TestAllocateInjections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := startNode(t, fast)
+			n.life.own = "accelmux.io/holder=h"
 			n.plugin.Publish(table(devices, func(r *resource.Resource) { r.Replicas, r.Injection = 2, tc.injection }), allNames{})
 			n.waitAllocatable(4)
 			got, err := n.dial().Allocate(t.Context(), request([]string{"b::1", "a::0", "a::1"}, []string{"b::0"}))
@@ -179,7 +180,7 @@ func TestAnnotationOfLongName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err := inject(v, units, inventory.HostNodes{})
+	got, _, err := inject(v, units, "", inventory.HostNodes{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,17 +31,17 @@ type ledger struct {
 	held map[string]int
 }
 
-func (l *ledger) Allocate(_ context.Context, _ string, units []resource.Unit) error {
+func (l *ledger) Allocate(_ context.Context, _ string, units []resource.Unit) (string, error) {
 	l.once(units)
 	for _, u := range units {
 		if u.ID == "f" {
-			return errors.New("device f is being reset")
+			return "", errors.New("device f is being reset")
 		}
 	}
 	for _, u := range units {
 		l.held[u.ID]++
 	}
-	return nil
+	return "", nil
 }
 
 func (l *ledger) Abandon(_ string, units []resource.Unit) {
@@ -52,14 +52,17 @@ func (l *ledger) Abandon(_ string, units []resource.Unit) {
 	}
 }
 
-func (l *ledger) Prepare(_ context.Context, _ string, units, others []resource.Unit) error {
-	l.once(slices.Concat(units, others))
-	for _, u := range units {
+func (l *ledger) Prepare(_ context.Context, _ string, s Starting) error {
+	l.once(slices.Concat(s.Units, s.Others))
+	if len(s.IDs) < len(s.Units)+len(s.Others) {
+		l.t.Errorf("%v are prepared of %v", s.Units, s.IDs)
+	}
+	for _, u := range s.Units {
 		if !u.Device.Hooks.Prepare {
 			l.t.Errorf("%s is prepared and has no hook", u.ID)
 		}
 	}
-	for _, u := range others {
+	for _, u := range s.Others {
 		if u.Device.Hooks.Prepare {
 			l.t.Errorf("%s has a hook and is not prepared", u.ID)
 		}

@@ -24,13 +24,14 @@ const (
 	maxAnnotationSlug = 63 - len(annotationPlugin) - 1
 )
 
-// inject is what a container gets for these units, which are sorted by ID. The
-// conflicts are sentences on what was decided between devices that disagree.
+// inject is what a container gets for these units, which are sorted by ID, and by the
+// CDI name own, unless that is "": that one is last, so that it counts where a device's
+// definition says otherwise. The conflicts are sentences on what was decided between devices that disagree.
 //
 // Variables whose values are joined are kubelet's to set in every way of
 // injection: CDI has edits for each device on its own, of which the last would
 // count, so its definitions leave those variables out.
-func inject(v *view, units []*unit, nodes inventory.HostNodes) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
+func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
 	response = &pluginapi.ContainerAllocateResponse{}
 	if len(units) == 0 {
 		return response, nil, nil
@@ -39,32 +40,25 @@ func inject(v *view, units []*unit, nodes inventory.HostNodes) (response *plugin
 	if response.Envs, err = inventory.JoinEnv(devices); err != nil {
 		return nil, nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	switch v.injection {
-	case config.InjectPlain:
+	if v.injection == config.InjectPlain {
 		conflicts, err = injectPlain(response, devices, nodes)
-	case config.InjectCDIAnnotations:
-		response.Annotations, err = annotations(v, units)
-	case config.InjectCDIBoth:
-		response.CdiDevices = cdiDevices(units)
-		response.Annotations, err = annotations(v, units)
-	default:
-		response.CdiDevices = cdiDevices(units)
+		return response, conflicts, err
 	}
-	return response, conflicts, err
+	names := cdiNames(units, own)
+	if v.injection != config.InjectCDIAnnotations {
+		response.CdiDevices = cdiDevices(names)
+	}
+	if v.injection == config.InjectCDIAnnotations || v.injection == config.InjectCDIBoth {
+		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), names)
+	}
+	return response, nil, err
 }
 
-// annotations has the units' CDI names.
-func annotations(v *view, units []*unit) (map[string]string, error) {
-	return cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), cdiNames(units))
-}
-
-// cdiDevices has them, too.
-func cdiDevices(units []*unit) []*pluginapi.CDIDevice {
-	first := withNames(units)
-	named := make([]pluginapi.CDIDevice, len(first)) // at once, not each on its own
-	devices := make([]*pluginapi.CDIDevice, len(first))
-	for i, u := range first {
-		named[i].Name = u.cdi
+func cdiDevices(names []string) []*pluginapi.CDIDevice {
+	named := make([]pluginapi.CDIDevice, len(names)) // at once, not each on its own
+	devices := make([]*pluginapi.CDIDevice, len(names))
+	for i, name := range names {
+		named[i].Name = name
 		devices[i] = &named[i]
 	}
 	return devices
@@ -80,14 +74,15 @@ func devicesOf(units []*unit) []*inventory.Device {
 	return devices
 }
 
-// withNames are the units with another CDI name than those before, in their order.
-func withNames(units []*unit) []*unit { return firstOf(units, func(u *unit) string { return u.cdi }) }
-
-func cdiNames(units []*unit) []string {
-	first := withNames(units)
-	names := make([]string, len(first))
+// cdiNames are the CDI names of the units, each once, in their order, and then own.
+func cdiNames(units []*unit, own string) []string {
+	first := firstOf(units, func(u *unit) string { return u.cdi })
+	names := make([]string, len(first), len(first)+1)
 	for i, u := range first {
 		names[i] = u.cdi
+	}
+	if own != "" {
+		names = append(names, own)
 	}
 	return names
 }

@@ -194,12 +194,13 @@ type recorder struct {
 	allocated []string
 	prepared  []string
 	abandoned []string
+	own       string
 	err       error
 	block     chan struct{} // Allocate waits for it if it is not nil
 	entered   chan struct{}
 }
 
-func (r *recorder) Allocate(_ context.Context, name string, units []resource.Unit) error {
+func (r *recorder) Allocate(_ context.Context, name string, units []resource.Unit) (string, error) {
 	if r.block != nil {
 		r.entered <- struct{}{}
 		<-r.block
@@ -209,7 +210,7 @@ func (r *recorder) Allocate(_ context.Context, name string, units []resource.Uni
 	for _, u := range units {
 		r.allocated = append(r.allocated, name+" "+u.ID)
 	}
-	return r.err
+	return r.own, r.err
 }
 
 func (r *recorder) Abandon(name string, units []resource.Unit) {
@@ -220,10 +221,10 @@ func (r *recorder) Abandon(name string, units []resource.Unit) {
 	}
 }
 
-func (r *recorder) Prepare(_ context.Context, name string, units, _ []resource.Unit) error {
+func (r *recorder) Prepare(_ context.Context, name string, s Starting) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, u := range units {
+	for _, u := range s.Units {
 		r.prepared = append(r.prepared, name+" "+u.ID)
 	}
 	return r.err

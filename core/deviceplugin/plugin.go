@@ -30,16 +30,25 @@ type Names interface {
 // that carries a gRPC status keeps its code.
 type Lifecycle interface {
 	// Allocate is called before an allocation is answered; an error refuses it.
-	// Kubelet waits without a deadline of its own, so it must be quick.
-	Allocate(ctx context.Context, resource string, units []resource.Unit) error
+	// Kubelet waits without a deadline of its own, so it must be quick. Own is the CDI
+	// name of what this container alone gets, after its devices; "" for nothing. It
+	// means nothing if the resource is not injected by CDI.
+	Allocate(ctx context.Context, resource string, units []resource.Unit) (own string, err error)
 	// Abandon follows an Allocate that returned nil if the allocation is refused
 	// after all: no container gets these units. It must not block.
 	Abandon(resource string, units []resource.Unit)
-	// Prepare is called before every start of a container, with those of its
-	// units whose device has Hooks.Prepare; an error fails the start. Others are
-	// its other units of the resource, as far as they are known: they are not to
-	// be prepared. The context ends after the 30 seconds that kubelet gives.
-	Prepare(ctx context.Context, resource string, units, others []resource.Unit) error
+	// Prepare is called before every start of a container with a unit whose device has
+	// Hooks.Prepare; an error fails the start. The context ends after the 30 seconds that
+	// kubelet gives.
+	Prepare(ctx context.Context, resource string, starting Starting) error
+}
+
+// Starting is a container that is about to start.
+type Starting struct {
+	// IDs are those of all its units of the resource, sorted.
+	IDs []string
+	// Units are those whose device has Hooks.Prepare, and Others the others that are known.
+	Units, Others []resource.Unit
 }
 
 // Options say where kubelet is and who is told.

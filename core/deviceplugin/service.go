@@ -118,19 +118,20 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 	if err != nil {
 		return nil, err
 	}
-	life, taken := in.advert.plugin.opts.Lifecycle, 0
+	life, own := in.advert.plugin.opts.Lifecycle, make([]string, 0, len(picked))
 	defer func() {
-		for _, units := range picked[:taken] {
+		for _, units := range picked[:len(own)] {
 			if err != nil {
 				life.Abandon(in.advert.name, plain(units))
 			}
 		}
 	}()
 	for _, units := range picked {
-		if err := life.Allocate(ctx, in.advert.name, plain(units)); err != nil {
+		name, err := life.Allocate(ctx, in.advert.name, plain(units))
+		if err != nil {
 			return nil, refusal(codes.Unavailable, err, "allocate %s of resource %s", ids(units), in.advert.name)
 		}
-		taken++
+		own = append(own, name)
 	}
 	// From here on the devices count as held, so what names them now will stay.
 	// What was known before may have changed meanwhile.
@@ -141,14 +142,15 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 		}
 		v = now
 	}
-	return in.answer(v, given)
+	return in.answer(v, given, own)
 }
 
-// answer is what the containers get by that view, or why one of them can't.
-func (in *instance) answer(v *view, containers [][]*unit) (*pluginapi.AllocateResponse, error) {
+// answer is what the containers get by that view, with what each of them alone gets, or
+// why one of them can't.
+func (in *instance) answer(v *view, containers [][]*unit, own []string) (*pluginapi.AllocateResponse, error) {
 	response := &pluginapi.AllocateResponse{ContainerResponses: make([]*pluginapi.ContainerAllocateResponse, 0, len(containers))}
-	for _, units := range containers {
-		answer, conflicts, err := inject(v, units, in.advert.plugin.opts.Nodes)
+	for i, units := range containers {
+		answer, conflicts, err := inject(v, units, own[i], in.advert.plugin.opts.Nodes)
 		if err != nil {
 			return nil, refusal(codes.Internal, err, "inject %s of resource %s", ids(units), v.name)
 		}
@@ -250,7 +252,8 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	v := in.advert.view()
 	var hooked, others []*unit
-	for _, id := range distinct(r.GetDevicesIds()) {
+	all := distinct(r.GetDevicesIds())
+	for _, id := range all {
 		u, ok := v.unit(id)
 		if !ok {
 			if hook, known := in.advert.hadHook(id); known && !hook {
@@ -267,7 +270,7 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 		}
 	}
 	if len(hooked) > 0 {
-		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, plain(hooked), plain(others)); err != nil {
+		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, Starting{all, plain(hooked), plain(others)}); err != nil {
 			return nil, refusal(codes.Unavailable, err, "prepare %s of resource %s", ids(hooked), in.advert.name)
 		}
 	}

@@ -159,6 +159,8 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 			backendv1.Ability_ABILITY_PREPARE, backendv1.Ability_ABILITY_RELEASE, backendv1.Ability_ABILITY_SAMPLE,
 		},
 		SettingsSchema: `{"type": "object", "properties": {"count": {"type": "integer"}}}`,
+		ParametersSchema: `{"type": "object", "additionalProperties": false,
+			"properties": {"count": {"type": "integer", "description": "How many."}}}`,
 	}
 	switch b.role {
 	case "describe-hang":
@@ -166,6 +168,8 @@ func (b *backend) Describe(ctx context.Context, _ *backendv1.DescribeRequest) (*
 		select {}
 	case "describe-bad":
 		answer.Classes = []string{"GPU"}
+	case "no-parameters":
+		answer.ParametersSchema = ""
 	case "schema-broken":
 		answer.SettingsSchema = `{"$ref": "file:///etc/passwd"}`
 	}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -51,6 +52,9 @@ func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, 
 		return d, fmt.Errorf("the schema of its settings is %d bytes long; at most %d are possible", len(d.SettingsSchema), maxSchema)
 	}
 	for i, name := range d.Classes {
+		if name == "holder" {
+			return d, errors.New("it describes the device class holder, which is the core's")
+		}
 		if !class.MatchString(name) {
 			return d, fmt.Errorf("it describes the device class %q, which is not a lower-case letter, then lower-case letters, digits or dashes", printable(name, 64))
 		}

@@ -247,6 +247,7 @@ func TestDescription(t *testing.T) {
 		"version":                    {func(d *backendv1.DescribeResponse) { d.Version = "v1" }, "semantic version"},
 		"no class":                   {func(d *backendv1.DescribeResponse) { d.Classes = nil }, "0 device classes"},
 		"class":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"9"} }, "device class"},
+		"holder":                     {func(d *backendv1.DescribeResponse) { d.Classes = []string{"holder"} }, "class holder"},
 		"twice":                      {func(d *backendv1.DescribeResponse) { d.Classes = []string{"a", "a"} }, "twice"},
 		"schema":                     {func(d *backendv1.DescribeResponse) { d.SettingsSchema = strings.Repeat(" ", maxSchema+1) }, "bytes long"},
 		"parameters without Prepare": {func(d *backendv1.DescribeResponse) { d.Abilities = nil }, "does not implement Prepare"},

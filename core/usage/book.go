@@ -116,7 +116,7 @@ type Holder struct {
 }
 
 // Book knows who holds which device. Its methods are safe for concurrent use
-// and, but for Run and Close, wait neither for the disk nor for kubelet.
+// and, but for Run, Store, Find and Close, wait neither for the disk nor for kubelet.
 type Book struct {
 	opts    Options
 	log     *slog.Logger
@@ -134,8 +134,13 @@ type Book struct {
 	latest  *listing
 	waiting atomic.Int32
 
+	// saving is held by who writes the file.
+	saving sync.Mutex
+
 	mu    sync.Mutex
 	holds map[unit]*hold
+	// puts counts the holds that were added, and stored is its value in the file.
+	puts, stored uint64
 	// byKey are the same holds by device; only devices that have some.
 	byKey map[inventory.Key]map[unit]*hold
 	// unsettled are the devices of holders that ended, until Settled; true once sent.
@@ -259,6 +264,7 @@ func (b *Book) put(u unit, h *hold) {
 		b.remove(u)
 	}
 	b.holds[u] = h
+	b.puts++
 	if b.byKey[h.key] == nil {
 		b.byKey[h.key] = map[unit]*hold{}
 	}

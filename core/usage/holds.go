@@ -60,6 +60,35 @@ func (b *Book) holdsOf(key inventory.Key) []Hold {
 	return holds
 }
 
+// Given is what one holder was given of a resource.
+type Given struct {
+	Resource string
+	// Units are sorted.
+	Units []string
+}
+
+// Given returns what each of the holders was given that have the device.
+func (b *Book) Given(key inventory.Key) []Given {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	holders := map[string]*Given{}
+	for u, h := range b.byKey[key] {
+		holders[h.holderID] = &Given{Resource: u.resource}
+	}
+	for u, h := range b.holds {
+		if g := holders[h.holderID]; g != nil {
+			g.Units = append(g.Units, u.id)
+		}
+	}
+	all := make([]Given, 0, len(holders))
+	for _, g := range holders {
+		slices.Sort(g.Units)
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b Given) int { return slices.Compare(a.Units, b.Units) })
+	return all
+}
+
 func compareHolds(a, b Hold) int {
 	return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
 }

@@ -113,9 +113,23 @@ func readState(path string) (*state, error) {
 	return s, nil
 }
 
-// save writes the file. Only the writer or Close calls it.
+// Store writes the holders to the file, unless it has them. What cannot be written is in
+// Notes, and is tried again while Run runs.
+func (b *Book) Store() {
+	b.mu.Lock()
+	stored := b.stored == b.puts
+	b.mu.Unlock()
+	if !stored && b.save() != nil {
+		signal(b.dirty)
+	}
+}
+
+// save writes the file.
 func (b *Book) save() error {
-	payload, err := json.MarshalIndent(b.state(), "", " ")
+	b.saving.Lock()
+	defer b.saving.Unlock()
+	s, puts := b.state()
+	payload, err := json.MarshalIndent(s, "", " ")
 	if err == nil {
 		err = b.opts.Disk.Write(b.opts.Path, magic, payload)
 	}
@@ -125,14 +139,17 @@ func (b *Book) save() error {
 		return fmt.Errorf("write the record of held devices: %w", err)
 	}
 	b.note("write", "")
+	b.mu.Lock()
+	b.stored = puts
+	b.mu.Unlock()
 	return nil
 }
 
-// state is what the file is to say.
-func (b *Book) state() *state {
+// state is what the file is to say, and the holds that it has.
+func (b *Book) state() (s *state, puts uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := &state{BootID: b.opts.BootID, Holds: []stateHold{}}
+	s = &state{BootID: b.opts.BootID, Holds: []stateHold{}}
 	for u, h := range b.holds {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
@@ -146,5 +163,5 @@ func (b *Book) state() *state {
 	for _, e := range slices.SortedFunc(maps.Keys(b.unsettled), compareEnded) {
 		s.Ended = append(s.Ended, stateEnded{stateDevice{Backend: e.Key.Backend, Device: e.Key.ID}, e.Holder})
 	}
-	return s
+	return s, b.puts
 }

@@ -110,8 +110,9 @@ func TestNothingWaitsForAStoppedBackend(t *testing.T) {
 	n.stopAgent()
 }
 
-// What a backend learns only while it prepares a device is in the container's CDI
-// definition before the container starts, and gone with its holder.
+// Verifies that what a backend learns only while it prepares a device is in the CDI
+// definition of the one container that it was asked for, the same at each start, and gone
+// with that container: of two that share a device each has its own.
 func TestPrepareAddsEdits(t *testing.T) {
 	for name, c := range map[string]struct{ config, resource string }{
 		"a name as it is written":   {oneBackend, gpu},
@@ -120,31 +121,52 @@ func TestPrepareAddsEdits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
 			n.startKubelet()
-			n.configure(strings.Replace(c.config, "count: 4", `count: 4, hooks: [prepare, release], prepare: {edits: {env: {ACCELMUX_MOCK_PROGRAMMED: "{{.ID}}"}}}`, 1))
+			n.configure(strings.NewReplacer("- {name: ", "- {replicas: 2, name: ",
+				"count: 4", `count: 1, hooks: [prepare, release], prepare: {edits: {env: {ACCELMUX_MOCK_HOLDER: "{{.Holder}}"}}}`).Replace(c.config))
 			options := n.options()
 			quickUsage(&options)
 			n.startAgentWith(options)
-			n.wantCounts(c.resource, 4, 4)
-			allocation, err := n.kubelet.Allocate(t.Context(), "pod", "main", c.resource, 1)
-			if err != nil {
-				t.Fatal(err)
+			n.wantCounts(c.resource, 2, 2)
+			holders := map[string]string{}
+			start := func(pod string) {
+				settings, err := n.kubelet.StartContainer(t.Context(), pod, "main")
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch holder := n.variable(settings, "ACCELMUX_MOCK_HOLDER"); holders[pod] {
+				case "":
+					holders[pod] = holder
+				case holder:
+				default:
+					t.Errorf("%s is the holder %q, and was %q", pod, holder, holders[pod])
+				}
 			}
-			id := allocation.Devices[0]
-			programmed := func() bool {
-				spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
-				return err == nil && strings.Contains(string(spec), "PROGRAMMED="+id)
+			for _, pod := range []string{"a", "b"} {
+				if _, err := n.kubelet.Allocate(t.Context(), pod, "main", c.resource, 1); err != nil {
+					t.Fatal(err)
+				}
+				start(pod)
 			}
-			if programmed() {
-				t.Error("the device is programmed before its container starts")
+			n.stopAgent()
+			n.startAgentWith(options)
+			n.wantCounts(c.resource, 2, 2)
+			start("b")
+			start("a")
+			if holders["a"] == "" || holders["a"] == holders["b"] {
+				t.Errorf("holders %q", holders)
 			}
-			if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
-				t.Fatal(err)
+			has := func(pod string) bool {
+				spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-holder.json"))
+				return err == nil && strings.Contains(string(spec), holders[pod])
 			}
-			if !programmed() {
-				t.Error("the container started without the edits of Prepare")
+			n.kubelet.Free("a")
+			n.eventually("the edits go with the holder", func() bool { return !has("a") })
+			if !has("b") {
+				t.Error("the other holder's edits went, too")
 			}
-			n.kubelet.Free("pod")
-			n.eventually("the edits go with the holder", func() bool { return !programmed() })
+			n.eventually("the shared device is released", func() bool {
+				return strings.Contains(n.log.String(), `msg="device released" backend=mock device=mock-0 holder=`+holders["a"])
+			})
 		})
 	}
 }
@@ -182,16 +204,12 @@ func TestPrepareJoinsEnv(t *testing.T) {
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.kubelet.StartContainer(t.Context(), "pod", "main"); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+	settings, err := n.kubelet.StartContainer(t.Context(), "pod", "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `"ACCELMUX_MOCK_VISIBLE=made-mock-0,made-mock-1,mock-2,mock-3"`
-	if got := strings.Count(string(spec), want); got != 2 || strings.Count(string(spec), "VISIBLE=") != 2 {
-		t.Errorf("%d definitions have %s, want those of the two that were prepared:\n%s", got, want, spec)
+	if got := n.variable(settings, "ACCELMUX_MOCK_VISIBLE"); got != "made-mock-0,made-mock-1,mock-2,mock-3" {
+		t.Errorf("the container gets %q", got)
 	}
 }
 

@@ -2,17 +2,19 @@ package agent
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
+	oci "github.com/opencontainers/runtime-spec/specs-go"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 )
 
 // asking is a resource whose containers may ask for a message.
@@ -64,29 +66,38 @@ func withEnv(pod corev1.Pod, name, value string) corev1.Pod {
 	return pod
 }
 
-// run admits a pod's container and starts it, and returns the devices.
-func (n *node) run(pod, container string, reuse ...string) ([]string, error) {
+// run admits a pod's container and starts it, and returns what it gets.
+func (n *node) run(pod, container string, reuse ...string) (*kubelettest.Settings, error) {
 	n.Helper()
-	allocation, err := n.kubelet.Allocate(n.Context(), pod, container, gpu, 1, reuse...)
-	if err != nil {
+	if _, err := n.kubelet.Allocate(n.Context(), pod, container, gpu, 1, reuse...); err != nil {
 		n.Fatal(err)
 	}
-	_, err = n.kubelet.StartContainer(n.Context(), pod, container)
-	return allocation.Devices, err
+	return n.kubelet.StartContainer(n.Context(), pod, container)
 }
 
-// message is what the CDI definition of a device tells a container; "" for none.
-func (n *node) message(device string) string {
+// variable is the value of a variable that a container gets by CDI; "" if it gets none.
+func (n *node) variable(settings *kubelettest.Settings, name string) string {
 	n.Helper()
-	spec, err := os.ReadFile(n.path("cdi", "accelmux-mock-gpu.json"))
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(n.path("cdi")), cdi.WithAutoRefresh(false))
 	if err != nil {
 		n.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(spec), `"name":"`+device+`"`)
-	rest, _, _ = strings.Cut(rest, `"name":"`)
-	_, rest, _ = strings.Cut(rest, `"ACCELMUX_MOCK_MESSAGE=`)
-	value, _, _ := strings.Cut(rest, `"`)
-	return value
+	spec := &oci.Spec{}
+	if _, err := cache.InjectDevices(spec, settings.CDIDevices...); err != nil {
+		n.Fatal(err)
+	}
+	for _, variable := range spec.Process.Env {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// message is the message that the mock gives to a container; "" for none.
+func (n *node) message(settings *kubelettest.Settings) string {
+	n.Helper()
+	return n.variable(settings, "ACCELMUX_MOCK_MESSAGE")
 }
 
 // Verifies where the value of a parameter comes from, and which counts of several,
@@ -108,11 +119,11 @@ func TestParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.SetPod(c.pod)
-			devices, err := n.run("default/p", "main")
+			settings, err := n.run("default/p", "main")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := n.message(devices[0]); got != c.want {
+			if got := n.message(settings); got != c.want {
 				t.Errorf("the container is told %q, want %q", got, c.want)
 			}
 			n.kubelet.Free("default/p")
@@ -124,14 +135,14 @@ func TestParameters(t *testing.T) {
 // needs no pod needs no API server.
 func TestParametersChange(t *testing.T) {
 	n := startNode(t, 4, strings.Replace(asking, ", annotation: example.com/message, env: MESSAGE", "", 1))
-	devices, err := n.run("default/p", "main")
-	if err != nil || n.message(devices[0]) != "nothing" {
-		t.Fatalf("%v, the container is told %q", err, n.message(devices[0]))
+	settings, err := n.run("default/p", "main")
+	if err != nil || n.message(settings) != "nothing" {
+		t.Fatalf("%v, the container is told %q", err, n.message(settings))
 	}
 	n.configure(strings.Replace(asking, "{value: nothing, annotation: example.com/message, env: MESSAGE}", "{value: something}", 1))
 	n.eventually("the new value is told", func() bool {
-		_, err := n.kubelet.StartContainer(t.Context(), "default/p", "main")
-		return err == nil && n.message(devices[0]) == "something"
+		settings, err := n.kubelet.StartContainer(t.Context(), "default/p", "main")
+		return err == nil && n.message(settings) == "something"
 	})
 	n.configure(asking)
 	n.eventually("the start fails without an API server", func() bool {
@@ -190,14 +201,14 @@ func TestParametersOfInitContainers(t *testing.T) {
 	limits := corev1.ResourceList{gpu: resource.MustParse("1")}
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Resources: corev1.ResourceRequirements{Limits: limits}}}
 	server.SetPod(pod)
-	devices, err := n.run("default/p", "main")
-	if err != nil || n.message(devices[0]) != "both" {
-		t.Fatalf("%v, the container is told %q", err, n.message(devices[0]))
+	settings, err := n.run("default/p", "main")
+	if err != nil || n.message(settings) != "both" {
+		t.Fatalf("%v, the container is told %q", err, n.message(settings))
 	}
 	pod.Annotations["example.com/message.init"] = "mine"
 	server.SetPod(pod)
 	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err == nil ||
-		!strings.Contains(err.Error(), "the containers main and init may both have "+devices[0]+", and ask for different things") {
+		!strings.Contains(err.Error(), "the containers main and init may both have mock-") || !strings.Contains(err.Error(), ", and ask for different things") {
 		t.Errorf("different values: %v", err)
 	}
 }
@@ -224,9 +235,9 @@ func TestParametersAfterAKubeletRestart(t *testing.T) {
 	if took := time.Since(began); took > quiet {
 		t.Errorf("a container that ran before waited: %v", took)
 	}
-	devices, err := n.run("default/q", "main")
-	if err != nil || n.message(devices[0]) != "after" {
-		t.Errorf("%v, the container is told %q", err, n.message(devices[0]))
+	settings, err := n.run("default/q", "main")
+	if err != nil || n.message(settings) != "after" {
+		t.Errorf("%v, the container is told %q", err, n.message(settings))
 	}
 	if took := time.Since(began); took < quiet {
 		t.Errorf("kubelet was asked %v after its start", took)
@@ -248,7 +259,7 @@ func TestParametersAfterAKubeletRestart(t *testing.T) {
 // Verifies that the backend learns whether another container uses a shared device: the
 // first has its way, the second may only ask for the same, until the first is gone.
 func TestParametersOfSharedDevices(t *testing.T) {
-	n, server := startAsking(t, strings.NewReplacer("count: 4", "count: 1", "- name: example.com/gpu", "- name: example.com/gpu\n        replicas: 4").Replace(asking), 4,
+	n, server := startAsking(t, strings.NewReplacer("count: 4", "count: 1", "[prepare]", "[prepare, release]", "- name: example.com/gpu", "- name: example.com/gpu\n        replicas: 4").Replace(asking), 4,
 		quickUsage)
 	for pod, message := range map[string]string{"a": "one", "b": "one", "c": "two"} {
 		server.SetPod(aPod(pod, "example.com/message", message))
@@ -269,14 +280,15 @@ func TestParametersOfSharedDevices(t *testing.T) {
 		t.Errorf("another message: %v, want %q", err, want)
 	}
 	n.kubelet.Free("default/a")
+	n.eventually("a holder ends", func() bool { return n.logged("device released") })
+	if _, err := n.run("default/c", "main"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("another message when one of two holders is gone: %v, want %q", err, want)
+	}
 	n.kubelet.Free("default/b")
 	n.eventually("the message can be changed", func() bool {
-		_, err := n.run("default/c", "main")
-		return err == nil
+		settings, err := n.run("default/c", "main")
+		return err == nil && n.message(settings) == "two"
 	})
-	if got := n.message("mock-0"); got != "two" {
-		t.Errorf("the container is told %q", got)
-	}
 	if _, err := n.run("default/a", "main"); err == nil {
 		t.Error("the message was changed under a container")
 	}

@@ -23,10 +23,10 @@ func editsOf(env map[string]string, joined ...string) inventory.Edits {
 	return inventory.Edits{Env: inventory.Named(env), EnvSeparators: inventory.Named(separators)}
 }
 
-// Verifies what becomes of variables that Prepare's answer joins: every amendment
-// that has one gets the value of the whole container, with what other devices set
+// Verifies what becomes of variables that Prepare's answer joins: the edits of each device
+// that has one get the value of the whole container, with what other devices set
 // themselves, and no device's own edits change.
-func TestJoinAmendments(t *testing.T) {
+func TestJoinPrepared(t *testing.T) {
 	type vars = map[string]string
 	for name, tc := range map[string]struct {
 		units   []resource.Unit
@@ -67,11 +67,11 @@ func TestJoinAmendments(t *testing.T) {
 			for _, u := range tc.units {
 				before = append(before, u.Device.Edits.Env.Map())
 			}
-			amendments := map[inventory.Key]inventory.Edits{}
+			prepared := map[inventory.Key]inventory.Edits{}
 			for id, e := range tc.answers {
-				amendments[inventory.Key{Backend: "mock", ID: id}] = e
+				prepared[inventory.Key{Backend: "mock", ID: id}] = e
 			}
-			err := joinAmendments(tc.units, amendments)
+			err := joinPrepared(tc.units, prepared)
 			if tc.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.refused) {
 					t.Errorf("got %v, want %q", err, tc.refused)
@@ -82,14 +82,14 @@ func TestJoinAmendments(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := map[string]vars{}
-			for key, e := range amendments {
+			for key, e := range prepared {
 				got[key.ID] = e.Env.Map()
 				if len(e.EnvSeparators) > 0 {
 					t.Errorf("%s still has separators %v", key, e.EnvSeparators)
 				}
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("amendments (-want +got):\n%s", diff)
+				t.Errorf("prepared (-want +got):\n%s", diff)
 			}
 			for i, u := range tc.units {
 				if diff := cmp.Diff(before[i], u.Device.Edits.Env.Map()); diff != "" {

@@ -1,0 +1,157 @@
+package cdi_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+const holderFile = "accelmux-mock-holder.json"
+
+func more(value string) inventory.Edits {
+	return inventory.Edits{Env: inventory.Named(map[string]string{"MORE": value})}
+}
+
+// unitsOf is the definition of the holder of these units of device a.
+func unitsOf(value string, units ...string) cdi.HolderDefinition {
+	return cdi.HolderDefinition{
+		Name: cdi.HolderName(backend, "example.com/gpu", units), Device: key("a"), Edits: []inventory.Edits{more(value)},
+	}
+}
+
+// define defines a holder; those of the other names are live.
+func define(t *testing.T, s *cdi.Store, d cdi.HolderDefinition, live ...string) {
+	t.Helper()
+	if err := s.Define(d, alive(live...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func alive(names ...string) func(string) bool {
+	return func(name string) bool { return strings.Contains(strings.Join(names, " "), name) }
+}
+
+// Verifies that two holders of a device have names of their own, which follow from their
+// units alone.
+func TestHolderName(t *testing.T) {
+	name := cdi.HolderName("mock", "example.com/gpu", []string{"a::0", "b"})
+	if !strings.HasPrefix(name, "mock.accelmux.io/holder=") || name != cdi.HolderName("mock", "example.com/gpu", []string{"b", "a::0"}) {
+		t.Errorf("name %s", name)
+	}
+	for _, other := range []string{
+		cdi.HolderName("mock", "example.com/gpu", []string{"a::1", "b"}), cdi.HolderName("mock", "example.com/gpu", []string{"a::0"}),
+		cdi.HolderName("mock", "example.com/npu", []string{"a::0", "b"}), cdi.HolderName("mock", "example.com/gpu", []string{"a::0b"}),
+	} {
+		if other == name {
+			t.Errorf("%s is the name of two holders", name)
+		}
+	}
+}
+
+// Verifies that each holder of a device gets its own edits beside the device's, that a
+// definition stays over Publish and a restart while its holder lives, and that it is gone
+// with it.
+func TestHolderDefinitions(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	devices := []*inventory.Device{device("a", "1")}
+	plain := qualified(t, s.Publish(devices, nobody), "a")
+	first, second := unitsOf("one", "a::0"), unitsOf("two", "a::1")
+	define(t, s, first)
+	define(t, s, second, first.Name)
+	for range 2 {
+		s.Publish(devices, everyone)
+		for _, d := range []cdi.HolderDefinition{first, second} {
+			if got := env(t, dir, plain, d.Name); got != "VALUE=1 MORE="+map[string]string{first.Name: "one", second.Name: "two"}[d.Name] {
+				t.Errorf("env %q", got)
+			}
+		}
+		if got := env(t, dir, plain); got != "VALUE=1" {
+			t.Errorf("another container gets %q", got)
+		}
+		s = open(t, dir)
+	}
+	define(t, s, unitsOf("three", "a::0"), first.Name, second.Name)
+	if got := env(t, dir, first.Name); got != "MORE=three" {
+		t.Errorf("defined again: %q", got)
+	}
+	define(t, s, unitsOf("both", "a::0", "a::1"), second.Name)
+	gone(t, dir, first.Name)
+	if err := s.Undefine(key("a"), alive(second.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if got := env(t, dir, second.Name); got != "MORE=two" {
+		t.Errorf("a live holder has %q", got)
+	}
+	s.Publish(devices, nobody)
+	if diff := cmp.Diff([]string{gpuFile}, files(t, dir)); diff != "" {
+		t.Errorf("files when nothing is held (-want +got):\n%s", diff)
+	}
+	if err := s.Undefine(key("a"), alive()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Verifies that the edits of several devices are joined, that the later of two of the same
+// thing counts, also over the device's own, and that a holder without edits has a valid
+// definition.
+func TestHolderEdits(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	d := device("a", "1")
+	d.Edits.Mounts = []inventory.Mount{{HostPath: "/etc", ContainerPath: "/m"}}
+	plain := qualified(t, s.Publish([]*inventory.Device{d}, nobody), "a")
+	own := unitsOf("one", "a")
+	own.Edits = append(own.Edits, inventory.Edits{
+		Env:            inventory.Named(map[string]string{"MORE": "two", "VALUE": "2"}),
+		Mounts:         []inventory.Mount{{HostPath: "/tmp", ContainerPath: "/m"}},
+		AdditionalGIDs: []uint32{2, 1, 2},
+	})
+	define(t, s, own)
+	spec, err := inject(t, dir, plain, own.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(spec.Process.Env, " ")
+	for _, m := range spec.Mounts {
+		got += " " + m.Source
+	}
+	if want := "VALUE=2 MORE=two /tmp"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if diff := cmp.Diff([]uint32{1, 2}, spec.Process.User.AdditionalGids); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+	own.Edits = nil
+	define(t, s, own)
+	if got := env(t, dir, own.Name); !strings.HasPrefix(got, "ACCELMUX_HOLDER=") {
+		t.Errorf("without edits: %q", got)
+	}
+}
+
+// Verifies that edits that CDI cannot carry, or that are too large, change nothing.
+func TestHolderEditsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	define(t, s, unitsOf("one", "a"))
+	before := readSpec(t, filepath.Join(dir, holderFile))
+	for edits, want := range map[string]string{"\x7f": "which CDI cannot carry", strings.Repeat("x", maxEdits): "at most 65536 are allowed"} {
+		if err := s.Define(unitsOf(edits, "a"), alive()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if diff := cmp.Diff(before, readSpec(t, filepath.Join(dir, holderFile))); diff != "" {
+		t.Errorf("the spec changed (-before +after):\n%s", diff)
+	}
+	if err := s.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Define(unitsOf("two", "a"), alive()); err == nil {
+		t.Error("a closed store defines a holder")
+	}
+}
