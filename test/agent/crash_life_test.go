@@ -67,15 +67,23 @@ func (c *crash) allocated() {
 		c.Fatal(err)
 	}
 	c.names = map[string]string{}
-	for _, d := range a.Response.GetCdiDevices() {
-		c.names[d.GetName()] = ""
-	}
-	for name, edits := range c.resolved() {
-		if c.names[name] = edits; edits == "" {
-			c.Errorf("%s was given to a container, and cannot be resolved", name)
+	take := func(holders bool) {
+		for _, d := range a.Response.GetCdiDevices() {
+			if strings.Contains(d.GetName(), "/holder=") == holders {
+				c.names[d.GetName()] = ""
+			}
+		}
+		for name, edits := range c.resolved() {
+			if c.names[name] = edits; edits == "" {
+				c.Errorf("%s was given to a container, and cannot be resolved", name)
+			}
 		}
 	}
-	_, _ = c.kubelet.StartContainer(c.Context(), "pod", "main")
+	take(false)
+	// What the container alone gets is defined when it starts.
+	if _, err := c.kubelet.StartContainer(c.Context(), "pod", "main"); err == nil {
+		take(true)
+	}
 }
 
 // resolved is what the CDI library finds behind the names that the pod has; "" for nothing.
