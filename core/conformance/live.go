@@ -163,8 +163,18 @@ func (c *check) changes(ctx context.Context, w *stream) {
 	c.pass(changeReported)
 }
 
-// terminates ends the process by SIGTERM.
+// terminates ends the process by SIGTERM, while it streams.
 func (c *check) terminates(ctx context.Context, s *session) {
+	w, err := c.watch(ctx, s, true)
+	if err == nil {
+		defer w.stop()
+		err = w.awaitInventory(ctx, c.timing.Inventory)
+	}
+	if err != nil {
+		c.fail(newStream, "the third one: %s", err)
+		return
+	}
+	w.expectEnd()
 	s.signal(syscall.SIGTERM)
 	if s.ended(ctx, c.timing.Terminate) {
 		c.pass(sigterm)

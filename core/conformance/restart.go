@@ -36,7 +36,7 @@ func (c *check) restart(ctx context.Context) error {
 		now, _ := w.newest()
 		c.fail(stableIDs, "after a restart it lists %s, and before it listed %s", words(ids(now)), words(before))
 	}
-	w.stop()
+	w.expectEnd()
 	s.orphan()
 	if child.ended(c.timing.Orphan) {
 		c.pass(parentLost)

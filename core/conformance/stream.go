@@ -32,9 +32,11 @@ type stream struct {
 	// disturbed: the program does not see the hardware as it is. Neither pauses nor devices
 	// are judged.
 	disturbed bool
-	begun     time.Time
-	at        time.Time // of the last event
-	changed   chan struct{}
+	// ending: the process is about to end, and the stream with it.
+	ending  bool
+	begun   time.Time
+	at      time.Time // of the last event
+	changed chan struct{}
 }
 
 // watch opens a Watch stream; stop must follow.
@@ -71,10 +73,20 @@ func (w *stream) stop() {
 	<-w.done
 }
 
+// expectEnd makes the end of the stream, and a pause before it, no failure.
+func (w *stream) expectEnd() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending, w.disturbed = true, true
+}
+
 // end judges how the stream ended.
 func (w *stream) end(ctx context.Context, err error) {
+	w.mu.Lock()
+	ending := w.ending
+	w.mu.Unlock()
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || ending:
 	case status.Code(err) == codes.ResourceExhausted:
 		w.check.fail(watchRate, "it sent a message above the limit of %d MiB: %s", backendplugin.MaxMessageSize>>20, status.Convert(err).Message())
 	case errors.Is(err, io.EOF):

@@ -106,6 +106,7 @@ def main():
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nothing else may be printed
     while os.getppid() == parent:  # a backend must not outlive the agent
         time.sleep(1)
+    os._exit(0)  # not sys.exit, which waits for the streams
 
 
 main()
