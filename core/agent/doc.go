@@ -9,8 +9,8 @@
 // beside it: which profile of the configuration applies, by the node's labels
 // (choice.go), the change from one to another without a gap (transition.go), what
 // backends report (sink.go), kubelet's calls (lifecycle.go), what a container asks of
-// its devices (parameters.go), the clean-up after the last holder of a device
-// (releases.go), resets of faulted devices (resets.go), and what schedulers are told
+// its devices (parameters.go), what one container alone gets
+// (holders.go), the release of what a holder had (releases.go), resets of faulted devices (resets.go), and what schedulers are told
 // of the node (features.go).
 //
 // An agent can be replaced while it runs: [Run] gives a process its turns among

@@ -23,7 +23,7 @@ const (
 	// resetting makes the devices unhealthy meanwhile, so that kubelet does not
 	// choose them.
 	resetting work = "reset"
-	// releasing is the clean-up after the last holder: short, and not a fault.
+	// releasing is the release after the last holder: short, and not a fault.
 	releasing work = "released"
 )
 

@@ -20,7 +20,7 @@ var tallied = []struct {
 }{
 	{"allocations_total", "Allocate calls of kubelet that were answered; result is success or error.", []string{"resource", "result"}},
 	{"prepares_total", "PreStartContainer calls of kubelet, one for each start of a container whose devices are prepared.", []string{"resource", "result"}},
-	{"releases_total", "Clean-ups after the last holder of a device; one that failed is tried again.", []string{"backend", "result"}},
+	{"releases_total", "Releases of a device after the end of a container that had it; one that failed is tried again.", []string{"backend", "result"}},
 	{"resets_total", "Resets of groups of faulted devices; an error is one that did not help.", []string{"backend", "result"}},
 	{"allocation_duration_seconds", "Histogram: how long Allocate took.", nil},
 	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
@@ -69,7 +69,7 @@ func (t *Tally) Chosen(resource, method string, took time.Duration) {
 	t.choice.Observe(took.Seconds())
 }
 
-// Released counts a clean-up after the last holder of a device.
+// Released counts a release of a device after the end of a container that had it.
 func (t *Tally) Released(backend string, err error) {
 	t.releases.WithLabelValues(backend, result(err)).Inc()
 }

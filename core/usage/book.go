@@ -141,6 +141,7 @@ type Book struct {
 	holds map[unit]*hold
 	// puts counts the holds that were added, and stored is its value in the file.
 	puts, stored uint64
+	closed       bool
 	// byKey are the same holds by device; only devices that have some.
 	byKey map[inventory.Key]map[unit]*hold
 	// unsettled are the devices of holders that ended, until Settled; true once sent.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // starting returns the holders of a container with these units that is about to start.
@@ -121,6 +123,36 @@ func TestEndedWaitsForTheList(t *testing.T) {
 	poll(t, b)
 	if got := b.unsent(); !drain(b.ended) || len(got) != 1 {
 		t.Errorf("sent after kubelet was asked: %v", got)
+	}
+}
+
+// Verifies that Store has the holders on disk when it returns, writes nothing that the file
+// has, and nothing after Close: another agent may have the file then.
+func TestStore(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	writes := 0
+	opts.Disk.Before = func(op statefile.Op, _ string) error {
+		if op == statefile.OpRename {
+			writes++
+		}
+		return nil
+	}
+	b := open(t, k, opts)
+	allocate(t, b, "a")
+	holder := sole(t, starting(t, b, "a"))
+	for range 2 {
+		b.Store()
+	}
+	if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 || s.Holds[0].Holder != holder || writes != 1 {
+		t.Errorf("%+v, %v after %d writes", s, err, writes)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allocate(t, b, "b")
+	if b.Store(); writes != 2 {
+		t.Errorf("%d writes, want that of Close to be the last", writes)
 	}
 }
 

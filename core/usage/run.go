@@ -20,8 +20,14 @@ func (b *Book) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close writes what is not on disk yet. Call it after Run has returned.
-func (b *Book) Close() error { return b.save() }
+// Close writes what is not on disk yet. Call it after Run has returned. The file may be
+// another agent's then, so that nothing writes it again.
+func (b *Book) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	return b.save()
+}
 
 // follow asks kubelet until ctx ends.
 func (b *Book) follow(ctx context.Context) {

@@ -113,11 +113,11 @@ func readState(path string) (*state, error) {
 	return s, nil
 }
 
-// Store writes the holders to the file, unless it has them. What cannot be written is in
+// Store writes the holders to the file, unless it has them or the book is closed. What cannot be written is in
 // Notes, and is tried again while Run runs.
 func (b *Book) Store() {
 	b.mu.Lock()
-	stored := b.stored == b.puts
+	stored := b.closed || b.stored == b.puts
 	b.mu.Unlock()
 	if !stored && b.save() != nil {
 		signal(b.dirty)
