@@ -27,10 +27,10 @@ const (
 	tooShort = time.Millisecond
 )
 
-// holder is the holder of all calls, stranger one that never holds anything.
+// holder is the holder of all calls but one, otherHolder never holds anything.
 var (
-	holder   = &backendv1.Holder{Id: "check-backend-1", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
-	stranger = &backendv1.Holder{Id: "check-backend-2", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+	holder      = &backendv1.Holder{Id: "check-backend-1", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
+	otherHolder = &backendv1.Holder{Id: "check-backend-2", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
 )
 
 // hooks judges Prepare, Release and Reset.
@@ -58,7 +58,7 @@ func (c *check) hooks(ctx context.Context, s *session, w *stream) {
 		c.skip("no healthy device has a hook", all[:5]...)
 	}
 	if c.parsed.Release {
-		c.judge(releaseUnknown, s.release(ctx, c.timing.Prepare, stranger, unknownID))
+		c.judge(releaseUnknown, s.release(ctx, c.timing.Prepare, otherHolder, unknownID))
 	} else {
 		c.skip("the backend does not describe ABILITY_RELEASE", releaseUnknown)
 	}

@@ -16,7 +16,7 @@ const abreast = 16
 
 // short is for programs that break a rule by what they don't do: all limits are waited for.
 var short = conformance.Timing{
-	Start: 10 * time.Second, Inventory: time.Second, Heartbeat: 300 * time.Millisecond, Sample: 200 * time.Millisecond,
+	Start: time.Minute, Describe: time.Minute, Configure: time.Minute, Inventory: 3 * time.Second, Heartbeat: 300 * time.Millisecond, Sample: 200 * time.Millisecond,
 	Abandon: time.Millisecond, Change: 300 * time.Millisecond, Hang: time.Second, Orphan: time.Second,
 }
 
@@ -61,9 +61,9 @@ func TestBreaches(t *testing.T) {
 		breach(m.Rule, m.What, options)
 	}
 	breach("change-reported", "does not see a change", conformance.Options{HardwareChange: "true"})
-	sound := quick
-	sound.Hang = time.Second
-	try("none", conformance.Options{Timing: sound}, func(t *testing.T, results []conformance.Result) {
+	limits := patient
+	limits.Hang = time.Second
+	try("none", conformance.Options{Timing: limits}, func(t *testing.T, results []conformance.Result) {
 		for _, r := range results {
 			if !broken[r.ID] {
 				t.Errorf("no program breaks the rule %s", r.ID)
