@@ -11,12 +11,13 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // define writes the definition of what the container alone gets: the edits that Prepare
 // answered, by device.
-func (l lifecycle) define(name string, starting deviceplugin.Starting, answers map[inventory.Key]*backendv1.ContainerEdits) error {
+func (l lifecycle) define(name string, starting deviceplugin.Starting, starts []usage.Start, answers map[inventory.Key]*backendv1.ContainerEdits) error {
 	v := l.agent.view.Load()
 	var errs []error
 	prepared := map[inventory.Key]inventory.Edits{}
@@ -40,6 +41,9 @@ func (l lifecycle) define(name string, starting deviceplugin.Starting, answers m
 	if r := v.resource(name); len(errs) > 0 || r == nil || r.Injection == config.InjectPlain {
 		return errors.Join(errs...)
 	}
+	if slices.ContainsFunc(starts, func(s usage.Start) bool { return s.Unannounced }) {
+		return unnamed(name, prepared)
+	}
 	first := firstDevice(units)
 	d := cdi.HolderDefinition{Name: cdi.HolderName(first.Backend, name, starting.IDs), Device: first}
 	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
@@ -47,6 +51,18 @@ func (l lifecycle) define(name string, starting deviceplugin.Starting, answers m
 	}
 	if err := l.agent.cdi.Define(d, l.agent.liveHolders(first)); err != nil {
 		return fmt.Errorf("the edits that Prepare returned for %s: %w", name, err)
+	}
+	return nil
+}
+
+// unnamed is an error if there are edits for a container whose answer to Allocate does not
+// have the name of a definition for them.
+func unnamed(name string, prepared map[inventory.Key]inventory.Edits) error {
+	for _, edits := range prepared {
+		if !edits.Empty() {
+			return fmt.Errorf("Prepare returned further edits for %s, which this container cannot get: "+
+				"its devices did not have to be prepared when it was given them; create the pod again", name)
+		}
 	}
 	return nil
 }

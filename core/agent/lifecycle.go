@@ -114,7 +114,7 @@ func (l lifecycle) Prepare(ctx context.Context, name string, starting deviceplug
 	l.agent.book.Store() // the backend must hear of the same holders after a restart of the agent
 	answers, err := l.prepare(ctx, name, starts, parameters)
 	if err == nil {
-		err = l.define(name, starting, answers)
+		err = l.define(name, starting, starts, answers)
 	}
 	if err != nil {
 		failed()

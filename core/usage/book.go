@@ -182,6 +182,8 @@ type hold struct {
 	kin Kin
 	// idle says that no container was started with it yet.
 	idle bool
+	// unannounced: the container was given no device whose start is announced.
+	unannounced bool
 }
 
 type holder struct {
@@ -228,9 +230,10 @@ func Open(opts Options) (*Book, error) {
 func (b *Book) Allocated(resource string, claims []Claim) {
 	now, holder := b.opts.Now(), newHolder()
 	holds := make([]hold, len(claims))
+	unannounced := !slices.ContainsFunc(claims, func(c Claim) bool { return c.Announced })
 	b.mu.Lock()
 	for i, claim := range claims {
-		holds[i] = hold{key: claim.Key, holderID: holder, since: now, idle: claim.Announced}
+		holds[i] = hold{key: claim.Key, holderID: holder, since: now, idle: claim.Announced, unannounced: unannounced}
 		u := unit{resource: resource, id: claim.Unit}
 		b.put(u, &holds[i])
 		delete(b.left, u)

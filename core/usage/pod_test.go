@@ -198,10 +198,14 @@ func TestStartingAfterARestart(t *testing.T) {
 	opts := options(t, k)
 	b := open(t, k, opts)
 	b.Allocated(gpu, []Claim{{Unit: "a::0", Key: key("a"), Announced: true}, {Unit: "a::1", Key: key("a"), Announced: true}})
+	allocate(t, b, "c")
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b = open(t, k, opts)
+	if got, _ := b.Starting(gpu, []Claim{claim("a::0"), claim("c")}); len(got) != 2 || got[0].Unannounced || !got[1].Unannounced {
+		t.Errorf("starts %+v; want c alone unannounced", got)
+	}
 	if got, _ := b.Starting(gpu, []Claim{{Unit: "a::1", Key: key("a"), Announced: true}}); len(sharedOf(got)) != 1 {
 		t.Errorf("shared: %v", got)
 	}

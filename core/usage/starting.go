@@ -10,8 +10,10 @@ import (
 // Start is what one holder has of a container that is about to start.
 type Start struct {
 	// Holder is the holder's ID; see [Ended].
-	Holder  string
-	Devices []StartedDevice
+	Holder string
+	// Unannounced: when the holder was given its devices, none of them had to be prepared.
+	Unannounced bool
+	Devices     []StartedDevice
 }
 
 // StartedDevice is a device of a container that is about to start.
@@ -63,7 +65,7 @@ func (b *Book) Starting(resource string, claims []Claim) (starts []Start, failed
 	}
 	for _, claim := range claims {
 		u := unit{resource: resource, id: claim.Unit}
-		starts = addStart(starts, b.holds[u].holderID, StartedDevice{claim.Key, b.usedByOthers(u, claim.Key, own)})
+		starts = addStart(starts, b.holds[u], StartedDevice{claim.Key, b.usedByOthers(u, claim.Key, own)})
 	}
 	return starts, func() {
 		b.mu.Lock()
@@ -89,11 +91,11 @@ func (b *Book) usedByOthers(u unit, key inventory.Key, own map[unit]bool) bool {
 	return false
 }
 
-// addStart adds a device to what the holder has, unless it is there.
-func addStart(starts []Start, holder string, device StartedDevice) []Start {
-	i := slices.IndexFunc(starts, func(s Start) bool { return s.Holder == holder })
+// addStart adds a device to what the holder of h has, unless it is there.
+func addStart(starts []Start, h *hold, device StartedDevice) []Start {
+	i := slices.IndexFunc(starts, func(s Start) bool { return s.Holder == h.holderID })
 	if i < 0 {
-		return append(starts, Start{Holder: holder, Devices: []StartedDevice{device}})
+		return append(starts, Start{Holder: h.holderID, Unannounced: h.unannounced, Devices: []StartedDevice{device}})
 	}
 	if !slices.ContainsFunc(starts[i].Devices, func(d StartedDevice) bool { return d.Key == device.Key }) {
 		starts[i].Devices = append(starts[i].Devices, device)

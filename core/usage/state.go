@@ -44,6 +44,8 @@ type stateHold struct {
 	Since    time.Time `json:"since"`
 	Seen     bool      `json:"seen,omitempty"`
 	Holders  []holder  `json:"holders,omitempty"`
+	// Unannounced is hold.unannounced.
+	Unannounced bool `json:"unannounced,omitempty"`
 	// ResetGroup and Parents are the device's kin, as it was last listed.
 	ResetGroup string   `json:"resetGroup,omitempty"`
 	Parents    []string `json:"parents,omitempty"`
@@ -82,7 +84,7 @@ func (b *Book) load() {
 	for _, h := range s.Holds {
 		// The wall clock may have been stepped since: the grace begins anew.
 		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
-			key: inventory.Key{Backend: h.Backend, ID: h.Device}, holderID: h.Holder, since: now, seen: h.Seen, holders: h.Holders,
+			key: inventory.Key{Backend: h.Backend, ID: h.Device}, holderID: h.Holder, since: now, seen: h.Seen, holders: h.Holders, unannounced: h.Unannounced,
 			kin: Kin{ResetGroup: h.ResetGroup, Parents: h.Parents},
 		})
 	}
@@ -153,7 +155,7 @@ func (b *Book) state() (s *state, puts uint64) {
 	for u, h := range b.holds {
 		s.Holds = append(s.Holds, stateHold{
 			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
-			Holder:      h.holderID, Resource: u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders),
+			Holder:      h.holderID, Resource: u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders), Unannounced: h.unannounced,
 			ResetGroup: h.kin.ResetGroup, Parents: h.kin.Parents,
 		})
 	}

@@ -171,6 +171,20 @@ func TestPrepareAddsEdits(t *testing.T) {
 	}
 }
 
+// Verifies that a container which was given its devices before they had to be prepared does
+// not start without the edits that Prepare returns for it.
+func TestPrepareAfterAnEarlierAllocation(t *testing.T) {
+	n := startNode(t, 4, oneBackend)
+	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 1); err != nil {
+		t.Fatal(err)
+	}
+	n.configure(strings.Replace(oneBackend, "count: 4", "count: 4, hooks: [prepare], prepare: {edits: {env: {ACCELMUX_MOCK_MADE: x}}}", 1))
+	n.eventually("the start fails", func() bool {
+		_, err := n.kubelet.StartContainer(t.Context(), "pod", "main")
+		return err != nil && strings.Contains(err.Error(), "create the pod again")
+	})
+}
+
 // The values of a variable that devices join reach the container together, in the
 // answer to Allocate; beside CDI names too, which say nothing of it.
 func TestJoinedEnv(t *testing.T) {
