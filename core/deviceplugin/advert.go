@@ -94,7 +94,7 @@ func (a *advert) logNotes(before, after []string) {
 func (a *advert) publish(v *view) {
 	a.mu.Lock()
 	before := a.now
-	for _, u := range before.left(v) {
+	for _, u := range before.removed(v) {
 		if len(a.gone) >= maxGone {
 			clear(a.gone)
 		}

@@ -68,7 +68,7 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
 	}
 	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls),
-		grpc.ForceServerCodecV2(newListCodec()), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window))
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window))
 	pluginapi.RegisterDevicePluginServer(in.server, in)
 	if kind == config.RegisterWatcher {
 		registerapi.RegisterRegistrationServer(in.server, &watcherService{instance: in})

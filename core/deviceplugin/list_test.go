@@ -2,9 +2,12 @@ package deviceplugin
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
@@ -37,7 +40,7 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 		"one less":                  {devices: devices[:2], sent: true},
 		"one more":                  {devices: gpus(4), sent: true},
 	} {
-		if got := !newView(table(devices, nil).Resources[0], allNames{}, nil).list.same(
+		if got := !sameList(newView(table(devices, nil).Resources[0], allNames{}, nil).list,
 			newView(table(step.devices, nil).Resources[0], allNames{}, nil).list); got != step.sent {
 			t.Errorf("%s: is a change: %v, want %v", name, got, step.sent)
 		}
@@ -57,12 +60,12 @@ func TestOnlyRealChangesAreSent(t *testing.T) {
 // A fault goes out ahead of the interval between lists; recoveries keep to it.
 func TestPace(t *testing.T) {
 	in := &instance{advert: &advert{timing: Timing{MinInterval: 50 * time.Minute}}}
-	of := func(devices ...*inventory.Device) list {
+	of := func(devices ...*inventory.Device) *pluginapi.ListAndWatchResponse {
 		return newView(table(devices, nil).Resources[0], allNames{}, nil).list
 	}
 	a, b := device("a"), device("b")
 	for name, tc := range map[string]struct {
-		sent, list list
+		sent, list *pluginapi.ListAndWatchResponse
 		want       time.Duration
 	}{
 		"nothing new":   {of(a, b), of(b, a), never},
@@ -79,7 +82,7 @@ func TestPace(t *testing.T) {
 			if got > tc.want || got < tc.want-patience.Long {
 				t.Errorf("waits %v, want %v", got, tc.want)
 			}
-			if first := in.pace(list{}, tc.list, time.Time{}); first != 0 {
+			if first := in.pace(nil, tc.list, time.Time{}); first != 0 {
 				t.Errorf("the first list waits %v", first)
 			}
 		})
@@ -131,6 +134,47 @@ func TestNoCDIName(t *testing.T) {
 	}
 	if v := newView(table(gpus(1), nil).Resources[0], nil, nil); v.healthy != 0 {
 		t.Error("a device is healthy without any names")
+	}
+}
+
+// Verifies, for lists drawn at random, what counts as a healthy unit that is taken away.
+func TestTakesAway(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		drawn := func() (units []*unit) {
+			for i := range 6 {
+				if random.IntN(4) > 0 {
+					units = append(units, &unit{Unit: resource.Unit{ID: fmt.Sprint(i), Device: &inventory.Device{}}, healthy: random.IntN(5) > 0})
+				}
+			}
+			return units
+		}
+		was, now := drawn(), drawn()
+		want := slices.ContainsFunc(was, func(u *unit) bool {
+			return u.healthy && !slices.ContainsFunc(now, func(n *unit) bool { return n.ID == u.ID && n.healthy })
+		})
+		if got := takesAway(newList(was), newList(now)); got != want {
+			t.Fatalf("seed %d: takes away: %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// Verifies that each unit is there once, and found by its ID, in whatever order a resource
+// has them.
+func TestUnitsByID(t *testing.T) {
+	r := table([]*inventory.Device{device("c"), broken(device("a")), device("b"), device("c", 1), device("a")}, nil).Resources[0]
+	v := newView(r, allNames{}, nil)
+	if v.healthy != 2 || v.unhealthy != 1 || len(v.notes) != 2 {
+		t.Errorf("%d healthy, %d unhealthy, notes %q", v.healthy, v.unhealthy, v.notes)
+	}
+	for id, want := range map[string]*inventory.Device{"a": r.Units[1].Device, "b": r.Units[2].Device, "c": r.Units[0].Device, "d": nil, "": nil} {
+		if u, ok := v.unit(id); ok != (want != nil) || ok && u.Device != want {
+			t.Errorf("%q: found %v", id, ok)
+		}
+	}
+	next := newView(table([]*inventory.Device{device("d"), device("b")}, nil).Resources[0], allNames{}, v)
+	if got := ids(v.removed(next)); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("removed: %q", got)
 	}
 }
 

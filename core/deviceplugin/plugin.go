@@ -304,7 +304,7 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 			a.publish(newView(r, p.names, a.view()))
 		}
 		a.unlisted = 0
-		if (len(a.view().list.units) > 0 || r.Held) && !a.running {
+		if (len(a.view().units) > 0 || r.Held) && !a.running {
 			a.running = true
 			running, end := context.WithCancel(ctx)
 			a.end = end

@@ -13,8 +13,8 @@ import (
 // taken over with the health of now, as long as the devices and what they are
 // chosen by are the same.
 func (v *view) prepare(before *view) {
-	units := make([]topology.Unit, 0, len(v.all))
-	for _, u := range v.all {
+	units := make([]topology.Unit, 0, len(v.units))
+	for _, u := range v.units {
 		units = append(units, topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.healthy})
 	}
 	if before != nil && before.allocation == v.allocation {

@@ -154,7 +154,7 @@ func TestTopologyIsKept(t *testing.T) {
 			if kept != tc.kept {
 				t.Errorf("kept: %v, want %v", kept, tc.kept)
 			}
-			for _, u := range v.all {
+			for _, u := range v.units {
 				id := u.ID
 				got := v.topology.Choose(topology.Request{Available: []string{id}, Size: 1})
 				if len(got.IDs) == 1 != u.healthy {

@@ -41,7 +41,7 @@ func TestRegisters(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	// Unknown is no topology, which is not the same as an empty one.
-	list := decoded(t, newView(table([]*inventory.Device{device("a", 0), device("c")}, nil).Resources[0], allNames{}, nil).list)
+	list := newView(table([]*inventory.Device{device("a", 0), device("c")}, nil).Resources[0], allNames{}, nil).list.GetDevices()
 	if list[0].GetTopology() == nil || list[1].GetTopology() != nil {
 		t.Errorf("topologies are %v and %v", list[0].GetTopology(), list[1].GetTopology())
 	}

@@ -52,7 +52,7 @@ func (in *instance) ended() error {
 
 // tell returns nil when the instance is muted.
 func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
-	var sent list
+	var sent *pluginapi.ListAndWatchResponse
 	var sentAt, confirmAt time.Time
 	_, repeated, _ := in.advert.viewAndChange()
 	timer := time.NewTimer(never)
@@ -63,6 +63,9 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 		}
 		v, repeats, changed := in.advert.viewAndChange()
 		wait := in.pace(sent, v.list, sentAt)
+		if wait == never {
+			sent = v.list // an equal one: the other need not be kept
+		}
 		if repeats != repeated {
 			wait = min(wait, in.advert.timing.MinInterval-time.Since(sentAt))
 		}
@@ -70,7 +73,7 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 			wait = min(wait, time.Until(confirmAt))
 		}
 		if wait <= 0 {
-			if err := stream.SendMsg(v.list); err != nil {
+			if err := stream.Send(v.list); err != nil {
 				return err
 			}
 			sent, sentAt, repeated = v.list, time.Now(), repeats
@@ -96,15 +99,15 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 }
 
 // pace is how long to wait before the list is sent.
-func (in *instance) pace(sent, next list, sentAt time.Time) time.Duration {
+func (in *instance) pace(sent, next *pluginapi.ListAndWatchResponse, sentAt time.Time) time.Duration {
 	if sentAt.IsZero() {
 		return 0
 	}
-	if sent.same(next) {
+	if sameList(sent, next) {
 		return never
 	}
 	interval := in.advert.timing.MinInterval
-	if sent.takesAway(next) {
+	if takesAway(sent, next) {
 		interval /= 5
 	}
 	return interval - time.Since(sentAt)

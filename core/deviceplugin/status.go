@@ -1,6 +1,10 @@
 package deviceplugin
 
-import "time"
+import (
+	"time"
+
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+)
 
 // State is how far a resource's registration is.
 type State string
@@ -50,7 +54,7 @@ func (p *Plugin) Served() map[string]int {
 	for name, a := range p.adverts {
 		a.mu.Lock()
 		if a.state == StateServing {
-			all[name] = len(a.now.list.units)
+			all[name] = len(a.now.list.GetDevices())
 		}
 		a.mu.Unlock()
 	}
@@ -66,10 +70,10 @@ func (p *Plugin) Listed(resource string) map[string]bool {
 	if a == nil {
 		return nil
 	}
-	units := a.view().list.units
-	ids := make(map[string]bool, len(units))
-	for _, u := range units {
-		ids[u.ID] = u.healthy
+	devices := a.view().list.GetDevices()
+	ids := make(map[string]bool, len(devices))
+	for _, d := range devices {
+		ids[d.GetID()] = d.GetHealth() == pluginapi.Healthy
 	}
 	return ids
 }

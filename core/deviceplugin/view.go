@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
@@ -19,18 +21,11 @@ type view struct {
 	registration config.Registration
 	// replicas and maxReplicas are the resource's; maxReplicas 0 is no limit.
 	replicas, maxReplicas int
-	// list is what goes on the wire.
-	list list
-	// all has the units in the order of the resource's, those that it has twice once;
-	// places says where an ID is among them, and listed where in the list: -1 for
-	// nowhere. Views of the same units share both.
-	all    []*unit
-	places map[string]int32
-	listed []int32
-	// source are the resource's units, and names what names them: what the next view may
-	// be made from.
-	source             []resource.Unit
-	names              Names
+	// units are sorted by ID, and no two have the same.
+	units []*unit
+	// list has the first of the units, as many as kubelet takes; healthy and unhealthy
+	// count them, and preStart is whether one of them has a Prepare hook.
+	list               *pluginapi.ListAndWatchResponse
 	healthy, unhealthy int
 	preStart           bool
 	// allocation is the resource's, topology what chooses by it.
@@ -51,37 +46,49 @@ type unit struct {
 	cdi string
 }
 
-// newView is the view of a resource; before is the one before it, or nil.
+// newView returns the view of a resource; before is the previous one, or nil.
 func newView(r *resource.Resource, names Names, before *view) *view {
 	v := &view{
 		name: r.Name, injection: r.Injection, registration: r.Registration, allocation: r.Allocation,
 		replicas: r.Replicas, maxReplicas: r.MaxReplicasPerContainer,
-		source: r.Units, names: names,
 	}
 	if r.Replicas <= 1 {
 		v.maxReplicas = 0
 	}
-	if v.amend(before) {
-		return v
+	v.units = make([]*unit, len(r.Units))
+	for i, u := range r.Units {
+		v.units[i] = newUnit(u, r.Injection, names)
 	}
-	v.places, v.all = make(map[string]int32, len(r.Units)), make([]*unit, 0, len(r.Units))
-	namer := namer{needed: r.Injection != config.InjectPlain, names: names, known: map[inventory.Key]named{}}
-	for _, in := range r.Units {
-		if _, twice := v.places[in.ID]; twice {
-			v.notes = append(v.notes, fmt.Sprintf("the ID %s is there twice; only the first is advertised", in.ID))
-			continue
+	slices.SortStableFunc(v.units, func(a, b *unit) int { return strings.Compare(a.ID, b.ID) })
+	v.units = slices.CompactFunc(v.units, func(a, b *unit) bool {
+		if a.ID != b.ID {
+			return false
 		}
-		v.places[in.ID] = int32(len(v.all)) //nolint:gosec // bounded by the devices and replicas of a node
-		v.all = append(v.all, newUnit(in, &namer))
+		v.notes = append(v.notes, fmt.Sprintf("the ID %s is there twice; only the first is advertised", a.ID))
+		return true
+	})
+	v.list = newList(v.units)
+	listed := v.units[:len(v.list.GetDevices())]
+	if left := len(v.units) - len(listed); left > 0 {
+		v.notes = append(v.notes, fmt.Sprintf(
+			"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
+			left, len(v.units)))
 	}
-	v.fill()
+	for _, u := range listed {
+		v.preStart = v.preStart || u.Device.Hooks.Prepare
+		if u.healthy {
+			v.healthy++
+		} else {
+			v.unhealthy++
+		}
+	}
 	v.prepare(before)
 	v.notes = append(v.notes, plainNotes(r)...)
 	v.notes = append(v.notes, joinNotes(r)...)
 	return v
 }
 
-func newUnit(in resource.Unit, namer *namer) *unit {
+func newUnit(in resource.Unit, injection config.Injection, names Names) *unit {
 	u := &unit{Unit: in, healthy: in.Verdict.Healthy}
 	if !u.healthy {
 		u.why = "it is unhealthy"
@@ -90,106 +97,49 @@ func newUnit(in resource.Unit, namer *namer) *unit {
 			u.why = fmt.Sprintf("it is unhealthy (%s: %s)", f.Code, f.Message)
 		}
 	}
-	var err error
-	if u.cdi, err = namer.name(in.Device.Key); err != nil && u.healthy {
+	if injection == config.InjectPlain {
+		return u
+	}
+	err := errNoNames
+	if names != nil {
+		u.cdi, err = names.Qualified(in.Device.Key)
+	}
+	if err != nil && u.healthy {
 		u.healthy, u.why = false, fmt.Sprintf("it has no CDI name: %v", err)
 	}
 	return u
 }
 
-// fill makes the list and counts from the units.
-func (v *view) fill() {
-	order := make([]int32, len(v.all))
-	for i := range order {
-		order[i] = int32(i) //nolint:gosec // bounded by the units
-	}
-	slices.SortFunc(order, func(a, b int32) int { return strings.Compare(v.all[a].ID, v.all[b].ID) })
-	sorted := make([]*unit, len(order))
-	for i, place := range order {
-		sorted[i] = v.all[place]
-	}
-	v.list = newList(sorted)
-	if left := len(v.all) - len(v.list.units); left > 0 {
-		v.notes = append(v.notes, fmt.Sprintf(
-			"%d of %d units are not advertised: kubelet takes a list of 4 MiB at most; lower replicas or split the resource",
-			left, len(v.all)))
-	}
-	v.listed = make([]int32, len(v.all))
-	for i, place := range order {
-		if i >= len(v.list.units) {
-			v.listed[place] = -1
-			continue
-		}
-		v.listed[place] = int32(i) //nolint:gosec // bounded by the units
-		u := v.all[place]
-		v.preStart = v.preStart || u.Device.Hooks.Prepare
-		if u.healthy {
-			v.healthy++
-		} else {
-			v.unhealthy++
-		}
-	}
-}
+var errNoNames = errors.New("no CDI names were published")
 
 // unit finds one by its ID.
 func (v *view) unit(id string) (*unit, bool) {
-	place, ok := v.places[id]
+	i, ok := slices.BinarySearchFunc(v.units, id, func(u *unit, id string) int { return strings.Compare(u.ID, id) })
 	if !ok {
 		return nil, false
 	}
-	return v.all[place], true
+	return v.units[i], true
 }
 
-// left are the units that are not in the next view.
-func (v *view) left(next *view) []*unit {
-	if len(v.listed) > 0 && len(next.listed) > 0 && &v.listed[0] == &next.listed[0] {
-		return nil // they share their units
-	}
-	var left []*unit
-	for _, u := range v.all {
-		if _, stays := next.places[u.ID]; !stays {
-			left = append(left, u)
+// removed returns the units that are not in the next view.
+func (v *view) removed(next *view) []*unit {
+	var removed []*unit
+	for _, u := range v.units {
+		if _, ok := next.unit(u.ID); !ok {
+			removed = append(removed, u)
 		}
 	}
-	return left
+	return removed
 }
 
-// emptied is the view of a resource that left the table.
+// emptied returns the view of a resource that is no longer in the table.
 func (v *view) emptied() *view {
 	emptied := &view{
 		name: v.name, injection: v.injection, registration: v.registration, allocation: v.allocation,
-		replicas: v.replicas, maxReplicas: v.maxReplicas, places: map[string]int32{}, unlisted: true,
+		replicas: v.replicas, maxReplicas: v.maxReplicas, list: newList(nil), unlisted: true,
 	}
 	emptied.prepare(v)
 	return emptied
-}
-
-// namer looks up each device's CDI name once, however many replicas it has.
-type namer struct {
-	needed bool
-	names  Names
-	known  map[inventory.Key]named
-}
-
-type named struct {
-	name string
-	err  error
-}
-
-func (n *namer) name(key inventory.Key) (string, error) {
-	if !n.needed {
-		return "", nil
-	}
-	found, ok := n.known[key]
-	if !ok {
-		if n.names == nil {
-			found.err = errors.New("no CDI names were published")
-		} else {
-			found.name, found.err = n.names.Qualified(key)
-		}
-		n.known[key] = found
-	}
-	return found.name, found.err
 }
 
 // joinNotes tells of devices that no container can have together.
