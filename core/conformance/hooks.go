@@ -23,6 +23,8 @@ const (
 	resourceName = "check.accelmux.io/device"
 	// unknownID is a device that no backend has.
 	unknownID = "accelmux-check-backend"
+	// maxMessage bounds the message of a result, in bytes.
+	maxMessage = 1024
 	// tooShort is a deadline that no call meets that does anything.
 	tooShort = time.Millisecond
 )
@@ -186,6 +188,8 @@ func (s *session) release(ctx context.Context, limit time.Duration, holder *back
 		switch {
 		case result.GetDeviceId() != id:
 			return fmt.Errorf("device %s: Release answers for %q, which the request does not have", id, result.GetDeviceId())
+		case len(result.GetMessage()) > maxMessage:
+			return fmt.Errorf("device %s: the message has %d bytes; at most %d are allowed", id, len(result.GetMessage()), maxMessage)
 		case !result.GetReleased():
 			return fmt.Errorf("device %s was not released: %s", id, result.GetMessage())
 		}
@@ -236,6 +240,9 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 	var results []string
 	for _, result := range answer.GetResults() {
 		results = append(results, result.GetDeviceId())
+		if n := len(result.GetMessage()); n > maxMessage {
+			c.fail(resetResults, "device %s: the message has %d bytes; at most %d are allowed", result.GetDeviceId(), n, maxMessage)
+		}
 	}
 	slices.Sort(results)
 	slices.Sort(group)
