@@ -19,7 +19,7 @@ import (
 
 // targets are what a call is for.
 type targets struct {
-	sdk.Reach
+	sdk.Targets
 	cfg *config
 	// devices are those asked for.
 	devices []target

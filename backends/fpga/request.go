@@ -17,7 +17,7 @@ import (
 
 // targets are what a call is for.
 type targets struct {
-	sdk.Reach
+	sdk.Targets
 	cfg  *config
 	loop *loop
 	// devices are those asked for.

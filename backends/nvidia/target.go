@@ -12,7 +12,7 @@ import (
 
 // targets are what a call is for.
 type targets struct {
-	sdk.Reach
+	sdk.Targets
 	cfg    *config
 	driver *driver.Driver
 	// devices are those asked for, of which GPUs; more than one may be of one GPU.

@@ -15,9 +15,10 @@ type Backend interface {
 	// Describe says what this backend is, always the same, without touching
 	// hardware.
 	Describe() Description
-	// Watch is the loop that looks after the hardware: it publishes the devices
+	// Watch is the loop that monitors the hardware: it publishes the devices
 	// whenever something about them changed and beats at least once in every
-	// [Reporter.Pace]. It runs until ctx ends; what it returns then is ignored.
+	// [Reporter.Pace]. Other calls that need the Reporter, such as for [Reporter.Scan],
+	// must be given it by Watch, under a lock of the backend's own. It runs until ctx ends; what it returns then is ignored.
 	// Hardware that cannot be seen is no reason to return: publish what is known
 	// together with a problem, and keep trying.
 	Watch(ctx context.Context, out *Reporter) error
@@ -48,7 +49,10 @@ type Preparer interface {
 	// add. An error fails the start, and the user of the pod reads its text. The
 	// call's deadline is ctx's, usually 25 s; when ctx ends, the call must be
 	// abandoned at once: the next one for its devices may come 5 s later. Calls for
-	// different devices may run in parallel.
+	// different devices may run in parallel. Edits must be among the [Needs]. By the
+	// device plugin API they need a resource that is injected by CDI, else they fail the
+	// start. State that must outlive the process belongs into files below a path of the
+	// settings.
 	Prepare(ctx context.Context, p Preparation) (map[string]*Edits, error)
 }
 
@@ -97,15 +101,18 @@ type Description struct {
 	// SettingsSchema is a JSON schema (draft 2020-12) of the settings, or "".
 	SettingsSchema string
 	// Needs are what the program needs of the node whatever its settings; see
-	// [Needer]. Edits that it does not name are refused.
+	// [Needer]. Edits that it does not name are refused. Those that it names must be
+	// allowed, too: by allow.devices, mounts, hooks, env and gids of the backend in the
+	// node configuration.
 	Needs *Needs
 	// AttributePriority are names of attributes and capacities, the most important first:
 	// DRA publishes 32 of a device.
 	AttributePriority []string
 	// ParametersSchema is a JSON schema (draft 2020-12) of the parameters that Prepare
 	// accepts, or "": an object whose properties have names of at most 32 characters,
-	// each a C identifier with a description. Only of a [Preparer]; at most 64 KiB. The
-	// core refuses parameters that it does not accept before it calls Prepare.
+	// each a C identifier, and descriptions of 1 to 512 printable bytes. Only of a
+	// [Preparer]; at most 64 KiB. The core refuses parameters that it does not accept
+	// before it calls Prepare.
 	ParametersSchema string
 }
 

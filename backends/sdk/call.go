@@ -29,8 +29,8 @@ func InLoop[L, T any](ctx context.Context, asks Asks[L], f func(L) T) (T, error)
 	return <-result, nil
 }
 
-// InTime is a context that ends so early before the deadline of a call (2 s, of
-// short ones half of the time) that an answer still arrives.
+// InTime returns a context that ends 2 s before the deadline of a call, or halfway if less
+// than 4 s are left, so that the answer arrives in time.
 func InTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

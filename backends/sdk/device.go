@@ -46,6 +46,9 @@ const (
 	RecoveryReplacement = backendv1.Recovery_RECOVERY_REPLACEMENT
 )
 
+// Hook is a call that a device may ask for.
+type Hook = backendv1.Hook
+
 // The calls that a device may ask for.
 const (
 	HookPrepare = backendv1.Hook_HOOK_PREPARE
@@ -100,8 +103,8 @@ func List[T string | int64 | bool](values ...T) *Attribute {
 	return nil // the types above are all there are
 }
 
-// Healthy says that nothing new is wrong. It is no evidence: a fault that needs
-// more than to pass by itself stays; see [Recovered].
+// Healthy reports that nothing new is wrong. It clears faults of [RecoverySelf] and no
+// others: those need [Recovered], [Cleared] or a Reset that helped.
 func Healthy() *Health {
 	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY}
 }
@@ -112,9 +115,18 @@ func Recovered() *Health {
 	return &Health{State: backendv1.HealthState_HEALTH_STATE_HEALTHY, Recovered: true}
 }
 
-// Fault says that the device must not be given to new containers. The code is a
+// Whom a fault affects, from the lightest to the gravest; see the contract's Reach. A fault
+// without one has ReachDevice.
+const (
+	ReachNewHolders = backendv1.Reach_REACH_NEW_HOLDERS
+	ReachDevice     = backendv1.Reach_REACH_DEVICE
+	ReachHolders    = backendv1.Reach_REACH_HOLDERS
+)
+
+// Fault reports that the device must not be given to new containers. The code is a
 // short name such as "xid-79"; the message says to the operator what happened
-// and what to do, and is cut off after 1,024 bytes.
+// and what to do, and is cut off after 1,024 bytes. Set the field Reach of the result if
+// more or fewer are affected than the device.
 func Fault(code string, recovery Recovery, message string) *Health {
 	return &Health{
 		State:    backendv1.HealthState_HEALTH_STATE_UNHEALTHY,

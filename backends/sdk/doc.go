@@ -14,6 +14,15 @@
 //
 // A call that the type does not implement answers Unimplemented.
 //
+// [Device], [Health], [Edits], [Needs], [Metric] and other types are the contract's own
+// messages under shorter names. Their fields, rules and bounds are documented in
+// proto/accelmux/backend/v1/backend.proto and by
+//
+//	go doc github.com/accelmux/accelmux/proto/accelmux/backend/v1.Device
+//
+// A program is called accelmux-backend-NAME and has one statement in its main:
+// os.Exit(sdk.Serve(backend)). The example of the package is a whole one.
+//
 // # The life of a backend
 //
 // Describe may be called at any time and must not touch hardware. Configure
@@ -49,7 +58,7 @@
 // The package is in the module github.com/accelmux/accelmux. A program outside of it
 // that imports the package compiles gRPC, protobuf and what these two import: its go.mod
 // gets this module and 7 others (golang.org/x/{net,sys,text,time}, grpc, protobuf and
-// genproto's rpc), its go.sum about 40 lines. client-go, cel-go and NVIDIA's toolkit,
+// genproto's rpc), its go.sum 20 to 40 lines. client-go, cel-go and NVIDIA's toolkit,
 // which other packages of the module import, are neither downloaded nor compiled.
 // They count only in a module that requires one of them itself: Go then selects at least
 // the version that this module requires. Give the backend a go.mod of its own there.

@@ -57,8 +57,9 @@ func Poll(ctx context.Context, out *Reporter, interval func() time.Duration, lis
 // Scan asks the loop to scan the hardware at once, and returns without waiting for it.
 // [Poll] calls its list again after the one in progress, if any; another loop is woken
 // by [Reporter.Reconfigured]. Several calls before the next scan cause one. Scan is for
-// Configure, Prepare, Release and Reset, from any goroutine. Before the loop begins, and
-// on a nil Reporter, it does nothing: the loop begins with a scan.
+// Configure, Prepare, Release and Reset, from any goroutine: keep the Reporter that Watch
+// got, under a lock. On a nil Reporter, as before Watch, it does nothing: the loop begins
+// with a scan.
 func (r *Reporter) Scan() {
 	if r != nil {
 		r.kick()

@@ -91,7 +91,7 @@ func (r *Reporter) Beat() {
 
 // Pace is the longest that one round of the loop should take: half of the
 // heartbeat interval that the core asked for, between 50 ms and 30 s. The core
-// kills a backend that stays silent for six of them.
+// kills a backend that stays silent for three heartbeat intervals, six paces.
 func (r *Reporter) Pace() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

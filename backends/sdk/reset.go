@@ -6,35 +6,36 @@ import (
 	"strings"
 )
 
-// Reach is what a call for some devices finds beside them.
-type Reach struct {
-	// Unknown are devices asked for that there are none of.
+// Targets compares the devices of a call with those that a backend lists. Fill it in Prepare
+// or Reset.
+type Targets struct {
+	// Unknown are IDs of the call that are not listed.
 	Unknown []string
-	// Others are listed devices that a reset takes along though they were not asked for.
+	// Others are listed devices that a reset affects, too, though the call does not name them.
 	Others []string
 }
 
 // Missing is an error if there are not all devices.
-func (r Reach) Missing() error {
-	if len(r.Unknown) == 0 {
+func (t Targets) Missing() error {
+	if len(t.Unknown) == 0 {
 		return nil
 	}
-	return fmt.Errorf("there is no device %s (any more)", strings.Join(r.Unknown, ", "))
+	return fmt.Errorf("there is no device %s (any more)", strings.Join(t.Unknown, ", "))
 }
 
-// Alone is an error if a reset would reach devices that were not asked for, which
-// somebody may hold.
-func (r Reach) Alone() error {
-	if len(r.Others) == 0 {
+// Alone is an error if a reset would affect devices that the call does not name, and that may
+// be allocated.
+func (t Targets) Alone() error {
+	if len(t.Others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(r.Others, ", "))
+	return fmt.Errorf("a reset would take along what was not asked for, and may be in use: %s", strings.Join(t.Others, ", "))
 }
 
-// ResetResults answer a reset, one for each device. With err, which is logged, there
-// was none, or it did not help. Else done says in words what was done, and sound why a
-// device has not recovered by it; nil if it has.
-func ResetResults(log *slog.Logger, devices []string, done string, sound func(device string) error, err error) []*ResetResult {
+// ResetResults returns the answer to a reset, one result for each device. An err, which is
+// logged, is the result of all: none has recovered. Without it, healthy is called for each
+// device: nil means that it has recovered, with the message done; an error says why not.
+func ResetResults(log *slog.Logger, devices []string, done string, healthy func(device string) error, err error) []*ResetResult {
 	if err != nil {
 		log.Warn("no reset", "devices", devices, "error", err)
 	}
@@ -43,8 +44,8 @@ func ResetResults(log *slog.Logger, devices []string, done string, sound func(de
 		result := &ResetResult{DeviceId: id, Message: done}
 		if err != nil {
 			result.Message = err.Error()
-		} else if unsound := sound(id); unsound != nil {
-			result.Message = fmt.Sprintf("the reset was done, but %v (%s)", unsound, done)
+		} else if why := healthy(id); why != nil {
+			result.Message = fmt.Sprintf("the reset was done, but %v (%s)", why, done)
 		} else {
 			result.Recovered = true
 		}

@@ -665,7 +665,7 @@ type DescribeResponse struct {
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
 	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
 	// whose top-level properties have names of at most 32 characters, each a C
-	// identifier with a description. Empty if there are none. Only with
+	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are none. Only with
 	// ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that it does not
 	// accept before it calls Prepare.
 	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
