@@ -70,6 +70,16 @@ var (
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
 )
 
+// metric returns a value of the family with the values of all its labels. If a label is not
+// valid UTF-8 the scrape fails.
+func (f *family) metric(value float64, labels []string) prometheus.Metric {
+	m, err := prometheus.NewConstMetric(f.desc, f.kind, value, labels...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(f.desc, err)
+	}
+	return m
+}
+
 // Named returns the names of the metrics that begin with start, without it: what is
 // measured by backends must not be called so.
 func Named(start string) []string {

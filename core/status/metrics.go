@@ -31,57 +31,60 @@ func (m metrics) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
+// giver sends the value of a family to a scrape, with the values of all its labels.
+type giver func(f *family, value float64, labels ...string)
+
 // Collect implements prometheus.Collector.
 func (m metrics) Collect(out chan<- prometheus.Metric) {
 	report := m.source.Report()
-	c := newCollection(out)
-	collectAgent(c, report)
+	give := func(f *family, value float64, labels ...string) { out <- f.metric(value, labels) }
+	collectAgent(give, report)
 	for _, b := range report.Backends {
-		collectBackend(c, b)
+		collectBackend(give, b)
 	}
 	for _, r := range report.Resources {
-		c.give(resourceServing, truth(r.State == resourceServed), r.Name)
-		c.give(resourceRegistrations, float64(r.Registrations), r.Name)
-		c.give(resourceUnits, float64(r.Units), r.Name)
-		c.give(resourceHealthy, float64(r.Healthy), r.Name)
-		c.give(resourceAllocated, float64(r.Allocated), r.Name)
+		give(resourceServing, truth(r.State == resourceServed), r.Name)
+		give(resourceRegistrations, float64(r.Registrations), r.Name)
+		give(resourceUnits, float64(r.Units), r.Name)
+		give(resourceHealthy, float64(r.Healthy), r.Name)
+		give(resourceAllocated, float64(r.Allocated), r.Name)
 	}
 	m.source.Healths(func(d DeviceHealth) {
-		c.give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
+		give(deviceHealthy, truth(d.Healthy), d.Backend, d.ID, d.Resource)
 		if d.Fault != "" {
-			c.give(deviceFault, 1, d.Backend, d.ID, d.Fault)
+			give(deviceFault, 1, d.Backend, d.ID, d.Fault)
 		}
 	})
 }
 
 // collectAgent has what there is once.
-func collectAgent(c *collection, report Report) {
-	c.give(buildInfo, 1, report.Version, runtime.Version())
-	c.give(ready, truth(len(report.NotReady) == 0))
-	c.give(problems, float64(len(report.Problems)))
+func collectAgent(give giver, report Report) {
+	give(buildInfo, 1, report.Version, runtime.Version())
+	give(ready, truth(len(report.NotReady) == 0))
+	give(problems, float64(len(report.Problems)))
 	if report.Config.Profile != "" {
-		c.give(profileInfo, 1, report.Config.Profile)
+		give(profileInfo, 1, report.Config.Profile)
 	}
-	c.give(profileUnchosen, truth(report.Config.Unchosen != ""))
-	c.give(profileWaiting, truth(report.Config.Waits != ""))
-	c.give(configRefused, truth(report.Config.Refused != ""))
-	c.give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
-	c.give(kubeletMissing, truth(report.KubeletMissing != ""))
+	give(profileUnchosen, truth(report.Config.Unchosen != ""))
+	give(profileWaiting, truth(report.Config.Waits != ""))
+	give(configRefused, truth(report.Config.Refused != ""))
+	give(configApplied, float64(report.Config.AppliedAt.UnixMilli())/1000)
+	give(kubeletMissing, truth(report.KubeletMissing != ""))
 	if report.Cluster != nil {
 		if watching := report.Cluster.Watching; watching != nil {
-			c.give(clusterWatching, truth(*watching))
+			give(clusterWatching, truth(*watching))
 		}
-		c.give(clusterEvents, truth(report.Cluster.EventsFailing))
+		give(clusterEvents, truth(report.Cluster.EventsFailing))
 	}
 }
 
-func collectBackend(c *collection, b Backend) {
-	c.give(backendInfo, 1, b.Name, b.Vendor, b.Version)
+func collectBackend(give giver, b Backend) {
+	give(backendInfo, 1, b.Name, b.Vendor, b.Version)
 	for _, state := range backendStates {
-		c.give(backendState, truth(b.State == state), b.Name, state)
+		give(backendState, truth(b.State == state), b.Name, state)
 	}
-	c.give(backendRestarts, float64(b.Restarts), b.Name)
-	c.give(backendDevices, float64(b.Devices), b.Name)
+	give(backendRestarts, float64(b.Restarts), b.Name)
+	give(backendDevices, float64(b.Devices), b.Name)
 }
 
 // truth is how a metric says yes or no.

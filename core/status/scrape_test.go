@@ -29,33 +29,6 @@ func (c crowd) Healths(show func(DeviceHealth)) {
 	}
 }
 
-// Verifies that of many devices a scrape has in memory once what they have in common.
-func TestDevicesShare(t *testing.T) {
-	const devices = 1000
-	families, err := newRegistry(crowd{devices: devices}, NewTally()).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pairs, names, gauges := map[*dto.LabelPair]bool{}, map[*string]bool{}, map[*dto.Gauge]bool{}
-	for _, f := range families {
-		if f.GetName() != deviceHealthy.name {
-			continue
-		}
-		if len(f.GetMetric()) != devices {
-			t.Errorf("%d devices, want %d", len(f.GetMetric()), devices)
-		}
-		for _, m := range f.GetMetric() {
-			gauges[m.GetGauge()] = true
-			for _, p := range m.GetLabel() {
-				pairs[p], names[p.Name] = true, true
-			}
-		}
-	}
-	if len(pairs) != devices+2 || len(names) != 3 || len(gauges) != 1 {
-		t.Errorf("%d labels, %d names and %d values, want %d for the IDs and the other two labels, 3 and 1", len(pairs), len(names), len(gauges), devices+2)
-	}
-}
-
 // pieces is a client that looks at how much it is sent at a time.
 type pieces struct {
 	header    http.Header
