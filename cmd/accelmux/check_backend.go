@@ -118,11 +118,17 @@ func variables(list []string) (map[string]string, error) {
 func checkTable(w io.Writer, report conformance.Report) {
 	row(w, "RESULT", "RULE", "WHAT")
 	counts := map[conformance.Outcome]int{}
+	first := map[string]string{} // the rule that says why, by the reason
 	for _, r := range report.Results {
 		counts[r.Outcome]++
-		text := r.Text
-		if r.Why != "" {
-			text += " " + strings.ToUpper(r.Why[:1]) + r.Why[1:]
+		text, why := r.Text, r.Why
+		if rule := first[why]; rule != "" && len(why) > len(rule)+len("As .") {
+			why = "as " + rule + "."
+		} else if why != "" {
+			first[why] = r.ID
+		}
+		if why != "" {
+			text += " " + strings.ToUpper(why[:1]) + why[1:]
 		}
 		row(w, r.Outcome, r.ID, text)
 	}

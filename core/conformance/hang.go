@@ -47,7 +47,7 @@ func (c *check) hang(ctx context.Context) error {
 	select {
 	case path = <-held:
 	case <-time.After(c.timing.Hang):
-		c.skip(fmt.Sprintf("it opened no file below %s and %s within %s", c.HostPaths.Sysfs, c.HostPaths.Devfs, c.timing.Hang), heartbeatsFromLoop)
+		c.skip(fmt.Sprintf("it opened no file below %s and %s within %s; point --sysfs or --devfs at a tree that it reads", c.HostPaths.Sysfs, c.HostPaths.Devfs, c.timing.Hang), heartbeatsFromLoop)
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

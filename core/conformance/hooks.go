@@ -247,7 +247,11 @@ func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Dev
 	slices.Sort(results)
 	slices.Sort(group)
 	if !slices.Equal(results, group) {
-		c.fail(resetResults, "Reset of %s answers for %s", words(group), words(results))
+		answered := "no device"
+		if len(results) > 0 {
+			answered = words(results)
+		}
+		c.fail(resetResults, "Reset of %s answers for %s", words(group), answered)
 		return
 	}
 	c.pass(resetResults)

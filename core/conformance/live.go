@@ -80,7 +80,8 @@ func (c *check) live(ctx context.Context) error {
 func (c *check) accepts(ctx context.Context, s *session) error {
 	answer, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, nil)
 	if err == nil && len(answer.GetErrors()) > 0 {
-		err = fmt.Errorf("the backend refuses the settings %s: %s: give settings that it accepts", c.Settings, fieldErrors(answer))
+		// That is no fault of the backend's.
+		return fmt.Errorf("the backend refuses the settings %s (%s); give settings that it accepts", c.Settings, fieldErrors(answer))
 	}
 	c.judge(configure, err)
 	if err != nil {

@@ -110,7 +110,7 @@ func check(what, name, need string, declared []string, field string, allowed []s
 
 // undeclared is the error of an edit that the backend's needs do not name.
 func undeclared(what, name, need string) error {
-	return &policyError{fmt.Sprintf("%s %s is not among the needs that the backend declares (%s); install a version of the backend that declares it",
+	return &policyError{fmt.Sprintf("%s %s is not among the needs that the backend declares (%s): its program must declare it there",
 		what, quote(name), need)}
 }
 

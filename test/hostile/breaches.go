@@ -84,9 +84,12 @@ func callBreaches() []Misdeed {
 			r.ParametersSchema = `{"type": "object", "properties": {"a": {}}}`
 		})},
 		{Rule: "needs", What: "needs a relative path", reply: replies(func(r describe) { r.Needs.ReadPaths = []string{"sys"} })},
-		{Rule: "configure", What: "refuses all settings", reply: replies(func(r *backendv1.ConfigureResponse) {
-			r.Errors = []*backendv1.FieldError{{Message: "not today"}}
-		})},
+		{Rule: "configure", What: "fails to accept settings", reply: func(_, answer any, err error) (any, error) {
+			if _, ok := answer.(*backendv1.ConfigureResponse); ok {
+				return nil, errors.New("not today")
+			}
+			return answer, err
+		}},
 		{Rule: "settings-refused", What: "accepts what its schema refuses", reply: replies(func(r describe) {
 			r.SettingsSchema = `{"type": "object", "additionalProperties": false}`
 		})},
