@@ -152,8 +152,9 @@ var outcomes = map[string]outcome{
 	"garbled-devices":     quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":         {begin: measure, says: []string{"NaN"}},
 	"negative-weights": {
-		says: []string{`negative: capacity "memory" is left out: it is -1; an amount is never negative`},
-		also: [][]string{{"hostile-0: 1 of its 1 links are dropped", "that to hostile-1 counts 0 with a distance of 4294967295, which cannot be"}},
+		listed: 3, // a bad capacity costs itself
+		says:   []string{`negative: capacity "memory" is left out: it is -1; an amount is never negative`},
+		also:   [][]string{{"hostile-0: 1 of its 1 links are dropped", "that to hostile-1 counts 0 with a distance of 4294967295, which cannot be"}},
 	},
 	"control-characters": {
 		unhealthy: 1,
