@@ -113,9 +113,8 @@ func (s *Store) uncheckedNotes() []string {
 	return notes
 }
 
-// conflict is the file of another owner that defines the device too, or "".
-func (s *Store) conflict(k kind, device string) string {
-	qualified := k.qualified(device)
+// conflict returns the file of another owner that also defines the qualified name, or "".
+func (s *Store) conflict(qualified string) string {
 	for name, f := range s.foreign {
 		if f.devices[qualified] {
 			return filepath.Join(s.opts.Dir, name)

@@ -116,7 +116,6 @@ func (s *Store) commitHolders(k kind, next definitions) error {
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		return err
 	}
-	s.settled = nil
 	if err := s.commit(f, next); err != nil {
 		return fmt.Errorf("write the CDI definitions of holders: %w", err)
 	}

@@ -42,13 +42,14 @@ func (n *Names) Qualified(key inventory.Key) (string, error) {
 	return "", fmt.Errorf("device %s has no CDI definition", key)
 }
 
-// device is the name of the device in the file of the kind; "" if it has none.
-func (n *Names) device(k kind, key inventory.Key) string {
+// device returns the name of the device in the file of a kind, of which all qualified
+// names have the prefix; "" if it has none.
+func (n *Names) device(prefix string, key inventory.Key) string {
 	if n == nil || n.names[key] == nil {
 		return ""
 	}
-	kind, name, _ := strings.Cut(n.names[key].qualified, "=")
-	if kind != k.String() {
+	name, ok := strings.CutPrefix(n.names[key].qualified, prefix)
+	if !ok {
 		return ""
 	}
 	return name

@@ -106,17 +106,6 @@ func (s *Store) disown(backend string) {
 	maps.DeleteFunc(s.files, func(k kind, _ *specFile) bool { return k.backend == backend })
 }
 
-// ownsAll reports whether all specs of this store are still locked, as far as they could
-// be.
-func (s *Store) ownsAll() bool {
-	for _, lock := range s.owned {
-		if lock != nil && !lock.Holds() {
-			return false
-		}
-	}
-	return true
-}
-
 // release releases the locks of all specs.
 func (s *Store) release() error {
 	var errs []error

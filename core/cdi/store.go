@@ -70,9 +70,6 @@ type Store struct {
 	names *Names
 	// foreign are other owners' spec files in the directory, by file name.
 	foreign map[string]foreignFile
-	// settled is what the latest Publish led to, if another one of the same edits
-	// would change nothing; else nil.
-	settled *settled
 	notes   []string
 	// failures is how many pauses ended with another failure, and retryAt the end of
 	// the one that goes on; zero if all is written.
@@ -121,11 +118,6 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && s.settled.holds(s, devices) {
-		s.settled.renew(devices)
-		return s.settled.names
-	}
-	s.settled = nil
 	names := &Names{names: make(map[inventory.Key]*given, len(devices))}
 	if s.closed {
 		for _, d := range devices {
@@ -151,9 +143,6 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 		names.retryAt = s.opts.Now().Add(ownRetry)
 	}
 	s.names = names
-	if !failed {
-		s.settle(devices, names)
-	}
 	return names
 }
 
@@ -164,7 +153,8 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 		f = &specFile{kind: k, dir: s.opts.Dir}
 		s.files[k] = f
 	}
-	last := func(key inventory.Key) string { return s.names.device(k, key) }
+	prefix := k.qualified("")
+	last := func(key inventory.Key) string { return s.names.device(prefix, key) }
 	p := plan(f.defs, last, wanted, held, s.room(k))
 	writeErr := s.commit(f, p.next)
 	for _, w := range wanted {
@@ -173,12 +163,12 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 			continue
 		}
 		device := p.current[key]
-		if before := s.names.device(k, key); before == device {
+		if last(key) == device {
 			w.qualified = s.names.names[key].qualified
 		} else {
 			w.qualified = k.qualified(device)
 		}
-		switch file := s.conflict(k, device); {
+		switch file := s.conflict(w.qualified); {
 		case file != "":
 			w.err = fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
 				w.qualified, file)
