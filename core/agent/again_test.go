@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -15,10 +14,9 @@ import (
 	"github.com/accelmux/accelmux/core/usage"
 )
 
-// Verifies that a round that knows the one before comes to what it would come to
-// without, whatever fails, comes, goes and is held meanwhile.
-func TestRoundAfterAnother(t *testing.T) {
-	shared := 0
+// Verifies that the devices that were removed while they are held are known, as they were
+// last reported, whatever fails, comes, goes and is held meanwhile.
+func TestGone(t *testing.T) {
 	for seed := range uint64(40) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		p := manyPlan(t)
@@ -35,20 +33,9 @@ func TestRoundAfterAnother(t *testing.T) {
 			}
 			mapped := p.mapper.Map(all, verdicts{health: judged}, heldNames(p, all, held))
 			table := withHolds(mapped, held, lost)
-			v := (&view{plan: p, snapshot: all, health: judged, table: table, gone: lost}).indexed(before)
-			if own := newIndex(v); !maps.Equal(v.index.devices, own.devices) || !maps.Equal(v.index.owners, own.owners) ||
-				!slices.EqualFunc(v.index.units, own.units, maps.Equal[map[string]int32, map[string]int32]) {
-				t.Fatalf("seed %d, step %d: the index is not the view's", seed, step)
-			}
-			if before != nil && v.index == before.index {
-				shared++
-			}
-			before = v
+			before = (&view{plan: p, snapshot: all, health: judged, table: table, gone: lost}).indexed()
 			all = afterwards(random, all, held)
 		}
-	}
-	if shared < 400 {
-		t.Errorf("only %d of 1600 views shared the index of the one before", shared)
 	}
 }
 

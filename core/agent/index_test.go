@@ -3,8 +3,6 @@ package agent
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/health"
@@ -12,102 +10,41 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// Verifies that a view that shares the index of the one before it finds what it would
-// find with one of its own, whatever became of devices and units.
-func TestSharedIndex(t *testing.T) {
-	shared := 0
-	for seed := range uint64(20) {
-		random := rand.New(rand.NewPCG(seed, 0))
-		var before *view
-		for step := range 50 {
-			v := nextView(random, before)
-			v.indexed(before)
-			if before != nil && v.index == before.index {
-				shared++
+// Verifies that a view finds each of its devices and units, and no others.
+func TestIndex(t *testing.T) {
+	v := viewWith(3, 2)
+	part := v.snapshot.Backends[0].Devices[1]
+	part.Parent = "2"
+	v.table.Resources[1].Units = v.table.Resources[1].Units[2:] // device 0 of y is in no resource
+	v.indexed()
+	for _, b := range v.snapshot.Backends {
+		for i, d := range b.Devices {
+			want, units := "gpu", []string{d.ID}
+			if b.Name == "y" {
+				want, units = "shared", []string{d.ID + "::0", d.ID + "::1"}
 			}
-			own := *v
-			own.indexed(nil)
-			compareIndexed(t, fmt.Sprintf("seed %d, step %d", seed, step), v, &own)
-			before = v
-		}
-	}
-	if shared < 100 {
-		t.Errorf("only %d views shared the index of the one before", shared)
-	}
-}
-
-func compareIndexed(t *testing.T, at string, got, want *view) {
-	t.Helper()
-	for i := range 8 {
-		for _, backend := range []string{"x", "y"} {
-			key := inventory.Key{Backend: backend, ID: fmt.Sprint(i)}
-			if got.device(key) != want.device(key) || got.resourceOf(key) != want.resourceOf(key) ||
-				got.isParent(key) != want.isParent(key) || !got.verdict(key).Same(want.verdict(key)) {
-				t.Fatalf("%s: device %s is not the same", at, key)
+			if b.Name == "y" && i == 0 {
+				want = ""
 			}
-			for _, r := range []string{"gpu", "shared"} {
-				for _, id := range []string{key.ID, key.ID + "::1"} {
-					if got.unit(r, id) != want.unit(r, id) {
-						t.Fatalf("%s: unit %s of %s is not the same", at, id, r)
-					}
+			if got := v.resourceOf(d.Key); got != want || v.device(d.Key) != d || v.isSelected(d.Key) != (want != "") {
+				t.Errorf("%s is found as %v in resource %q, want %q", d.Key, v.device(d.Key), got, want)
+			}
+			for _, id := range units {
+				if u := v.unit(want, id); (u != nil) != (want != "") || u != nil && (u.ID != id || u.Device != d) {
+					t.Errorf("unit %s of resource %q is %v", id, want, u)
 				}
 			}
-		}
-	}
-	if !maps.Equal(got.replicas(), want.replicas()) {
-		t.Fatalf("%s: replicas are %v, want %v", at, got.replicas(), want.replicas())
-	}
-}
-
-// nextView is one like that before it with something else in it.
-func nextView(random *rand.Rand, before *view) *view {
-	if before == nil {
-		return viewWith(5, 2)
-	}
-	next := &view{snapshot: &inventory.Snapshot{}, health: before.health, table: &resource.Table{}}
-	change := random.IntN(8)
-	if change == 0 {
-		return viewWith(random.IntN(7), 1+random.IntN(3))
-	}
-	chosen := fmt.Sprint(random.IntN(5))
-	changed := map[*inventory.Device]*inventory.Device{}
-	for _, b := range before.snapshot.Backends {
-		backend := *b
-		backend.Devices = slices.Clone(b.Devices)
-		for i, d := range b.Devices {
-			if d.ID != chosen {
-				continue
-			}
-			other := *d
-			switch change {
-			case 1:
-				other.Parent = fmt.Sprint(random.IntN(3))
-			case 2:
-				other.Health.Message = fmt.Sprint(random.IntN(9))
-			}
-			backend.Devices[i], changed[d] = &other, &other
-		}
-		next.snapshot.Backends = append(next.snapshot.Backends, &backend)
-	}
-	for _, r := range before.table.Resources {
-		other := *r
-		other.Units = slices.Clone(r.Units)
-		for i := range other.Units {
-			u := &other.Units[i]
-			if d := changed[u.Device]; d != nil {
-				u.Device = d
-				u.Verdict = health.Verdict{Healthy: change%2 == 0}
+			if got := v.isParent(d.Key); got != (b.Name == "x" && i == 2) {
+				t.Errorf("%s is a parent: %v", d.Key, got)
 			}
 		}
-		if change == 3 && len(other.Units) > 1 {
-			slices.Reverse(other.Units)
-		}
-		next.table.Resources = append(next.table.Resources, &other)
 	}
-	if change == 4 && len(next.table.Resources) > 0 {
-		slices.Reverse(next.table.Resources)
+	if want := (map[inventory.Key]int{{Backend: "y", ID: "1"}: 2, {Backend: "y", ID: "2"}: 2}); !maps.Equal(v.replicas(), want) {
+		t.Errorf("replicas are %v, want %v", v.replicas(), want)
 	}
-	return next
+	if none := (inventory.Key{Backend: "x", ID: "9"}); v.device(none) != nil || v.unit("gpu", "9") != nil || v.unit("none", "0") != nil || v.isSelected(none) {
+		t.Error("something is found that is not there")
+	}
 }
 
 // viewWith has so many devices of each of two backends, one of them with replicas.

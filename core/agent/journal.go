@@ -1,12 +1,8 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"iter"
 	"log/slog"
-	"maps"
-	"slices"
 
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -31,14 +27,7 @@ type journal struct {
 // write logs the differences of two views; before is nil in the first round.
 func (j *journal) write(before, after *view) {
 	j.left, j.silent = journalLines, 0
-	if before != nil && before.index == after.index {
-		// None came or went: what can differ are those with a fault.
-		for _, device := range after.faulted(before) {
-			j.compare(before, after, device, true)
-		}
-	} else {
-		j.devices(before, after)
-	}
+	j.devices(before, after)
 	j.problems(before, after)
 	if j.silent > 0 {
 		j.log.Info("more devices changed", "count", j.silent)
@@ -59,30 +48,6 @@ func (j *journal) devices(before, after *view) {
 			}
 		}
 	}
-}
-
-// faulted are the devices of the view with a fault in it or in the one before, in
-// their order. Both have the same devices.
-func (v *view) faulted(before *view) []*inventory.Device {
-	places := map[devicePlace]bool{}
-	note := func(keys iter.Seq[inventory.Key]) {
-		for key := range keys {
-			if at, ok := v.index.devices[key]; ok {
-				places[at] = true
-			}
-		}
-	}
-	for _, of := range []*view{v, before} {
-		note(of.health.Faulty())
-		note(maps.Keys(of.unusable))
-	}
-	devices := make([]*inventory.Device, 0, len(places))
-	for _, at := range slices.SortedFunc(maps.Keys(places), func(a, b devicePlace) int {
-		return cmp.Or(cmp.Compare(a.backend, b.backend), cmp.Compare(a.device, b.device))
-	}) {
-		devices = append(devices, v.snapshot.Backends[at.backend].Devices[at.device])
-	}
-	return devices
 }
 
 // compare logs what became of a device; known says that it was there before.

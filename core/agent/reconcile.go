@@ -109,7 +109,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	unusable := a.unusable(snapshot, devices, names, before)
 	next = earliest(next, a.nodes.next)
 	table = withFaults(table, unusable)
-	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost, unusable: unusable}).indexed(before)
+	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost, unusable: unusable}).indexed()
 	a.view.Store(v)
 	a.journal.write(before, v)
 	a.plugin.Publish(table, names)

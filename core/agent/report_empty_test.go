@@ -110,7 +110,7 @@ func TestUnselectedDevices(t *testing.T) {
 			}
 		}
 		var report status.Report
-		reportUnselected(&report, v.indexed(nil))
+		reportUnselected(&report, v.indexed())
 		var got []string
 		for _, p := range report.Problems {
 			got = append(got, p.Device)

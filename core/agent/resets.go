@@ -315,17 +315,13 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 	current.resets++
 }
 
-// wanted are the groups with a device that a reset may help.
+// wanted returns the groups with a device that a reset may help.
 func (r *resets) wanted(v *view) map[resetGroup]*need {
-	wanted, grouped := map[resetGroup]*need{}, map[int32]bool{}
+	wanted := map[resetGroup]*need{}
 	for key := range v.health.Faulty() {
-		at, listed := v.index.devices[key]
-		if !listed || !needsReset(v, key) {
-			continue
-		}
-		backend := v.snapshot.Backends[at.backend]
-		device, policy := backend.Devices[at.device], v.plan.backend(backend.Name)
-		if policy == nil || policy.Recovery.Reset != config.ResetAuto || !backend.Description.Reset || !backend.LostAt.IsZero() ||
+		device, backend, policy := v.device(key), v.backend(key.Backend), v.plan.backend(key.Backend)
+		if device == nil || policy == nil || !needsReset(v, key) || policy.Recovery.Reset != config.ResetAuto ||
+			!backend.Description.Reset || !backend.LostAt.IsZero() ||
 			device.Health.Recovered { // then it only waits for its delay to pass
 			continue
 		}
@@ -334,17 +330,9 @@ func (r *resets) wanted(v *view) map[resetGroup]*need {
 			wanted[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
 		}
 		wanted[group].add(device, v.health.Verdict(key))
-		if group.single {
-			wanted[group].members = []inventory.Key{key}
-		} else {
-			grouped[at.backend] = true
-		}
 	}
-	for i := range grouped {
-		for _, device := range v.snapshot.Backends[i].Devices {
-			if device.ResetGroup == "" {
-				continue
-			}
+	for _, backend := range v.backends() {
+		for _, device := range backend.Devices {
 			if need := wanted[groupOf(device)]; need != nil {
 				need.members = append(need.members, device.Key)
 			}

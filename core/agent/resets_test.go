@@ -110,7 +110,7 @@ func TestHeldPartitionKeepsParent(t *testing.T) {
 // viewOf is a view of devices of one backend that no resource has.
 func viewOf(devices ...*inventory.Device) *view {
 	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: keyA.Backend, Devices: devices}}}
-	return (&view{snapshot: snapshot, table: &resource.Table{}}).indexed(nil)
+	return (&view{snapshot: snapshot, table: &resource.Table{}}).indexed()
 }
 
 // holding is a book in which a container holds the device.
@@ -176,7 +176,7 @@ func TestWanted(t *testing.T) {
 			all = flapped(all, random.IntN(8), i == 0)
 		}
 		judged := judge.Judge(all)
-		v := (&view{plan: p, snapshot: all, health: judged, table: &resource.Table{}}).indexed(nil)
+		v := (&view{plan: p, snapshot: all, health: judged, table: &resource.Table{}}).indexed()
 		want := map[resetGroup][]inventory.Key{}
 		for _, faulted := range all.Backends[0].Devices {
 			if p.profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
@@ -224,7 +224,7 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	round := func() string {
 		judged := judge.Judge(all)
 		table := p.mapper.Map(all, verdicts{health: judged, resets: a.resets.faults(judged)}, nil)
-		v := (&view{plan: p, snapshot: all, health: judged, table: table}).indexed(nil)
+		v := (&view{plan: p, snapshot: all, health: judged, table: table}).indexed()
 		a.resets.consider(t.Context(), v)
 		codes := ""
 		for _, u := range table.Resources[0].Units {

@@ -59,7 +59,7 @@ func benchmarkRound(b *testing.B, devices, holds int) {
 		lap("injected")
 		names := store.Publish(wanted, nil)
 		lap("cdi")
-		v := (&view{plan: p, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).indexed(before)
+		v := (&view{plan: p, snapshot: snapshot, health: judged, table: table, names: names, gone: lost}).indexed()
 		lap("index")
 		j.write(before, v)
 		lap("journal")

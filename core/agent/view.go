@@ -27,17 +27,13 @@ type view struct {
 	// unusable are the faults of devices that no container can be started with.
 	unusable map[inventory.Key]health.Fault
 
-	// index says where things are; nil for a view without any.
+	// index finds devices and units; nil for a view without any.
 	index *index
 }
 
-// indexed gives the view its index, that of the round before where it is the same.
-func (v *view) indexed(before *view) *view {
-	if v.fits(before) {
-		v.index = before.index
-	} else {
-		v.index = newIndex(v)
-	}
+// indexed gives the view its index.
+func (v *view) indexed() *view {
+	v.index = newIndex(v)
 	return v
 }
 
@@ -84,10 +80,7 @@ func (v *view) device(key inventory.Key) *inventory.Device {
 	if v == nil || v.index == nil {
 		return nil
 	}
-	if at, ok := v.index.devices[key]; ok {
-		return v.snapshot.Backends[at.backend].Devices[at.device]
-	}
-	return nil
+	return v.index.devices[key]
 }
 
 // owner is one of the units of a device, or nil; also of a nil view.
@@ -95,10 +88,7 @@ func (v *view) owner(key inventory.Key) *resource.Unit {
 	if v == nil || v.index == nil {
 		return nil
 	}
-	if at, ok := v.index.owners[key]; ok {
-		return &v.table.Resources[at.resource].Units[at.unit]
-	}
-	return nil
+	return v.index.owners[key].unit
 }
 
 // resourceOf is the name of the resource that has the device, or "".
@@ -106,10 +96,7 @@ func (v *view) resourceOf(key inventory.Key) string {
 	if v.index == nil {
 		return ""
 	}
-	if at, ok := v.index.owners[key]; ok {
-		return v.table.Resources[at.resource].Name
-	}
-	return ""
+	return v.index.owners[key].resource
 }
 
 // isParent reports whether other devices are parts of it; also of a nil view.
@@ -175,12 +162,14 @@ func (v *view) unit(name, id string) *resource.Unit {
 	if v == nil || v.index == nil {
 		return nil
 	}
-	for i, r := range v.table.Resources {
-		if r.Name == name {
-			if at, ok := v.index.units[i][id]; ok {
-				return &r.Units[at]
-			}
-			return nil
+	return v.index.units[name][id]
+}
+
+// backend returns a backend of the snapshot, or nil; also of a nil view.
+func (v *view) backend(name string) *inventory.Backend {
+	for _, b := range v.backends() {
+		if b.Name == name {
+			return b
 		}
 	}
 	return nil
@@ -188,10 +177,8 @@ func (v *view) unit(name, id string) *resource.Unit {
 
 // needs are those that the backend declares; none if it is not in the inventory.
 func (v *view) needs(backend string) inventory.Needs {
-	for _, b := range v.backends() {
-		if b.Name == backend {
-			return b.Description.Needs
-		}
+	if b := v.backend(backend); b != nil {
+		return b.Description.Needs
 	}
 	return inventory.Needs{}
 }
