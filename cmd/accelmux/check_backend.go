@@ -119,8 +119,12 @@ func checkTable(w io.Writer, report conformance.Report) {
 	row(w, "RESULT", "RULE", "WHAT")
 	counts := map[conformance.Outcome]int{}
 	first := map[string]string{} // the rule that says why, by the reason
+	var failed []string
 	for _, r := range report.Results {
 		counts[r.Outcome]++
+		if r.Outcome == conformance.Fail {
+			failed = append(failed, r.ID)
+		}
 		text, why := r.Text, r.Why
 		if rule := first[why]; rule != "" && len(why) > len(rule)+len("As .") {
 			why = "as " + rule + "."
@@ -133,4 +137,7 @@ func checkTable(w io.Writer, report conformance.Report) {
 		row(w, r.Outcome, r.ID, text)
 	}
 	fmt.Fprintf(w, "\n%d pass, %d fail, %d not applicable\n", counts[conformance.Pass], counts[conformance.Fail], counts[conformance.NotApplicable])
+	if len(failed) > 0 {
+		fmt.Fprintf(w, "failed: %s\n", strings.Join(failed, ", "))
+	}
 }

@@ -85,3 +85,17 @@ func TestTrap(t *testing.T) {
 		t.Error("the file was opened")
 	}
 }
+
+// Verifies that files which libraries open on their own are not held, but below a root of the
+// caller's everything is.
+func TestWhatIsHeld(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/sys/class/acme/acme0": true, "/dev/acme0": true, "/sys": true, "/dev/shm/sys/class": true,
+		"/sys/devices/system/cpu/online": false, "/dev/urandom": false, "/etc/passwd": false, "/system": false,
+	} {
+		held := &trap{roots: []string{"/sys", "/dev", "/dev/shm/sys"}, held: make(chan string, 1)}
+		if held.holdsPath(path) != want {
+			t.Errorf("%s is held: %v", path, !want)
+		}
+	}
+}

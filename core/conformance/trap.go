@@ -163,9 +163,14 @@ func (t *trap) holds(n *notification) bool {
 	if len(t.roots) == 0 {
 		return false
 	}
-	path := pathOf(n)
-	if slices.Contains([]string{"/dev/null", "/dev/urandom", "/dev/random"}, path) ||
-		!slices.ContainsFunc(t.roots, func(root string) bool { return path == root || strings.HasPrefix(path, root+"/") }) {
+	return t.holdsPath(pathOf(n))
+}
+
+// holdsPath is holds for a path. The caller holds t.mu.
+func (t *trap) holdsPath(path string) bool {
+	if !slices.ContainsFunc(t.roots, func(root string) bool {
+		return below(path, root) && !slices.ContainsFunc(ofRuntimes, func(own string) bool { return below(path, own) && below(own, root) })
+	}) {
 		return false
 	}
 	select {
@@ -174,6 +179,16 @@ func (t *trap) holds(n *notification) bool {
 	}
 	return true
 }
+
+// ofRuntimes are files that libraries of a language open, from threads of their own: the
+// loop that monitors the hardware does not wait for these.
+var ofRuntimes = []string{
+	"/dev/null", "/dev/urandom", "/dev/random", "/dev/tty", "/dev/shm",
+	"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm", "/sys/fs/cgroup",
+}
+
+// below reports whether a path is the root or below it.
+func below(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
 
 // pathOf returns the path that an openat names; "" if it cannot be read.
 func pathOf(n *notification) string {

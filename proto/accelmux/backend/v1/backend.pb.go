@@ -10,11 +10,12 @@
 //
 // 1. Handshake. The core starts the program without arguments and with these
 //    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    that the configuration lists):
+//    that the configuration lists), in a process group of its own, with / as its
+//    working directory and nothing on standard input:
 //
 //      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
 //                               without it was started by hand: it prints that
-//                               and exits with status 1
+//                               on standard error and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
@@ -28,14 +29,16 @@
 //
 //    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
 //    certificate is the server's own, made for this start: self-signed, for the
-//    DNS name localhost, as DER in standard base64 without padding. Nothing may
+//    DNS name localhost, with a key that TLS libraries commonly accept, such as
+//    P-256, as DER in standard base64 without padding. Nothing may
 //    be printed before that line, and nothing on standard output after it.
 //    Standard error is the log: a line that is a JSON object with @level
 //    (trace, debug, info, warn, error), @message and further keys keeps its
 //    level; any other line is logged at debug.
 //
-//    The server also serves grpc.health.v1.Health, where the service "plugin" is
-//    SERVING; the core ends a process that does not. Nothing else of go-plugin's
+//    The server also serves grpc.health.v1.Health (health.proto of gRPC): Check
+//    answers SERVING for the service "plugin"; the core ends a process that does
+//    not. Health's Watch is not used. Nothing else of go-plugin's
 //    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
 // 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
@@ -44,21 +47,29 @@
 //    and at most one Sample stream. Prepare, Release and Reset run in parallel
 //    for different devices, never for the same one.
 //
-// 3. Every call carries its deadline (gRPC's grpc-timeout header; every gRPC
-//    library offers it to the handler). The limits below are the usual ones.
+// 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
+//    header; every gRPC library offers it to the handler). The limits below are
+//    the usual ones.
 //    A backend that exceeds the deadline of Describe, Configure or the first
 //    inventory, or that sends no heartbeat, is killed and started again, with
 //    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
 //    and has failed; the process and the calls for other devices continue. The
 //    backend must abandon a cancelled call immediately: the next call for the
-//    device comes 5 s later at the earliest.
+//    device comes 5 s later at the earliest, and Release follows a Prepare that
+//    failed when its holder is gone. An error's gRPC status code does not matter,
+//    its text does; write it for the reader that the call names.
 //
-// 4. A backend that loses its parent must exit. SIGTERM to the process group
-//    comes first, SIGKILL follows after 2 s.
+// 4. A backend that loses its parent must exit within 5 s: ask the kernel for a
+//    signal (PR_SET_PDEATHSIG), or see whether getppid() changes. To end a backend
+//    the core sends SIGTERM to the process group, and SIGKILL 2 s later.
+//
+// 5. State that must outlive the process, such as what Release needs, belongs into
+//    files below a directory of the backend's settings.
 //
 // `accelmux check-backend PROGRAM` checks a program against these rules.
 //
-// Messages are at most 8 MiB in both directions. A message from a backend has at
+// Messages are at most 8 MiB in both directions; many gRPC libraries receive only
+// 4 MiB unless they are told to. A message from a backend has at
 // most 1,048,576 messages in it, such as devices, links, metrics and labels.
 //
 // # Kubernetes
@@ -665,9 +676,9 @@ type DescribeResponse struct {
 	SettingsSchema string `protobuf:"bytes,6,opt,name=settings_schema,json=settingsSchema,proto3" json:"settings_schema,omitempty"`
 	// JSON schema (draft 2020-12) of the parameters that Prepare accepts: an object
 	// whose top-level properties have names of at most 32 characters, each a C
-	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are none. Only with
-	// ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that it does not
-	// accept before it calls Prepare.
+	// identifier, and descriptions of 1 to 512 printable bytes. Empty if there are
+	// none. Only with ABILITY_PREPARE. At most 64 KiB; the core refuses parameters that
+	// it does not accept before it calls Prepare.
 	ParametersSchema string `protobuf:"bytes,7,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
 	// What the program needs, whatever its settings; see ConfigureResponse.needs.
 	Needs *Needs `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
@@ -774,9 +785,11 @@ func (x *DescribeResponse) GetAttributePriority() []string {
 }
 
 // Needs are what a program needs of the node, so that it gets no more. The
-// configuration bounds them. Paths are the host's, absolute and clean, in the
-// syntax of Go's path.Match; one that ends in "/**" matches everything below it.
-// Each list has at most 256 entries.
+// configuration bounds them, and must allow what edits contain: a need that it does
+// not allow is refused. Paths are the host's, absolute and clean, in the syntax of
+// Go's path.Match: *, ? and [ are special, a backslash before them makes them plain.
+// One that ends in "/**" matches everything below that directory, not itself. Each
+// list has at most 256 entries.
 type Needs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Files and directories that it reads.
@@ -795,7 +808,8 @@ type Needs struct {
 	Companions []string `protobuf:"bytes,6,rep,name=companions,proto3" json:"companions,omitempty"`
 	// Host paths of device nodes.
 	DeviceNodes []string `protobuf:"bytes,7,rep,name=device_nodes,json=deviceNodes,proto3" json:"device_nodes,omitempty"`
-	// Host paths of mounts, and of those that are only read-only.
+	// Host paths of mounts, and of those that are only ever read-only; the former may be
+	// mounted read-only, too.
 	Mounts         []string `protobuf:"bytes,8,rep,name=mounts,proto3" json:"mounts,omitempty"`
 	ReadOnlyMounts []string `protobuf:"bytes,9,rep,name=read_only_mounts,json=readOnlyMounts,proto3" json:"read_only_mounts,omitempty"`
 	// Host paths of OCI hook programs.
@@ -989,7 +1003,8 @@ func (x *ConfigureRequest) GetRevision() uint64 {
 
 // HostPaths are the places that a container or a test may move. Every path is
 // absolute. They say where the backend reads; paths that it reports in
-// ContainerEdits are the host's own, without these prefixes.
+// ContainerEdits are the host's own, without these prefixes. Paths in settings are
+// used as they are.
 type HostPaths struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Root of sysfs, usually /sys.
@@ -1165,7 +1180,7 @@ func (x *FieldError) GetMessage() string {
 
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How often a heartbeat must come at least; between 100 ms and 1 min. The core
+	// How often a heartbeat or an inventory must come at least; between 100 ms and 1 min. The core
 	// acts after three missed ones. Unset means 10 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,1,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -1293,8 +1308,9 @@ func (*WatchResponse_Heartbeat) isWatchResponse_Event() {}
 
 // Heartbeat reports that the loop that monitors the hardware completed a round.
 // It must come from that loop, not from a timer beside it, so that a wedged
-// monitor is noticed even though the server still answers. A loop that does not wait for
-// the hardware reports in an inventory what does not answer.
+// monitor is noticed even though the server still answers. A loop that reads the
+// hardware in other threads, with a time limit, goes on with heartbeats, and reports
+// the device that does not answer as unhealthy or unknown, or in problems.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1337,8 +1353,9 @@ type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the inventories of this process, from 1, strictly increasing.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// All devices, in a stable order. At most 4,096. A device that is known but
-	// cannot be reached now (off the bus, in reset) stays listed, as unhealthy.
+	// All devices, in a stable order. At most 4,096. A device that does not answer (in
+	// reset, lost by the driver) stays listed, as unhealthy; one that was removed on
+	// purpose, or that its bus no longer has, is left out.
 	Devices []*Device `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// What an operator must know about hardware that could not be listed, one
 	// message each: "0000:65:00.0: card did not answer". At most 64.
@@ -2925,8 +2942,8 @@ type PrepareResponse struct {
 	// programmed), by device ID; this holder alone gets them, in addition to the
 	// device's own. A variable of the same name as one of the device's own replaces
 	// that; if it is joined, it is joined with those of the container's other devices.
-	// By the device plugin API they need a resource that is injected by CDI; elsewhere
-	// they fail the start.
+	// By the device plugin API they need CDI: where the configuration has the resource
+	// injected without it, a Prepare that returns edits fails the start.
 	Edits         map[string]*ContainerEdits `protobuf:"bytes,1,rep,name=edits,proto3" json:"edits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -10,11 +10,12 @@
 //
 // 1. Handshake. The core starts the program without arguments and with these
 //    environment variables (and no others but PATH, HOME, LANG, TZ and those
-//    that the configuration lists):
+//    that the configuration lists), in a process group of its own, with / as its
+//    working directory and nothing on standard input:
 //
 //      ACCELMUX_BACKEND         the value 8b3f0d2c-accelmux-backend; a program
 //                               without it was started by hand: it prints that
-//                               and exits with status 1
+//                               on standard error and exits with status 1
 //      PLUGIN_PROTOCOL_VERSIONS comma-separated protocol versions that the core
 //                               speaks; this file is version 1
 //      PLUGIN_UNIX_SOCKET_DIR   a directory, mode 0700, for the listening socket
@@ -28,14 +29,16 @@
 //
 //    (the handshake of github.com/hashicorp/go-plugin, core version 1). The
 //    certificate is the server's own, made for this start: self-signed, for the
-//    DNS name localhost, as DER in standard base64 without padding. Nothing may
+//    DNS name localhost, with a key that TLS libraries commonly accept, such as
+//    P-256, as DER in standard base64 without padding. Nothing may
 //    be printed before that line, and nothing on standard output after it.
 //    Standard error is the log: a line that is a JSON object with @level
 //    (trace, debug, info, warn, error), @message and further keys keeps its
 //    level; any other line is logged at debug.
 //
-//    The server also serves grpc.health.v1.Health, where the service "plugin" is
-//    SERVING; the core ends a process that does not. Nothing else of go-plugin's
+//    The server also serves grpc.health.v1.Health (health.proto of gRPC): Check
+//    answers SERVING for the service "plugin"; the core ends a process that does
+//    not. Health's Watch is not used. Nothing else of go-plugin's
 //    own services is used. A backend in Go calls sdk.Serve and has all of this.
 //
 // 2. Calls, in order: Describe, Configure, Watch. Configure may come again at
@@ -44,21 +47,29 @@
 //    and at most one Sample stream. Prepare, Release and Reset run in parallel
 //    for different devices, never for the same one.
 //
-// 3. Every call carries its deadline (gRPC's grpc-timeout header; every gRPC
-//    library offers it to the handler). The limits below are the usual ones.
+// 3. Every call but Watch and Sample carries its deadline (gRPC's grpc-timeout
+//    header; every gRPC library offers it to the handler). The limits below are
+//    the usual ones.
 //    A backend that exceeds the deadline of Describe, Configure or the first
 //    inventory, or that sends no heartbeat, is killed and started again, with
 //    back-off. A Prepare, Release or Reset that exceeds its deadline is cancelled
 //    and has failed; the process and the calls for other devices continue. The
 //    backend must abandon a cancelled call immediately: the next call for the
-//    device comes 5 s later at the earliest.
+//    device comes 5 s later at the earliest, and Release follows a Prepare that
+//    failed when its holder is gone. An error's gRPC status code does not matter,
+//    its text does; write it for the reader that the call names.
 //
-// 4. A backend that loses its parent must exit. SIGTERM to the process group
-//    comes first, SIGKILL follows after 2 s.
+// 4. A backend that loses its parent must exit within 5 s: ask the kernel for a
+//    signal (PR_SET_PDEATHSIG), or see whether getppid() changes. To end a backend
+//    the core sends SIGTERM to the process group, and SIGKILL 2 s later.
+//
+// 5. State that must outlive the process, such as what Release needs, belongs into
+//    files below a directory of the backend's settings.
 //
 // `accelmux check-backend PROGRAM` checks a program against these rules.
 //
-// Messages are at most 8 MiB in both directions. A message from a backend has at
+// Messages are at most 8 MiB in both directions; many gRPC libraries receive only
+// 4 MiB unless they are told to. A message from a backend has at
 // most 1,048,576 messages in it, such as devices, links, metrics and labels.
 //
 // # Kubernetes
@@ -159,7 +170,8 @@ type BackendServiceClient interface {
 	// device with HOOK_PREPARE, restarts included, and once or several times for a
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. Deadline 25 s (kubelet gives up after 30 s).
+	// and nothing may be left behind. A later call for the same holder may have other
+	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s).
 	Prepare(ctx context.Context, in *PrepareRequest, opts ...grpc.CallOption) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
@@ -307,7 +319,8 @@ type BackendServiceServer interface {
 	// device with HOOK_PREPARE, restarts included, and once or several times for a
 	// claim. It must be idempotent: a repeated call for the same holder gives the
 	// same result. An error fails the start, its text is shown to the pod's user,
-	// and nothing may be left behind. Deadline 25 s (kubelet gives up after 30 s).
+	// and nothing may be left behind. A later call for the same holder may have other
+	// parameters: the latest counts. Deadline 25 s (kubelet gives up after 30 s).
 	Prepare(context.Context, *PrepareRequest) (*PrepareResponse, error)
 	// Release ends what Prepare did for a holder. It comes for devices with
 	// HOOK_RELEASE when a holder is gone, at least once, and possibly late: kubelet
