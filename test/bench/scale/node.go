@@ -31,7 +31,7 @@ profiles:
         recovery: {delay: 0s}
         settings: {count: COUNT, scenarioFile: DIR/scenario.yaml, changeLog: DIR/changes}
     resources:
-      - {name: example.com/gpu, replicas: REPLICAS}
+      - {name: example.com/gpu}
 `
 )
 
@@ -69,7 +69,7 @@ func startNode(bin string, s shape) (_ *node, err error) {
 		return nil, err
 	}
 	go n.listen()
-	text := strings.NewReplacer("DIR", dir, "COUNT", fmt.Sprint(s.devices), "REPLICAS", fmt.Sprint(s.replicas)).Replace(config)
+	text := strings.NewReplacer("DIR", dir, "COUNT", fmt.Sprint(s.devices)).Replace(config)
 	if err := errors.Join(os.WriteFile(n.path("node.yaml"), []byte(text), 0o600), n.scenario("")); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func startNode(bin string, s shape) (_ *node, err error) {
 	if err := n.agent.Start(); err != nil {
 		return nil, err
 	}
-	if _, err := n.await(resource, s.units(), s.units()); err != nil {
+	if _, err := n.await(resource, s.devices, s.devices); err != nil {
 		return nil, err
 	}
 	return n, n.startBare()
@@ -96,20 +96,14 @@ func (n *node) startBare() (err error) {
 		return err
 	}
 	in := bufio.NewWriter(n.bare.in)
-	_, _ = fmt.Fprintln(in, n.units()) // Flush says it
+	_, _ = fmt.Fprintln(in, n.devices) // Flush says it
 	for i := range n.devices {
-		for r := range n.replicas {
-			id := fmt.Sprintf("mock-%d", i)
-			if n.replicas > 1 {
-				id += fmt.Sprintf("::%d", r)
-			}
-			_, _ = fmt.Fprintln(in, id)
-		}
+		_, _ = fmt.Fprintf(in, "mock-%d\n", i)
 	}
 	if err := in.Flush(); err != nil {
 		return err
 	}
-	_, err = n.await(floor, n.units(), n.units())
+	_, err = n.await(floor, n.devices, n.devices)
 	return err
 }
 

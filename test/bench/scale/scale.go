@@ -16,7 +16,7 @@ import (
 // Section is the one of this package.
 var Section = rig.Section{
 	Name: "scale",
-	About: "Faults and changes of 8, 1,000 and 4,000 devices, and of 50,000 replicas of 500 devices. A fault counts from when the mock backend " +
+	About: "Faults and changes of 8, 1,000 and 4,000 devices. A fault counts from when the mock backend " +
 		"notices it in its scenario file until the stand-in kubelet has taken in the list. The floor is a bare gRPC server that sends the same " +
 		"kubelet a list of as many devices with IDs as long, from before it is sent. Bytes and allocations are those of the whole core process, by its own metrics.",
 	Measure: measure,
@@ -52,22 +52,19 @@ const (
 
 // shape is how many devices a node has.
 type shape struct {
-	name              string
-	devices, replicas int
+	name    string
+	devices int
 	// events is how many faults are measured.
 	events int
-	// limit is that of the 99th percentile in ms, or times that as a multiple of the
-	// floor, memory that of the core in MB; 0 for none.
-	limit, times, memory float64
+	// limit is that of the 99th percentile in ms, memory that of the core in MB; 0 for
+	// none.
+	limit, memory float64
 }
 
-func (s shape) units() int { return s.devices * s.replicas }
-
 var shapes = []shape{
-	{name: "8 devices", devices: 8, replicas: 1, events: 200, limit: 10},
-	{name: "1,000 devices", devices: 1000, replicas: 1, events: 200},
-	{name: "4,000 devices", devices: 4_000, replicas: 1, events: 200},
-	{name: "50,000 replicas of 500 devices", devices: 500, replicas: 100, events: 200, times: 1.3, memory: 150},
+	{name: "8 devices", devices: 8, events: 200, limit: 10},
+	{name: "1,000 devices", devices: 1000, events: 200},
+	{name: "4,000 devices", devices: 4_000, events: 200, memory: 48},
 }
 
 func measure(setup *rig.Setup) ([]rig.Figure, error) {
@@ -90,7 +87,7 @@ func measureShape(setup *rig.Setup, s shape) (figures []rig.Figure, err error) {
 	defer func() { err = errors.Join(err, n.stop()) }()
 	m := &measured{shape: s, events: setup.Samples(s.events), changes: setup.Samples(changes) / 2 * 2, pause: idle}
 	// With many units an answer of /metrics takes half a second.
-	n.readings = min(400, 500_000/s.units())
+	n.readings = min(400, 500_000/s.devices)
 	if setup.Quick {
 		n.readings, m.pause = n.readings/4, time.Second
 	}
@@ -148,7 +145,7 @@ func (m *measured) figures() []rig.Figure {
 	figures := []rig.Figure{
 		{What: "fault to kubelet, p50", Value: quantile(m.took, 0.5), Unit: "ms", Samples: m.events, Floor: quantile(m.floors, 0.5), FloorIs: sent},
 		{
-			What: "fault to kubelet, p99", Value: quantile(m.took, 0.99), Unit: "ms", Limit: m.limit, Times: m.times,
+			What: "fault to kubelet, p99", Value: quantile(m.took, 0.99), Unit: "ms", Limit: m.limit,
 			Samples: m.events, Floor: quantile(m.floors, 0.99), FloorIs: sent,
 		},
 		{What: "bytes allocated for a flap", Value: m.flap.Bytes / 1000, Unit: "kB", Samples: 2 * m.events, Note: "a fault or a recovery"},
@@ -177,7 +174,7 @@ func (n *node) faults(events int) (took, floors []time.Duration, err error) {
 		if err := n.scenario(fmt.Sprintf("devices: {mock-%d: {fault: {code: x}}}", i*7%n.devices)); err != nil {
 			return nil, nil, err
 		}
-		heard, err := n.await(resource, n.units(), n.units()-n.replicas)
+		heard, err := n.await(resource, n.devices, n.devices-1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -191,11 +188,11 @@ func (n *node) faults(events int) (took, floors []time.Duration, err error) {
 		if err := n.scenario(""); err != nil {
 			return nil, nil, err
 		}
-		if _, err := n.await(resource, n.units(), n.units()); err != nil {
+		if _, err := n.await(resource, n.devices, n.devices); err != nil {
 			return nil, nil, err
 		}
 		n.changes++
-		floor, err := n.floor(i % n.units())
+		floor, err := n.floor(i % n.devices)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -210,7 +207,7 @@ func (n *node) floor(device int) (time.Duration, error) {
 	if _, err := fmt.Fprintln(n.bare.in, device); err != nil {
 		return 0, err
 	}
-	heard, err := n.await(floor, n.units(), n.units()-1)
+	heard, err := n.await(floor, n.devices, n.devices-1)
 	if err != nil {
 		return 0, err
 	}
@@ -234,7 +231,7 @@ func (n *node) change(times int) error {
 			if err := n.scenario(text); err != nil {
 				return err
 			}
-			units := n.units() - gone*n.replicas
+			units := n.devices - gone
 			if _, err := n.await(resource, units, units); err != nil {
 				return err
 			}
