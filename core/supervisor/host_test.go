@@ -164,7 +164,25 @@ func startHost(t *testing.T, r *rig, change func(*exec.Cmd)) *hostProcess {
 	if _, err := fmt.Sscan(line, &h.backend, &h.child); err != nil {
 		t.Fatalf("the host prints %q: %v", line, err)
 	}
+	h.endChild()
 	return h
+}
+
+// endChild has the child of the backend killed after the test: it ignores SIGTERM, and no
+// later host may look for it.
+func (h *hostProcess) endChild() {
+	h.t.Helper()
+	if h.child == 0 {
+		return
+	}
+	fd, err := unix.PidfdOpen(h.child, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // unless it is gone
+		_ = unix.Close(fd)
+	})
 }
 
 // line is the next one that the host prints.
