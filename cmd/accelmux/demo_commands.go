@@ -127,17 +127,8 @@ func (s *session) free(ctx context.Context, args []string) error {
 	s.kubelet.Free(name)
 	defer s.forget(name)
 	for _, d := range ended {
-		var others []status.Holder
+		others := slices.DeleteFunc(slices.Clone(d.Holders), func(h status.Holder) bool { return h.Pod == name })
 		err := await(ctx, func() (bool, error) {
-			now := s.agent.Devices()
-			i := slices.IndexFunc(now, func(o status.Device) bool { return o.Backend == d.Backend && o.ID == d.ID })
-			if i >= 0 && has(now[i]) {
-				return false, nil
-			}
-			if i >= 0 && len(now[i].Holders) > 0 {
-				others = now[i].Holders
-				return true, nil
-			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			err, released := s.releases[d.Backend+"/"+d.ID]
@@ -148,8 +139,8 @@ func (s *session) free(ctx context.Context, args []string) error {
 			return fmt.Errorf("device %s of backend %s is not released yet: %w; `status` shows the agent's problems", d.ID, d.Backend, err)
 		case err != nil:
 			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` has the problem until it succeeds", d.ID, d.Backend, err)
-		case others != nil:
-			s.screen.say("%s is not released: it is still allocated to %s", d.ID, holders(others))
+		case len(others) > 0:
+			s.screen.say("%s is released; it is still allocated to %s", d.ID, holders(others))
 		default:
 			s.screen.say("%s is released", d.ID)
 		}

@@ -74,6 +74,15 @@ func (s *session) commands() []command {
 	}
 }
 
+// freeAll ends the pods that are left: what backends did for them goes with the demo.
+func (s *session) freeAll(ctx context.Context) {
+	for _, name := range s.kubelet.State().Pods {
+		if err := s.execute(ctx, []string{"free", name}); err != nil && ctx.Err() == nil {
+			s.screen.say("error: %v", err)
+		}
+	}
+}
+
 // run starts kubelet and executes commands until the input or ctx ends. Only at a terminal
 // there is a prompt. If the commands come from elsewhere, one that fails makes run fail at
 // the end.
@@ -108,6 +117,7 @@ func (s *session) run(ctx context.Context, in io.Reader) error {
 			s.screen.say("error: %v", err)
 		}
 	}
+	s.freeAll(ctx)
 	if failed > 0 && !terminal {
 		return fmt.Errorf("%d of %d commands failed", failed, count)
 	}

@@ -65,7 +65,7 @@ func TestDemoCommands(t *testing.T) {
 		{"fail shared::0", "error: device shared of backend other: only its hardware can change that"},
 		{"alloc example.com/shared 1", "pod pod-3 gets shared::"},
 		{"alloc example.com/shared 1", "pod pod-4 gets shared::"},
-		{"free pod-3", "shared is not released: it is still allocated to default/pod-4/main"},
+		{"free pod-3", "error: device shared of backend other is not released: backend other: Release: release shared: the valve is stuck"},
 		{"free pod-4", "error: device shared of backend other is not released: backend other: Release: release shared: the valve is stuck"},
 		{"kill mock", "backend mock is back as process"},
 		{"restart kubelet", "example.com/gpu: 2 of 2 devices healthy"},
@@ -92,11 +92,12 @@ func TestDemoCommands(t *testing.T) {
 			failures++
 		}
 	}
-	if want := "11 of 26 commands failed"; code != 1 || failures != 11 || !strings.Contains(errs, want) {
+	if want := "12 of 26 commands failed"; code != 1 || failures != 12 || !strings.Contains(errs, want) {
 		t.Errorf("exit %d, %q, with %d errors, want exit 1 and %q; the demo printed\n%s", code, errs, failures, want, out)
 	}
-	if out, errs, code := demoOf(t, node, "devices\nquit\nnever read\n"); code != 0 || errs != "" || strings.Contains(out, "never") {
-		t.Errorf("with quit: exit %d, %q, and printed\n%s", code, errs, out)
+	if out, errs, code := demoOf(t, node, "devices\nalloc example.com/gpu 1\nquit\nnever read\n"); code != 0 || errs != "" ||
+		strings.Contains(out, "never") || !strings.Contains(out, "is released") {
+		t.Errorf("with quit, and a pod that is left: exit %d, %q, and printed\n%s", code, errs, out)
 	}
 }
 
