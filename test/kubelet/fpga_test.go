@@ -150,7 +150,7 @@ func TestFPGAProgramming(t *testing.T) {
 	m.specsHeld = true
 	pod := m.admit("pod", n3000, 2)
 	m.say("calls", "ok info 0 program 0 reset 0")
-	names := m.cdiNames(m.startContainer(pod))
+	names := deviceNames(m.cdiNames(m.startContainer(pod)))
 	if len(names) != 2 {
 		t.Errorf("the container has the CDI devices %q, want two", names)
 	}

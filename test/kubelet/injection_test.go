@@ -251,16 +251,21 @@ func (n *node) nodes(name string) []string {
 }
 
 // wantInjected does what a runtime does with CDI names: reads the directory
-// afresh and applies the edits. There must be one name for each unit, and every
+// afresh and applies the edits. There must be one device's name for each unit, and every
 // device must add a node.
 func (n *node) wantInjected(names, units []string) {
 	n.Helper()
-	if len(names) != len(units) {
+	if len(deviceNames(names)) != len(units) {
 		n.Errorf("CDI names %v for units %v; want one each", names, units)
 	}
 	if err := n.inject(names); err != nil {
 		n.Errorf("inject %v: %v", names, err)
 	}
+}
+
+// deviceNames are those of devices, without that of what the container alone gets.
+func deviceNames(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "/holder=") })
 }
 
 func (n *node) inject(names []string) error {
@@ -275,7 +280,7 @@ func (n *node) inject(names []string) error {
 	if _, err := cache.InjectDevices(spec, names...); err != nil {
 		return err
 	}
-	if spec.Linux == nil || len(spec.Linux.Devices) != len(names) {
+	if spec.Linux == nil || len(spec.Linux.Devices) != len(deviceNames(names)) {
 		n.Errorf("the runtime would create %+v; want a node for each of %v", spec.Linux, names)
 	}
 	if spec.Process == nil || len(spec.Process.Env) == 0 {
