@@ -129,7 +129,7 @@ func TestStateFile(t *testing.T) {
 	}{
 		"truncated":          {func(text []byte) []byte { return text[:len(text)-10] }, "its content does not fit its checksum"},
 		"cut to nothing":     {func([]byte) []byte { return nil }, "does not start as a file of"},
-		"of a newer version": {func(text []byte) []byte { return bytes.Replace(text, []byte("/1 "), []byte("/2 "), 1) }, `its version is "2"; this program reads only "1"`},
+		"of a newer version": {func(text []byte) []byte { return bytes.Replace(text, []byte(" "), []byte("9 "), 1) }, `9"; this program reads only "`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -105,6 +105,9 @@ func TestFPGAKinds(t *testing.T) {
 func ownNodes() map[string]string {
 	return map[string]string{
 		"fpga-0000-05-00-0-port-0":                        "/dev/dfl-port.0",
+		"fpga-devcfg-f8007000-84e5ca5d-region":            "", // variables alone
+		"fpga-fpga-0-53a33bb0-region":                     "",
+		"fpga-fpga-mgr-1-7f24ea8d-region":                 "",
 		"fpga-0000-3b-00-0-port-0":                        "/dev/dfl-port.1",
 		"fpga-0000-86-00-0-port-0":                        "/dev/dfl-port.2",
 		"fpga-0000-af-00-0-port-0":                        "/dev/intel-fpga-port.0",

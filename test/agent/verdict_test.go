@@ -11,10 +11,10 @@ import (
 )
 
 // A device that no container could be started with is unhealthy for whoever asks, each
-// with the same reason: one with edits that CDI cannot carry, and one whose device node
-// is not on the node. When the node is there, so is the device.
+// with the same reason: one whose device node is not on the node. When the node is there,
+// so is the device. One with edits that CDI cannot carry is left out by its backend.
 func TestUnusableEdits(t *testing.T) {
-	const two = `devices: [{count: 2}, {count: 1, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}, {count: 1, edits: {deviceNodes: [{path: /dev/accel9}]}}]`
+	const two = `devices: [{count: 2}, {count: 1, edits: {deviceNodes: [{path: /dev/accel9}]}}, {count: 1, edits: {env: {ACCELMUX_MOCK_VISIBLE: "{{.ID}}"}, envSeparators: {ACCELMUX_MOCK_VISIBLE: ","}}}]`
 	n := newNode(t)
 	n.write("null", "")
 	if err := os.Mkdir(n.path("dev"), 0o755); err != nil {
@@ -31,10 +31,10 @@ func TestUnusableEdits(t *testing.T) {
 	withMetrics(&options)
 	n.startAgentWith(options)
 
-	n.wantCounts(gpu, 4, 2)
-	n.wantUnusable(map[string]string{"mock-2": "no-cdi-name", "mock-3": "device-node-missing"})
-	n.wantProblem("mock-2", "injection: plain")
-	n.wantProblem("mock-3", "/dev/accel9")
+	n.wantCounts(gpu, 3, 2)
+	n.wantUnusable(map[string]string{"mock-2": "device-node-missing"})
+	n.wantProblem("mock-2", "/dev/accel9")
+	n.wantProblem("mock-3", "its only edits are joined variables")
 	if _, err := n.kubelet.Allocate(t.Context(), "pod", "main", gpu, 3); err == nil {
 		t.Error("a pod got a device that no container can be started with")
 	}
@@ -42,8 +42,8 @@ func TestUnusableEdits(t *testing.T) {
 	if err := os.WriteFile(n.path("dev", "accel9"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.wantCounts(gpu, 4, 3)
-	n.wantUnusable(map[string]string{"mock-2": "no-cdi-name"})
+	n.wantCounts(gpu, 3, 3)
+	n.wantUnusable(nil)
 }
 
 // wantUnusable waits until these devices of the resource gpu, and no others, are unhealthy
@@ -51,7 +51,7 @@ func TestUnusableEdits(t *testing.T) {
 func (n *node) wantUnusable(codes map[string]string) {
 	n.Helper()
 	var lines []string
-	for i := range 4 {
+	for i := range 3 {
 		id := fmt.Sprintf("mock-%d", i)
 		healthy := 1
 		if code := codes[id]; code != "" {
@@ -60,7 +60,7 @@ func (n *node) wantUnusable(codes map[string]string) {
 		}
 		lines = append(lines, fmt.Sprintf(`accelmux_device_healthy{backend="mock",device="%s",resource="example.com/gpu"} %d`, id, healthy))
 	}
-	n.wantMetrics(append(lines, fmt.Sprintf(`accelmux_resource_healthy_units{resource="example.com/gpu"} %d`, 4-len(codes)))...)
+	n.wantMetrics(append(lines, fmt.Sprintf(`accelmux_resource_healthy_units{resource="example.com/gpu"} %d`, 3-len(codes)))...)
 	for _, d := range n.agent.Devices() {
 		code := ""
 		if len(d.Faults) > 0 {
@@ -70,7 +70,7 @@ func (n *node) wantUnusable(codes map[string]string) {
 			n.Errorf("device %s: healthy %v with the fault %q, want %q", d.ID, d.Healthy, code, codes[d.ID])
 		}
 	}
-	if r := n.agent.Report().Resources[0]; r.Healthy != 4-len(codes) {
+	if r := n.agent.Report().Resources[0]; r.Healthy != 3-len(codes) {
 		n.Errorf("status has %d of %d healthy, want all but %d", r.Healthy, r.Units, len(codes))
 	}
 	choice, err := n.agent.Explain(n.Context(), diagram.Question{Resource: gpu, Size: 1})
