@@ -156,10 +156,11 @@ func (w *world) loseKubeletDir(ctx context.Context, arg int) error {
 
 // strayAgent starts an agent by mistake that has a state directory of its own, so that
 // neither knows of the other. With the same CDI directory it is refused. With one of its
-// own, too, it serves the same devices until it is told to end.
+// own, too, it serves the same devices until it is told to end. While the API server is away
+// it does neither: it does not know its profile, and waits.
 func (w *world) strayAgent(ctx context.Context, arg int) error {
 	own := arg%2 == 1
-	if !w.m.kubelet || w.m.diskFull || w.m.readOnly || own && (w.m.broken || w.m.away || w.anyDown()) {
+	if !w.m.kubelet || w.m.diskFull || w.m.readOnly || w.m.away || own && (w.m.broken || w.anyDown()) {
 		return errSkip
 	}
 	if own {
