@@ -44,7 +44,7 @@ func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 	}
 	// Names without a domain are in that of the driver.
 	for name, a := range d.Attributes.All() {
-		in.Attributes[resourceapi.QualifiedName(name)] = celAttribute(a)
+		in.Attributes[resourceapi.QualifiedName(name)] = DeviceAttribute(a)
 	}
 	for name, amount := range d.Capacities.All() {
 		in.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{
@@ -55,7 +55,8 @@ func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 	return in
 }
 
-func celAttribute(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
+// DeviceAttribute returns an attribute as resource.k8s.io has it.
+func DeviceAttribute(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
 	switch v := a.Value.(type) {
 	case string:
 		out.StringValue = &v

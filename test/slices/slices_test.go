@@ -22,6 +22,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	assignment "github.com/accelmux/accelmux/core/resource"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -124,7 +125,7 @@ func publish(b *inventory.Backend) []*resourceapi.ResourceSlice {
 			out.AllowMultipleAllocations = new(true)
 		}
 		for name, a := range d.Attributes.All() {
-			out.Attributes[resourceapi.QualifiedName(name)] = published(a)
+			out.Attributes[resourceapi.QualifiedName(name)] = assignment.DeviceAttribute(a)
 		}
 		for name, amount := range d.Capacities.All() {
 			out.Capacity[resourceapi.QualifiedName(name)] = resourceapi.DeviceCapacity{Value: *number(amount), RequestPolicy: policy(d, name)}
@@ -138,26 +139,6 @@ func publish(b *inventory.Backend) []*resourceapi.ResourceSlice {
 		return []*resourceapi.ResourceSlice{devices}
 	}
 	return []*resourceapi.ResourceSlice{sets, devices}
-}
-
-func published(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
-	switch v := a.Value.(type) {
-	case string:
-		out.StringValue = &v
-	case int64:
-		out.IntValue = &v
-	case bool:
-		out.BoolValue = &v
-	case inventory.Version:
-		out.VersionValue = new(string(v))
-	case []string:
-		out.StringValues = v
-	case []inventory.Version:
-		for _, version := range v {
-			out.VersionValues = append(out.VersionValues, string(version))
-		}
-	}
-	return out
 }
 
 func policy(d *inventory.Device, capacity string) *resourceapi.CapacityRequestPolicy {
