@@ -16,7 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/core/holders"
 )
 
 // demoConfig is the node configuration of the script; SCENARIO stands for the path
@@ -168,7 +168,7 @@ func (d *demo) startAgent(ctx context.Context, options agent.Options) (stop func
 	// A node waits longer before it believes that a pod is gone.
 	options.Timing = agent.Timing{
 		UsagePoll: 100 * time.Millisecond,
-		Usage:     usage.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
+		Usage:     holders.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
 	}
 	if d.agent, err = agent.Open(options); err != nil {
 		return nil, err

@@ -140,7 +140,7 @@ func (s *session) free(ctx context.Context, args []string) error {
 		case err != nil:
 			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` has the problem until it succeeds", d.ID, d.Backend, err)
 		case len(others) > 0:
-			s.screen.say("%s is released; it is still allocated to %s", d.ID, holders(others))
+			s.screen.say("%s is released; it is still allocated to %s", d.ID, holdersColumn(others))
 		default:
 			s.screen.say("%s is released", d.ID)
 		}

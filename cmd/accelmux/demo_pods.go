@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/accelmux/accelmux/core/cluster"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 // newPod makes a pod that gives values to parameters of the resource, PARAMETER=VALUE each,
 // in the variables and annotations that the configuration has for them.
-func (s *session) newPod(name, resource string, values []string) (*cluster.Pod, error) {
-	pod, main := &cluster.Pod{}, cluster.Container{Name: demoContainer}
+func (s *session) newPod(name, resource string, values []string) (*kubeapi.Pod, error) {
+	pod, main := &kubeapi.Pod{}, kubeapi.Container{Name: demoContainer}
 	pod.Metadata.Namespace, pod.Metadata.Name, pod.Metadata.UID = "default", name, name
 	pod.Metadata.Annotations = map[string]string{}
 	pod.Spec.NodeName = hostname()
@@ -28,14 +28,14 @@ func (s *session) newPod(name, resource string, values []string) (*cluster.Pod, 
 		case err != nil:
 			return nil, err
 		case p.Env != "":
-			main.Env = append(main.Env, cluster.EnvVar{Name: p.Env, Value: value})
+			main.Env = append(main.Env, kubeapi.EnvVar{Name: p.Env, Value: value})
 		case p.Annotation != "":
 			pod.Metadata.Annotations[p.Annotation] = value
 		default:
 			return nil, fmt.Errorf("a pod cannot give the parameter %s of %s: in the configuration, give it env or annotation", parameter, resource)
 		}
 	}
-	pod.Spec.Containers = []cluster.Container{main}
+	pod.Spec.Containers = []kubeapi.Container{main}
 	return pod, nil
 }
 
@@ -74,7 +74,7 @@ func (s *session) profile() (*config.Profile, error) {
 }
 
 // pod is the agent's way to read a Pod.
-func (s *session) pod(_ context.Context, namespace, name string) (*cluster.Pod, error) {
+func (s *session) pod(_ context.Context, namespace, name string) (*kubeapi.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod := s.pods[name]

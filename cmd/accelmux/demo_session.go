@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -37,13 +37,13 @@ type session struct {
 
 	mu sync.Mutex
 	// pods hold devices, by name.
-	pods map[string]*cluster.Pod
+	pods map[string]*kubeapi.Pod
 	// releases are the results of the newest release of each device, by name.
 	releases map[string]error
 }
 
 func newSession(d *demo, config string) *session {
-	return &session{demo: d, config: config, pods: map[string]*cluster.Pod{}, releases: map[string]error{}}
+	return &session{demo: d, config: config, pods: map[string]*kubeapi.Pod{}, releases: map[string]error{}}
 }
 
 // command is one of the session's commands.

@@ -23,7 +23,7 @@ func newDevicesCommand() *cobra.Command {
 func deviceTable(w *tabwriter.Writer, devices []status.Device) {
 	row(w, "BACKEND", "DEVICE", "CLASS", "MODEL", "NUMA", "RESOURCE", "HEALTH", "HELD BY")
 	for _, d := range devices {
-		row(w, d.Backend, d.ID, d.Class, attribute(d, "model"), numa(d.NUMANodes), resourceWord(d), healthWord(d), holders(d.Holders))
+		row(w, d.Backend, d.ID, d.Class, attribute(d, "model"), numa(d.NUMANodes), resourceWord(d), healthWord(d), holdersColumn(d.Holders))
 	}
 }
 
@@ -66,7 +66,7 @@ func numa(nodes []int) string {
 	return strings.Join(texts, ",")
 }
 
-func holders(all []status.Holder) string {
+func holdersColumn(all []status.Holder) string {
 	texts := make([]string, len(all))
 	for i, h := range all {
 		texts[i] = h.Namespace + "/" + h.Pod + "/" + h.Container

@@ -8,7 +8,7 @@ import (
 
 // Verifies how the containers that have a device are shown.
 func TestHolders(t *testing.T) {
-	got := holders([]status.Holder{
+	got := holdersColumn([]status.Holder{
 		{Namespace: "team", Pod: "train", Container: "main"},
 		{Namespace: "team", Pod: "eval", Container: "main", Ending: true},
 		{Resource: "example.com/gpu", Unit: "a"},

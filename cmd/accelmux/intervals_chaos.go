@@ -8,9 +8,9 @@ import (
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/supervisor"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // These intervals do not make a run of thousands of steps of test/chaos take a day.
@@ -23,11 +23,11 @@ func init() {
 		ReleaseBackoff: 20 * time.Millisecond,
 		SuccessorWait:  time.Millisecond,
 		UsagePoll:      100 * time.Millisecond,
-		Selection: selection.Timing{
+		Selection: profile.Timing{
 			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, Silence: 100 * time.Millisecond,
 		},
 		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, Again: 100 * time.Millisecond, AgainLimit: time.Second},
-		Usage: usage.Timing{
+		Usage: holders.Timing{
 			Quiet: time.Millisecond, Grace: 500 * time.Millisecond, Unseen: 500 * time.Millisecond, Settle: 20 * time.Millisecond,
 			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},

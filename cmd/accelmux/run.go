@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -138,9 +138,9 @@ func (f *runFlags) reap(ctx context.Context) (end func()) {
 func runInCluster(ctx context.Context, options agent.Options, kubeconfig string) error {
 	// Client libraries log through klog.
 	klog.SetSlogLogger(options.Log)
-	config, err := cluster.Config(kubeconfig)
+	config, err := kubeapi.Config(kubeconfig)
 	switch {
-	case errors.Is(err, cluster.ErrNone):
+	case errors.Is(err, kubeapi.ErrNone):
 		return agent.Run(ctx, options)
 	case err != nil && kubeconfig == "" && options.Profile != "":
 		options.Log.Warn("no Events are written on the Node", "error", err)
@@ -148,7 +148,7 @@ func runInCluster(ctx context.Context, options agent.Options, kubeconfig string)
 	case err != nil:
 		return err
 	}
-	client, err := cluster.Connect(config)
+	client, err := kubeapi.Connect(config)
 	if err != nil {
 		return err
 	}

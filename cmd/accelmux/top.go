@@ -93,7 +93,7 @@ func topTable(w *tabwriter.Writer, t status.Telemetry) {
 	row(w, "BACKEND", "DEVICE", "RESOURCE", "LOAD", "MEMORY", "TEMPERATURE", "POWER", "HELD BY")
 	for _, d := range t.Devices {
 		row(w, d.Backend, d.ID, d.Resource, shown(d, "utilization_ratio", 100, "%.0f%%"), memory(d),
-			shown(d, "temperature_celsius", 1, "%.0f °C"), shown(d, "power_watts", 1, "%.0f W"), holders(d.Holders))
+			shown(d, "temperature_celsius", 1, "%.0f °C"), shown(d, "power_watts", 1, "%.0f W"), holdersColumn(d.Holders))
 	}
 	if len(t.Missing) > 0 {
 		fmt.Fprintln(w)

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // Verifies that the devices that were removed while they are held are known, as they were
@@ -23,7 +23,7 @@ func TestGone(t *testing.T) {
 		judge := newJudge(t)
 		judge.SetPolicies(p.policies())
 		all := many(6)
-		held := map[inventory.Key][]usage.Hold{}
+		held := map[inventory.Key][]holders.Hold{}
 		var before *view
 		for step := range 40 {
 			judged := judge.Judge(all)
@@ -54,7 +54,7 @@ func newJudge(tb testing.TB) *health.Judge {
 }
 
 // goneSlowly is what gone is to return, device by device.
-func goneSlowly(all *inventory.Snapshot, held map[inventory.Key][]usage.Hold, before *view) map[inventory.Key]*inventory.Device {
+func goneSlowly(all *inventory.Snapshot, held map[inventory.Key][]holders.Hold, before *view) map[inventory.Key]*inventory.Device {
 	gone := map[inventory.Key]*inventory.Device{}
 	for key := range held {
 		listed := slices.ContainsFunc(all.Backends[0].Devices, func(d *inventory.Device) bool { return d.Key == key })
@@ -66,7 +66,7 @@ func goneSlowly(all *inventory.Snapshot, held map[inventory.Key][]usage.Hold, be
 }
 
 // afterwards is a snapshot after another one, and held what is held then.
-func afterwards(random *rand.Rand, before *inventory.Snapshot, held map[inventory.Key][]usage.Hold) *inventory.Snapshot {
+func afterwards(random *rand.Rand, before *inventory.Snapshot, held map[inventory.Key][]holders.Hold) *inventory.Snapshot {
 	devices := before.Backends[0].Devices
 	key := inventory.Key{Backend: "mock", ID: fmt.Sprintf("mock-%d", random.IntN(8))}
 	switch random.IntN(8) {
@@ -74,7 +74,7 @@ func afterwards(random *rand.Rand, before *inventory.Snapshot, held map[inventor
 		delete(held, key)
 	case 1:
 		name := []string{"example.com/gpu", "example.com/other"}[random.IntN(2)]
-		held[key] = []usage.Hold{{Key: key, Resource: name, Unit: key.ID, Since: time.Unix(1, 0)}}
+		held[key] = []holders.Hold{{Key: key, Resource: name, Unit: key.ID, Since: time.Unix(1, 0)}}
 	case 2: // comes or goes
 		next := *before.Backends[0]
 		next.Generation++

@@ -13,23 +13,23 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/rival"
-	"github.com/accelmux/accelmux/core/selection"
-	"github.com/accelmux/accelmux/core/statefile"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/takeover"
 	"github.com/accelmux/accelmux/core/telemetry"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // Options say where everything is. Directories are created when missing, but for
@@ -43,10 +43,10 @@ type Options struct {
 	NodeName string
 	// Cluster is the API server: for the node's labels, unless Profile is set, and
 	// for Events. Nil: there is none. It stays the caller's.
-	Cluster *cluster.Client
+	Cluster *kubeapi.Client
 	// Pods reads a Pod, for the parameters that its containers give. Default: from Cluster,
 	// if there is one.
-	Pods func(ctx context.Context, namespace, name string) (*cluster.Pod, error)
+	Pods func(ctx context.Context, namespace, name string) (*kubeapi.Pod, error)
 	// KubeletDir is kubelet's root: device-plugins, plugins_registry and
 	// pod-resources are below it.
 	KubeletDir string
@@ -103,11 +103,11 @@ type Timing struct {
 	// UsagePoll is the interval of the pod-resources poll. Default 10s.
 	UsagePoll  time.Duration
 	CDI        cdi.Timing
-	Selection  selection.Timing
+	Selection  profile.Timing
 	Events     events.Timing
 	Features   features.Timing
 	Injection  injection.Timing
-	Usage      usage.Timing
+	Usage      holders.Timing
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing
@@ -131,7 +131,7 @@ type Agent struct {
 	file   config.Event
 	keeper *config.Keeper
 	// selection knows the node's labels; nil if they don't count.
-	selection *selection.Watcher
+	selection *profile.Watcher
 	// injection knows which way of injection the node can do; nil without an API
 	// server to ask.
 	injection *injection.Watcher
@@ -153,7 +153,7 @@ type Agent struct {
 
 	inventory  *inventory.Store
 	health     *health.Judge
-	book       *usage.Book
+	book       *holders.Book
 	cdi        *cdi.Store
 	supervisor *supervisor.Supervisor
 	plugin     *deviceplugin.Plugin
@@ -183,8 +183,8 @@ type Agent struct {
 
 	// post is what makes this the active agent; until it has it, place is where it
 	// waits for that, and nothing of the state directory is open.
-	post   *handover.Post
-	place  *handover.Place
+	post   *takeover.Post
+	place  *takeover.Place
 	active atomic.Bool
 	// waits says what a successor waits for, for status.
 	waits      atomic.Pointer[string]
@@ -203,12 +203,12 @@ type Agent struct {
 // Open checks the configuration, takes the state directory and opens what is
 // in it. Nothing is started yet. Run must follow: it gives everything back.
 func Open(opts Options) (*Agent, error) {
-	return open(opts, func(dir string) (*handover.Post, *handover.Place, error) { return takeAlone(opts, dir) })
+	return open(opts, func(dir string) (*takeover.Post, *takeover.Place, error) { return takeAlone(opts, dir) })
 }
 
 // open is Open for an agent that got its post, or a place to wait for it, from
 // seat.
-func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Place, error)) (_ *Agent, err error) {
+func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Place, error)) (_ *Agent, err error) {
 	opts = opts.withDefaults()
 	if err := errors.Join(opts.HostPaths.check(), opts.checkFeatures()); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func open(opts Options, seat func(stateDir string) (*handover.Post, *handover.Pl
 			err = errors.Join(err, a.giveUp())
 		}
 	}()
-	lock := func() (func() error, error) { return handover.Lock(filepath.Join(opts.RunDir, runLockName)) }
+	lock := func() (func() error, error) { return takeover.Lock(filepath.Join(opts.RunDir, runLockName)) }
 	if a.releaseRun, err = patiently(a.log, lock); err != nil {
 		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
 	}
@@ -298,7 +298,7 @@ func patiently[T any](log *slog.Logger, try func() (T, error)) (T, error) {
 	defer tick.Stop()
 	for first := true; ; first = false {
 		got, err := try()
-		if !errors.Is(err, handover.ErrHeld) || time.Now().After(limit) {
+		if !errors.Is(err, takeover.ErrHeld) || time.Now().After(limit) {
 			return got, err
 		}
 		if first {
@@ -373,7 +373,7 @@ func (a *Agent) openState() error {
 	if err != nil {
 		return err
 	}
-	if _, err := statefile.Sweep(a.opts.StateDir, ""); err != nil {
+	if _, err := checkpoint.Sweep(a.opts.StateDir, ""); err != nil {
 		a.log.Warn("remove temporary files of an earlier run", "error", err)
 	}
 	if a.health, err = health.Open(health.Options{
@@ -381,7 +381,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the health state: %w", err)
 	}
-	if a.book, err = usage.Open(usage.Options{
+	if a.book, err = holders.Open(holders.Options{
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
 		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
 		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),

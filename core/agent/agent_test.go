@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // Verifies that a lock which goes a moment after its holder is waited for, and one that
@@ -20,15 +20,15 @@ import (
 func TestPatiently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), runLockName)
-		release, err := handover.Lock(path)
+		release, err := takeover.Lock(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock := func() (func() error, error) { return handover.Lock(path) }
+		lock := func() (func() error, error) { return takeover.Lock(path) }
 		began := time.Now()
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		if _, err := patiently(logger, lock); !errors.Is(err, handover.ErrHeld) {
+		if _, err := patiently(logger, lock); !errors.Is(err, takeover.ErrHeld) {
 			t.Errorf("the error is %v, want that of a lock that is held", err)
 		}
 		if took := time.Since(began); took < lockPatience || took > 2*lockPatience {
@@ -67,7 +67,7 @@ func TestTakeAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, _, err := takeAlone(opts, dir); !errors.Is(err, handover.ErrHeld) || !strings.Contains(err.Error(), "--take-over") {
+	if _, _, err := takeAlone(opts, dir); !errors.Is(err, takeover.ErrHeld) || !strings.Contains(err.Error(), "--take-over") {
 		t.Errorf("the error is %v, want that of a post that is taken", err)
 	}
 	if took := time.Since(began); took >= lockPatience || log.Len() > 0 {

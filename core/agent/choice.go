@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/injection"
-	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/profile"
 )
 
 // fixed reports whether the node's labels don't count: a profile is named, or
@@ -29,7 +29,7 @@ func (a *Agent) openCluster() {
 	if a.fixed() && !a.opts.NodeLabels {
 		return
 	}
-	a.selection = selection.Open(selection.Options{
+	a.selection = profile.Open(profile.Options{
 		Nodes: a.opts.Cluster, Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
@@ -37,12 +37,12 @@ func (a *Agent) openCluster() {
 
 // pick chooses by the newest configuration and the newest labels.
 func (a *Agent) pick() (*plan, error) {
-	var choice selection.Choice
+	var choice profile.Choice
 	var err error
 	if a.fixed() {
-		choice, err = selection.Named(a.loaded, a.opts.Profile)
+		choice, err = profile.Named(a.loaded, a.opts.Profile)
 	} else {
-		choice, err = selection.Choose(a.loaded, a.selection.Labels())
+		choice, err = profile.Choose(a.loaded, a.selection.Labels())
 	}
 	if err != nil {
 		return nil, err
@@ -59,11 +59,11 @@ func (a *Agent) firstPlan() (*plan, error) {
 	}
 	a.refuseChoice(err)
 	if last := a.selection.Last(); last != "" {
-		if profile, lastErr := a.loaded.Profile(last); lastErr == nil {
-			return newPlan(selection.Choice{Profile: profile, Reason: "it ran before the agent was restarted"}, a.source)
+		if named, lastErr := a.loaded.Profile(last); lastErr == nil {
+			return newPlan(profile.Choice{Profile: named, Reason: "it ran before the agent was restarted"}, a.source)
 		}
 	}
-	return newPlan(selection.Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, nil)
+	return newPlan(profile.Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, nil)
 }
 
 // choose chooses again, after the configuration or the labels changed. Without a
@@ -97,12 +97,12 @@ type unchosen struct {
 
 // refuseChoice records why no profile is chosen.
 func (a *Agent) refuseChoice(err error) {
-	why := unchosen{text: err.Error(), nothing: errors.Is(err, selection.ErrNone)}
+	why := unchosen{text: err.Error(), nothing: errors.Is(err, profile.ErrNone)}
 	if before := a.unchosen.Swap(&why); before != nil && *before == why {
 		return
 	}
 	switch {
-	case errors.Is(err, selection.ErrUnknown):
+	case errors.Is(err, profile.ErrUnknown):
 		a.log.Info("no profile is chosen before the node's labels are known", "node", a.opts.NodeName)
 		return
 	case why.nothing && a.plans.idle():

@@ -9,15 +9,15 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
 // define writes the definition of what the container alone gets: the edits that Prepare
 // answered, by device.
-func (l lifecycle) define(name string, starting deviceplugin.Starting, starts []usage.Start, answers map[inventory.Key]*backendv1.ContainerEdits) error {
+func (l lifecycle) define(name string, starting deviceplugin.Starting, starts []holders.Start, answers map[inventory.Key]*backendv1.ContainerEdits) error {
 	v := l.agent.view.Load()
 	var errs []error
 	prepared := map[inventory.Key]inventory.Edits{}
@@ -41,7 +41,7 @@ func (l lifecycle) define(name string, starting deviceplugin.Starting, starts []
 	if r := v.resource(name); len(errs) > 0 || r == nil || r.Injection == config.InjectPlain {
 		return errors.Join(errs...)
 	}
-	if slices.ContainsFunc(starts, func(s usage.Start) bool { return s.Unannounced }) {
+	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unannounced }) {
 		return unnamed(name, prepared)
 	}
 	first := firstDevice(units)

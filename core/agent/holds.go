@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // Kubelet counts units by resource and ID, and knows nothing of the devices
@@ -28,7 +28,7 @@ const (
 // conflicts reports whether a container's hold keeps the device from being given
 // out as a unit of r. Kubelet itself takes care of holds that have the form of
 // r's units; of others, only replicas among replicas may share a device.
-func conflicts(r *resource.Resource, hold usage.Hold) bool {
+func conflicts(r *resource.Resource, hold holders.Hold) bool {
 	_, _, replica := resource.SplitUnitID(hold.Unit)
 	shared := r.Replicas > 1
 	if hold.Resource == r.Name && replica == shared {
@@ -39,7 +39,7 @@ func conflicts(r *resource.Resource, hold usage.Hold) bool {
 
 // heldElsewhere is what keeps the device from being given out as a unit of r; ok
 // is false if nothing does.
-func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault, ok bool) {
+func heldElsewhere(r *resource.Resource, holds []holders.Hold) (fault health.Fault, ok bool) {
 	for _, hold := range holds {
 		if conflicts(r, hold) {
 			return health.Fault{
@@ -50,14 +50,14 @@ func heldElsewhere(r *resource.Resource, holds []usage.Hold) (fault health.Fault
 	return health.Fault{}, false
 }
 
-func holderElsewhere(hold usage.Hold) string {
+func holderElsewhere(hold holders.Hold) string {
 	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource)
 }
 
 // heldNames are the resources that containers hold units of. Before every backend
 // has reported there are none: who is registered without units that are only late
 // would take them away.
-func heldNames(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold) map[string]bool {
+func heldNames(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold) map[string]bool {
 	if len(snapshot.Backends) < len(p.profile.Backends) {
 		return nil
 	}
@@ -72,7 +72,7 @@ func heldNames(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]u
 
 // gone are the devices that containers hold and that their backend, though it is
 // configured, lists no more, as the rounds before last saw them.
-func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.Hold, before *view) map[inventory.Key]*inventory.Device {
+func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold, before *view) map[inventory.Key]*inventory.Device {
 	gone := map[inventory.Key]*inventory.Device{}
 	for key := range held {
 		if p.backend(key.Backend) == nil {
@@ -92,7 +92,7 @@ func gone(p *plan, snapshot *inventory.Snapshot, held map[inventory.Key][]usage.
 
 // withHolds is the table with what follows from the holds. Resources without any
 // such unit are taken over as they are.
-func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) *resource.Table {
+func withHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, gone map[inventory.Key]*inventory.Device) *resource.Table {
 	if len(held) == 0 {
 		return table
 	}
@@ -122,7 +122,7 @@ func withHolds(table *resource.Table, held map[inventory.Key][]usage.Hold, gone 
 }
 
 // goneUnits are the units of r that containers hold of devices which vanished.
-func goneUnits(r *resource.Resource, held map[inventory.Key][]usage.Hold, gone map[inventory.Key]*inventory.Device) []resource.Unit {
+func goneUnits(r *resource.Resource, held map[inventory.Key][]holders.Hold, gone map[inventory.Key]*inventory.Device) []resource.Unit {
 	var units []resource.Unit
 	for key, device := range gone {
 		for _, hold := range held[key] {
@@ -135,7 +135,7 @@ func goneUnits(r *resource.Resource, held map[inventory.Key][]usage.Hold, gone m
 	return units
 }
 
-func goneVerdict(hold usage.Hold) health.Verdict {
+func goneVerdict(hold holders.Hold) health.Verdict {
 	return health.Verdict{Faults: []health.Fault{{
 		Code: codeGone, Recovery: inventory.RecoverySelf, Since: hold.Since,
 		Message: "its backend lists it no more, but a container holds it",

@@ -6,15 +6,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // Verifies that resources count as held only when every backend has reported: one
 // that is registered before would be empty until its units come.
 func TestHeldNamesWaitForBackends(t *testing.T) {
 	p := &plan{profile: &config.Profile{Backends: []config.Backend{{Name: "mock"}, {Name: "other"}}}}
-	held := map[inventory.Key][]usage.Hold{
+	held := map[inventory.Key][]holders.Hold{
 		keyA: {{Resource: "ex.com/a", Unit: "a::0"}, {Resource: "ex.com/a", Unit: "a::1"}}, keyB: {{Resource: "ex.com/b", Unit: "b"}},
 	}
 	mock, other := &inventory.Backend{Name: "mock"}, &inventory.Backend{Name: "other"}

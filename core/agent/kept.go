@@ -7,7 +7,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/profile"
 )
 
 // loadFirst loads the configuration to start with: the file's, or, if that can't
@@ -44,7 +44,7 @@ func (a *Agent) usable(event config.Event) error {
 	if event.Err != nil || !a.fixed() {
 		return event.Err
 	}
-	if _, err := selection.Named(event.Config, a.opts.Profile); err != nil {
+	if _, err := profile.Named(event.Config, a.opts.Profile); err != nil {
 		return fmt.Errorf("%s: %w", a.opts.ConfigPath, err)
 	}
 	return nil

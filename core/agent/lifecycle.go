@@ -12,10 +12,10 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/supervisor"
-	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -54,7 +54,7 @@ func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
 	if r == nil {
 		return nil
 	}
-	conflict := func(hold usage.Hold) bool { return conflicts(r, hold) }
+	conflict := func(hold holders.Hold) bool { return conflicts(r, hold) }
 	for _, key := range keys {
 		if hold, ok := l.agent.book.Oldest(key, conflict); ok {
 			return fmt.Errorf("device %s: %s", key, holderElsewhere(hold))
@@ -89,10 +89,10 @@ func (l lifecycle) Abandon(name string, units []resource.Unit) {
 	l.agent.book.Abandoned(name, claims(units))
 }
 
-func claims(units []resource.Unit) []usage.Claim {
-	claims := make([]usage.Claim, len(units))
+func claims(units []resource.Unit) []holders.Claim {
+	claims := make([]holders.Claim, len(units))
 	for i, unit := range units {
-		claims[i] = usage.Claim{Unit: unit.ID, Key: unit.Device.Key, Announced: unit.Device.Hooks.Prepare}
+		claims[i] = holders.Claim{Unit: unit.ID, Key: unit.Device.Key, Announced: unit.Device.Hooks.Prepare}
 	}
 	return claims
 }
@@ -125,7 +125,7 @@ func (l lifecycle) Prepare(ctx context.Context, name string, starting deviceplug
 // prepare asks every backend that has some of the devices, for each of their holders,
 // and returns the edits that were answered, by device; a device has an entry if its
 // backend answered.
-func (l lifecycle) prepare(ctx context.Context, name string, starts []usage.Start, parameters map[string]string,
+func (l lifecycle) prepare(ctx context.Context, name string, starts []holders.Start, parameters map[string]string,
 ) (map[inventory.Key]*backendv1.ContainerEdits, error) {
 	var errs []error
 	answers := map[inventory.Key]*backendv1.ContainerEdits{}
@@ -154,7 +154,7 @@ func (l lifecycle) prepare(ctx context.Context, name string, starts []usage.Star
 }
 
 // requestsFor are the requests for one holder, by backend.
-func requestsFor(name string, start usage.Start) map[string]*backendv1.PrepareRequest {
+func requestsFor(name string, start holders.Start) map[string]*backendv1.PrepareRequest {
 	requests := map[string]*backendv1.PrepareRequest{}
 	for _, device := range start.Devices {
 		r := requests[device.Key.Backend]

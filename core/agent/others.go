@@ -6,26 +6,26 @@ import (
 	"fmt"
 
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // notInstalledTwice ends what is said of agents that may be there by mistake.
 const notInstalledTwice = "if no update is going on, accelmux is installed twice on this node (two charts, or a service beside a DaemonSet): remove one"
 
 // others are what status says of other agents.
-func others(peers ...*handover.Peer) []status.Other {
+func others(peers ...*takeover.Peer) []status.Other {
 	var all []status.Other
 	for _, p := range peers {
 		if p == nil {
 			continue
 		}
 		note := map[string]string{
-			handover.RoleActive:    "it serves the node; " + notInstalledTwice,
-			handover.RoleStandby:   "it takes over again when this one ends; " + notInstalledTwice,
-			handover.RoleSuccessor: "it takes over when its backends work; " + notInstalledTwice,
-			handover.RoleRefused:   "it was started without --take-over while this one is active, and has ended: stop what starts it, or give it --take-over",
+			takeover.RoleActive:    "it serves the node; " + notInstalledTwice,
+			takeover.RoleStandby:   "it takes over again when this one ends; " + notInstalledTwice,
+			takeover.RoleSuccessor: "it takes over when its backends work; " + notInstalledTwice,
+			takeover.RoleRefused:   "it was started without --take-over while this one is active, and has ended: stop what starts it, or give it --take-over",
 		}[p.Role]
 		all = append(all, status.Other{
 			Role: status.Role(p.Role), PID: p.PID, Host: p.Host, Version: p.Version, Since: p.Since, Note: note,
@@ -70,15 +70,15 @@ func (a *Agent) reportRivals(report *status.Report) {
 
 // takeAlone takes the post of an agent that takes no turns. If the active one answers that
 // it stays, that is told at once; what only has the lock may be about to end.
-func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error) {
-	take := func() (*handover.Post, error) {
-		return handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
+func takeAlone(opts Options, dir string) (*takeover.Post, *takeover.Place, error) {
+	take := func() (*takeover.Post, error) {
+		return takeover.Take(dir, takeover.Self(takeover.RoleActive, status.Version))
 	}
 	post, err := take()
-	if errors.Is(err, handover.ErrHeld) && !stays(dir) {
+	if errors.Is(err, takeover.ErrHeld) && !stays(dir) {
 		post, err = patiently(opts.withDefaults().Log, take)
 	}
-	if err = holderError(dir, err); errors.Is(err, handover.ErrHeld) {
+	if err = holderError(dir, err); errors.Is(err, takeover.ErrHeld) {
 		err = fmt.Errorf("%w: stop it, or take over from it with --take-over and a --run-dir of its own", err)
 	}
 	return post, nil, err
@@ -87,8 +87,8 @@ func takeAlone(opts Options, dir string) (*handover.Post, *handover.Place, error
 // holderError returns the error for a lock that another process has. If that process is not
 // an agent, the error names it.
 func holderError(dir string, held error) error {
-	if errors.Is(held, handover.ErrHeld) {
-		if err := handover.CheckHolder(dir); err != nil {
+	if errors.Is(held, takeover.ErrHeld) {
+		if err := takeover.CheckHolder(dir); err != nil {
 			return err
 		}
 	}
@@ -100,6 +100,6 @@ func holderError(dir string, held error) error {
 func stays(dir string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
-	stays, _ := handover.Tell(ctx, dir, handover.Self(handover.RoleRefused, status.Version)) // the lock tells, too
+	stays, _ := takeover.Tell(ctx, dir, takeover.Self(takeover.RoleRefused, status.Version)) // the lock tells, too
 	return stays
 }

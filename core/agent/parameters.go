@@ -11,9 +11,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/accelmux/accelmux/core/cluster"
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 // Of the 30 s that kubelet gives to a container's preparation, finding its pod may
@@ -34,7 +34,7 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 	}
 	fromPod := config.Parameter.FromPod
 	if !slices.ContainsFunc(slices.Collect(maps.Values(r.Parameters)), fromPod) {
-		return valuesOf(r.Parameters, nil, cluster.Container{})
+		return valuesOf(r.Parameters, nil, kubeapi.Container{})
 	}
 	found, pod, err := a.findPod(ctx, name, units)
 	if err != nil {
@@ -63,16 +63,16 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 }
 
 // findPod is the pod that kubelet gave the units to.
-func (a *Agent) findPod(ctx context.Context, name string, units []string) (usage.Pod, *cluster.Pod, error) {
+func (a *Agent) findPod(ctx context.Context, name string, units []string) (holders.Pod, *kubeapi.Pod, error) {
 	if a.opts.Pods == nil {
-		return usage.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
+		return holders.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
 			"run the agent in a pod with a service account, or give it --kubeconfig")
 	}
 	search, cancel := context.WithTimeout(ctx, searchLimit)
 	defer cancel()
 	found, err := a.book.Find(search, name, units)
 	if err != nil {
-		return usage.Pod{}, nil, err
+		return holders.Pod{}, nil, err
 	}
 	read, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -82,9 +82,9 @@ func (a *Agent) findPod(ctx context.Context, name string, units []string) (usage
 
 // checkPod wants the Pod that kubelet means, as far as its names tell: kubelet does
 // not say the UID. The error is a sentence.
-func (a *Agent) checkPod(found usage.Pod, pod *cluster.Pod, err error) error {
+func (a *Agent) checkPod(found holders.Pod, pod *kubeapi.Pod, err error) error {
 	at := found.Namespace + "/" + found.Name
-	if text, ok := cluster.Forbidden(err, "get", "pods", ""); ok {
+	if text, ok := kubeapi.Forbidden(err, "get", "pods", ""); ok {
 		return fmt.Errorf("read pod %s: %s; the chart gives the right where its configuration needs it", at, text)
 	}
 	switch {
@@ -106,12 +106,12 @@ func (a *Agent) checkPod(found usage.Pod, pod *cluster.Pod, err error) error {
 // does not, may have the same units before them, if it asks for as many. Units whose
 // device is gone and needs no preparation are not among those that are looked for, so
 // one that has more may be it if none has the same.
-func containersOf(pod *cluster.Pod, found usage.Pod, name string, units []string) []cluster.Container {
+func containersOf(pod *kubeapi.Pod, found holders.Pod, name string, units []string) []kubeapi.Container {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
-	listed := func(fits func(has []string) bool) []cluster.Container {
-		var candidates []cluster.Container
+	listed := func(fits func(has []string) bool) []kubeapi.Container {
+		var candidates []kubeapi.Container
 		for _, c := range all {
-			if slices.ContainsFunc(found.Containers, func(l usage.Container) bool { return l.Name == c.Name && fits(l.Units) }) {
+			if slices.ContainsFunc(found.Containers, func(l holders.Container) bool { return l.Name == c.Name && fits(l.Units) }) {
 				candidates = append(candidates, c)
 			}
 		}
@@ -134,7 +134,7 @@ func containersOf(pod *cluster.Pod, found usage.Pod, name string, units []string
 }
 
 // valuesOf are the values that a container of a pod with these annotations asks for.
-func valuesOf(parameters map[string]config.Parameter, annotations map[string]string, c cluster.Container) (map[string]string, error) {
+func valuesOf(parameters map[string]config.Parameter, annotations map[string]string, c kubeapi.Container) (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		value, from, err := source(parameters[name], annotations, c)
@@ -153,7 +153,7 @@ func valuesOf(parameters map[string]config.Parameter, annotations map[string]str
 
 // source is the first value that there is, and where it is from. One that is there
 // but empty counts too: so a pod goes without what the configuration says.
-func source(p config.Parameter, annotations map[string]string, c cluster.Container) (value, from string, err error) {
+func source(p config.Parameter, annotations map[string]string, c kubeapi.Container) (value, from string, err error) {
 	if p.Env != "" {
 		// Of several the last counts, as it does for kubelet.
 		for _, v := range slices.Backward(c.Env) {
@@ -174,7 +174,7 @@ func source(p config.Parameter, annotations map[string]string, c cluster.Contain
 }
 
 // literal is the value of a variable if the pod itself has it.
-func literal(v cluster.EnvVar) (string, error) {
+func literal(v kubeapi.EnvVar) (string, error) {
 	switch {
 	case v.ValueFrom != nil:
 		return "", errors.New("it has valueFrom, and what that stands for is not known here: write the value itself, or use the annotation")

@@ -6,62 +6,62 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/accelmux/accelmux/core/cluster"
-	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 // Verifies which containers of a pod may be the one that kubelet starts, by what kubelet
 // says and what the pod asks for.
 func TestContainersOf(t *testing.T) {
 	const gpu = "example.com/gpu"
-	asks := func(name, policy, amount string) cluster.Container {
-		c := cluster.Container{Name: name, RestartPolicy: policy}
+	asks := func(name, policy, amount string) kubeapi.Container {
+		c := kubeapi.Container{Name: name, RestartPolicy: policy}
 		if amount != "" {
 			c.Resources.Limits = map[string]resource.Quantity{gpu: resource.MustParse(amount)}
 		}
 		return c
 	}
 	for name, c := range map[string]struct {
-		containers, inits []cluster.Container
-		listed            []usage.Container
+		containers, inits []kubeapi.Container
+		listed            []holders.Container
 		units, want       []string
 	}{
 		"the one": {
-			containers: []cluster.Container{asks("a", "", "2"), asks("b", "", "1"), asks("c", "", "")},
-			listed:     []usage.Container{{Name: "a", Units: []string{"x", "y"}}, {Name: "b", Units: []string{"z"}}},
+			containers: []kubeapi.Container{asks("a", "", "2"), asks("b", "", "1"), asks("c", "", "")},
+			listed:     []holders.Container{{Name: "a", Units: []string{"x", "y"}}, {Name: "b", Units: []string{"z"}}},
 			units:      []string{"y", "x"}, want: []string{"a"},
 		},
 		"or an init container before it": {
-			containers: []cluster.Container{asks("a", "", "1")}, inits: []cluster.Container{asks("i", "", "1"), asks("j", "", "2"), asks("k", "", "")},
-			listed: []usage.Container{{Name: "a", Units: []string{"x"}}},
+			containers: []kubeapi.Container{asks("a", "", "1")}, inits: []kubeapi.Container{asks("i", "", "1"), asks("j", "", "2"), asks("k", "", "")},
+			listed: []holders.Container{{Name: "a", Units: []string{"x"}}},
 			units:  []string{"x"}, want: []string{"a", "i"},
 		},
 		"an init container with less": {
-			containers: []cluster.Container{asks("a", "", "2")}, inits: []cluster.Container{asks("i", "", "1")},
-			listed: []usage.Container{{Name: "a", Units: []string{"x", "y"}}},
+			containers: []kubeapi.Container{asks("a", "", "2")}, inits: []kubeapi.Container{asks("i", "", "1")},
+			listed: []holders.Container{{Name: "a", Units: []string{"x", "y"}}},
 			units:  []string{"x"}, want: []string{"i"},
 		},
 		"a sidecar, which kubelet lists": {
-			containers: []cluster.Container{asks("a", "", "1")}, inits: []cluster.Container{asks("s", "Always", "1")},
-			listed: []usage.Container{{Name: "s", Units: []string{"x"}}, {Name: "a", Units: []string{"y"}}},
+			containers: []kubeapi.Container{asks("a", "", "1")}, inits: []kubeapi.Container{asks("s", "Always", "1")},
+			listed: []holders.Container{{Name: "s", Units: []string{"x"}}, {Name: "a", Units: []string{"y"}}},
 			units:  []string{"x"}, want: []string{"s"},
 		},
 		"one of whose units some are gone": {
-			containers: []cluster.Container{asks("a", "", "2")},
-			listed:     []usage.Container{{Name: "a", Units: []string{"gone", "x"}}},
+			containers: []kubeapi.Container{asks("a", "", "2")},
+			listed:     []holders.Container{{Name: "a", Units: []string{"gone", "x"}}},
 			units:      []string{"x"}, want: []string{"a"},
 		},
 		"none: the pod is another by now": {
-			containers: []cluster.Container{asks("b", "", "2")},
-			listed:     []usage.Container{{Name: "a", Units: []string{"x"}}},
+			containers: []kubeapi.Container{asks("b", "", "2")},
+			listed:     []holders.Container{{Name: "a", Units: []string{"x"}}},
 			units:      []string{"x"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &cluster.Pod{}
+			pod := &kubeapi.Pod{}
 			pod.Spec.Containers, pod.Spec.InitContainers = c.containers, c.inits
 			var got []string
-			for _, container := range containersOf(pod, usage.Pod{Containers: c.listed}, gpu, c.units) {
+			for _, container := range containersOf(pod, holders.Pod{Containers: c.listed}, gpu, c.units) {
 				got = append(got, container.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

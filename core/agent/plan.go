@@ -10,8 +10,8 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/selection"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -27,7 +27,7 @@ type plan struct {
 	made time.Time
 }
 
-func newPlan(choice selection.Choice, source []byte) (*plan, error) {
+func newPlan(choice profile.Choice, source []byte) (*plan, error) {
 	mapper, err := resource.Compile(choice.Profile)
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", choice.Profile.Name, err)

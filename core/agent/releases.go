@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -33,7 +33,7 @@ func (a *Agent) followReleases(ctx context.Context) error {
 
 // released begins the release of devices whose holder ended. Each has its own goroutine,
 // which ends when the device is released.
-func (a *Agent) released(ctx context.Context, all []usage.Ended) {
+func (a *Agent) released(ctx context.Context, all []holders.Ended) {
 	for _, ended := range all {
 		a.onDuty.Go(func() {
 			for failures := 0; !a.tryRelease(ctx, ended); failures++ {
@@ -48,7 +48,7 @@ func (a *Agent) released(ctx context.Context, all []usage.Ended) {
 
 // tryRelease reports whether nothing is left to do for the device of a holder that
 // ended. If no other holder has the device, none gets it meanwhile.
-func (a *Agent) tryRelease(ctx context.Context, ended usage.Ended) bool {
+func (a *Agent) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	key := ended.Key
 	end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
 	for end == nil && !a.book.Held(key) {
@@ -78,7 +78,7 @@ func (a *Agent) tryRelease(ctx context.Context, ended usage.Ended) bool {
 
 // release does what must follow the end of a holder; device is nil if it is gone, and
 // shared if another holder has it.
-func (a *Agent) release(ctx context.Context, ended usage.Ended, device *inventory.Device, shared bool) error {
+func (a *Agent) release(ctx context.Context, ended holders.Ended, device *inventory.Device, shared bool) error {
 	if err := a.cdi.Undefine(ended.Key, a.liveHolders(ended.Key)); err != nil {
 		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
@@ -112,11 +112,11 @@ func unreleasedError(key inventory.Key, response *backendv1.ReleaseResponse) err
 // zero value is ready. It is safe for concurrent use.
 type unreleased struct {
 	mu  sync.Mutex
-	why map[usage.Ended]string
+	why map[holders.Ended]string
 }
 
 // note records the result of a release.
-func (u *unreleased) note(ended usage.Ended, err error) {
+func (u *unreleased) note(ended holders.Ended, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err == nil {
@@ -124,7 +124,7 @@ func (u *unreleased) note(ended usage.Ended, err error) {
 		return
 	}
 	if u.why == nil {
-		u.why = map[usage.Ended]string{}
+		u.why = map[holders.Ended]string{}
 	}
 	u.why[ended] = err.Error()
 }

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // Verifies that the release of a device that is just being reset with its group
 // is done when that is over, not forgotten.
 func TestReleaseWaitsForReset(t *testing.T) {
-	book, err := usage.Open(usage.Options{
+	book, err := holders.Open(holders.Options{
 		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot", Socket: "/nowhere",
 		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
 	})
@@ -37,7 +37,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 		opts: Options{}.withDefaults(),
 	}
 	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)
-	a.released(t.Context(), []usage.Ended{{Holder: "h", Key: keyA}})
+	a.released(t.Context(), []holders.Ended{{Holder: "h", Key: keyA}})
 	end()
 	a.onDuty.Wait()
 	if left := store.Definitions(); len(left) != 1 || left[0].Name == own.Name {

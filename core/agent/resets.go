@@ -12,8 +12,8 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -36,7 +36,7 @@ type resets struct {
 	attempts map[resetGroup]*attempt
 	// absent are the kin of devices that are listed no more but held: a reset would
 	// reach those, too.
-	absent map[inventory.Key]usage.Kin
+	absent map[inventory.Key]holders.Kin
 	// last is the view that was learned from.
 	last *view
 	// running counts by backend the groups that are being reset.
@@ -111,7 +111,7 @@ func (a *attempt) due(n *need) time.Time {
 }
 
 func newResets(a *Agent) *resets {
-	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, absent: map[inventory.Key]usage.Kin{}, running: map[string]int{}}
+	return &resets{agent: a, attempts: map[resetGroup]*attempt{}, absent: map[inventory.Key]holders.Kin{}, running: map[string]int{}}
 }
 
 // consider starts every reset that may help and is allowed now. It returns when
@@ -154,7 +154,7 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 func (r *resets) learn(v *view) {
 	book := r.agent.book
 	away := func(key inventory.Key) bool { return v.device(key) == nil && book.Held(key) }
-	maps.DeleteFunc(r.absent, func(key inventory.Key, _ usage.Kin) bool { return !away(key) })
+	maps.DeleteFunc(r.absent, func(key inventory.Key, _ holders.Kin) bool { return !away(key) })
 	for _, backend := range r.last.backends() {
 		if v.index == r.last.index || slices.Contains(v.backends(), backend) {
 			continue // nobody has gone
@@ -172,10 +172,10 @@ func (r *resets) learn(v *view) {
 		}
 	}
 	r.last = v
-	book.Related(func(key inventory.Key) (usage.Kin, bool) {
+	book.Related(func(key inventory.Key) (holders.Kin, bool) {
 		device := v.device(key)
 		if device == nil {
-			return usage.Kin{}, false
+			return holders.Kin{}, false
 		}
 		return v.kin(device), true
 	})
@@ -227,7 +227,7 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 // whatever groups they name. The caller holds r.mu.
 func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []inventory.Key {
 	reached := slices.Clone(members)
-	partOf := func(backend string, kin usage.Kin) bool {
+	partOf := func(backend string, kin holders.Kin) bool {
 		return slices.ContainsFunc(kin.Parents, func(id string) bool {
 			return slices.Contains(members, inventory.Key{Backend: backend, ID: id})
 		})

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/usage"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -114,16 +114,16 @@ func viewOf(devices ...*inventory.Device) *view {
 }
 
 // holding is a book in which a container holds the device.
-func holding(t *testing.T, key inventory.Key) *usage.Book {
+func holding(t *testing.T, key inventory.Key) *holders.Book {
 	t.Helper()
-	book, err := usage.Open(usage.Options{
+	book, err := holders.Open(holders.Options{
 		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot", Socket: "/nowhere",
 		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	book.Allocated("example.com/gpu", []usage.Claim{{Unit: key.ID, Key: key}})
+	book.Allocated("example.com/gpu", []holders.Claim{{Unit: key.ID, Key: key}})
 	return book
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // BenchmarkRound measures what one device of many that fails or recovers costs, stage
@@ -32,10 +32,10 @@ func benchmarkRound(b *testing.B, devices, holds int) {
 	}
 	judge.SetPolicies(p.policies())
 	all := many(devices)
-	held := map[inventory.Key][]usage.Hold{}
+	held := map[inventory.Key][]holders.Hold{}
 	for i := range holds {
 		d := all.Backends[0].Devices[i*(devices/8)]
-		held[d.Key] = []usage.Hold{{Key: d.Key, Resource: "example.com/gpu", Unit: d.ID, Since: time.Unix(1, 0)}}
+		held[d.Key] = []holders.Hold{{Key: d.Key, Resource: "example.com/gpu", Unit: d.ID, Since: time.Unix(1, 0)}}
 	}
 	j := journal{log: slog.New(slog.DiscardHandler)}
 	var before *view

@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // Run runs the agent until ctx ends, and then takes everything down: sockets,
@@ -25,7 +25,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.endpoint != nil {
 		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
 	}
-	var successor *handover.Successor
+	var successor *takeover.Successor
 	err := a.warmUp(ctx)
 	if err == nil {
 		duty, endDuty := context.WithCancel(parts)
@@ -108,7 +108,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 
 // serve returns when it is time to end: for a successor, or nil, or with the
 // error of a part.
-func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
+func (a *Agent) serve(ctx, parts context.Context) (*takeover.Successor, error) {
 	kept, intruder := "", ""
 	for {
 		select {
@@ -141,7 +141,7 @@ func (a *Agent) serve(ctx, parts context.Context) (*handover.Successor, error) {
 // close ends what is left. The device plugin and everything else that ends
 // with Run's context is on its way out already, so kubelet sees the resources go
 // as a whole, not device by device.
-func (a *Agent) close(successor *handover.Successor) error {
+func (a *Agent) close(successor *takeover.Successor) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.opts.Timing.Stop)
 	defer cancel()
 	err := a.supervisor.Close(ctx)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 const (
@@ -76,9 +76,9 @@ func (a *Agent) takePost(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
 	for {
-		a.post, err = handover.Take(a.opts.StateDir, handover.Self(handover.RoleActive, status.Version))
+		a.post, err = takeover.Take(a.opts.StateDir, takeover.Self(takeover.RoleActive, status.Version))
 		switch {
-		case !errors.Is(err, handover.ErrHeld):
+		case !errors.Is(err, takeover.ErrHeld):
 			return err
 		case !sleep(ctx, look):
 			return errAgain // somebody was faster
@@ -163,7 +163,7 @@ func (a *Agent) holdsOver(name string) bool {
 }
 
 // leave is the successor for an agent that was told to stop, or nil.
-func (a *Agent) leave(parts context.Context) *handover.Successor {
+func (a *Agent) leave(parts context.Context) *takeover.Successor {
 	limit := time.NewTimer(leaveLimit)
 	defer limit.Stop()
 	come := time.NewTimer(a.opts.Timing.SuccessorWait)
@@ -192,7 +192,7 @@ func (a *Agent) leave(parts context.Context) *handover.Successor {
 
 // handOver ends this agent's duty, and returns when its successor serves kubelet.
 // Until then kubelet's calls are answered from what is in memory.
-func (a *Agent) handOver(endDuty func(), successor *handover.Successor) error {
+func (a *Agent) handOver(endDuty func(), successor *takeover.Successor) error {
 	a.log.Info("another agent takes over")
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
@@ -213,7 +213,7 @@ func (a *Agent) handOver(endDuty func(), successor *handover.Successor) error {
 // awaitRelief returns true when nothing is lost if this agent ends: its successor is
 // through to kubelet, or kubelet does not listen to this one any more; or false when the
 // successor is gone.
-func (a *Agent) awaitRelief(successor *handover.Successor) bool {
+func (a *Agent) awaitRelief(successor *takeover.Successor) bool {
 	limit := time.NewTimer(2 * reliefLimit)
 	defer limit.Stop()
 	ticker := time.NewTicker(look)

@@ -9,10 +9,10 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
-	"github.com/accelmux/accelmux/core/usage"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -20,7 +20,7 @@ import (
 // that resource, with the policy of the configuration.
 func TestSupplies(t *testing.T) {
 	const name = "ex.com/a"
-	book, err := usage.Open(usage.Options{
+	book, err := holders.Open(holders.Options{
 		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot", Socket: "/nowhere",
 		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
 	})
@@ -58,8 +58,8 @@ func TestSupplies(t *testing.T) {
 	}()
 	plugin.Publish(&resource.Table{Resources: v.table.Resources[:1]}, nil)
 	patience.Until(t, "the plugin knows the topology", func() bool { return plugin.Topology(name) != nil })
-	book.Allocated(name, []usage.Claim{{Unit: "a", Key: r.Units[3].Device.Key}})
-	book.Allocated("ex.com/other", []usage.Claim{{Unit: "b", Key: r.Units[2].Device.Key}})
+	book.Allocated(name, []holders.Claim{{Unit: "a", Key: r.Units[3].Device.Key}})
+	book.Allocated("ex.com/other", []holders.Claim{{Unit: "b", Key: r.Units[2].Device.Key}})
 	got := a.supplies(v)
 	if len(got) != 1 || got[0].resource != r || !slices.Equal(got[0].free, []string{"d", "b"}) {
 		t.Fatalf("supplies %+v", got)

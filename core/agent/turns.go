@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 const (
@@ -83,7 +83,7 @@ func (t *turns) giveUp() {
 
 // turn runs one agent.
 func (t *turns) turn(ctx context.Context) error {
-	a, err := open(t.opts, func(dir string) (*handover.Post, *handover.Place, error) { return t.seat(ctx, dir) })
+	a, err := open(t.opts, func(dir string) (*takeover.Post, *takeover.Place, error) { return t.seat(ctx, dir) })
 	switch {
 	case err == nil:
 		a.before = t.endBefore
@@ -124,12 +124,12 @@ type turns struct {
 	startedAt time.Time
 	// post is that of the next turn, or place is where this process waits for it; nil
 	// if it does not.
-	post  *handover.Post
-	place *handover.Place
+	post  *takeover.Post
+	place *takeover.Place
 	// since is when it last began to stand by; zero if it never did.
 	since time.Time
 	// waits is the place at which it stands by.
-	waits atomic.Pointer[handover.Place]
+	waits atomic.Pointer[takeover.Place]
 	// unseated says why this process is neither active nor on standby for longer than an
 	// update takes; nil if it is one of the two.
 	unseated atomic.Pointer[string]
@@ -138,18 +138,18 @@ type turns struct {
 }
 
 // self is this process for the active agent.
-func (t *turns) self() handover.Peer {
-	role, since := handover.RoleSuccessor, t.startedAt
+func (t *turns) self() takeover.Peer {
+	role, since := takeover.RoleSuccessor, t.startedAt
 	if !t.since.IsZero() {
-		role, since = handover.RoleStandby, t.since
+		role, since = takeover.RoleStandby, t.since
 	}
-	self := handover.Self(role, status.Version)
+	self := takeover.Self(role, status.Version)
 	self.Since = since
 	return self
 }
 
 // seat takes the post, or a place to wait for it.
-func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover.Place, error) {
+func (t *turns) seat(ctx context.Context, dir string) (*takeover.Post, *takeover.Place, error) {
 	if post, place := t.post, t.place; post != nil || place != nil {
 		t.post, t.place = nil, nil
 		return post, place, nil
@@ -157,11 +157,11 @@ func (t *turns) seat(ctx context.Context, dir string) (*handover.Post, *handover
 	pause := seatRetry
 	defer t.unseated.Store(nil)
 	for {
-		post, err := handover.Take(dir, handover.Self(handover.RoleActive, status.Version))
-		if !errors.Is(err, handover.ErrHeld) {
+		post, err := takeover.Take(dir, takeover.Self(takeover.RoleActive, status.Version))
+		if !errors.Is(err, takeover.ErrHeld) {
 			return post, nil, err
 		}
-		place, queueErr := handover.Queue(ctx, dir, t.self())
+		place, queueErr := takeover.Queue(ctx, dir, t.self())
 		if queueErr == nil {
 			return nil, place, nil
 		}
@@ -219,7 +219,7 @@ func (t *turns) queue(ctx context.Context) error {
 }
 
 // wait waits at the place, and reports whether the active agent waits for this one.
-func (t *turns) wait(ctx context.Context, place *handover.Place) (leaving bool) {
+func (t *turns) wait(ctx context.Context, place *takeover.Place) (leaving bool) {
 	t.waits.Store(place)
 	defer t.waits.Store(nil)
 	long := time.NewTimer(longStandby)
@@ -244,7 +244,7 @@ func (t *turns) Report() status.Report {
 	if time.Since(t.since) > longStandby {
 		problems = append(problems, status.Problem{Message: longStandbyNote})
 	}
-	var active *handover.Peer
+	var active *takeover.Peer
 	if place := t.waits.Load(); place != nil {
 		active = place.Active()
 	}

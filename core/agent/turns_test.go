@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/takeover"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -22,7 +22,7 @@ func TestStandbyWithoutAnActiveAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	release, err := handover.Lock(filepath.Join(dir, "lock"))
+	release, err := takeover.Lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}

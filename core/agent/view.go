@@ -8,9 +8,9 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/usage"
 )
 
 // view is what one round of the pipeline made of one snapshot: the same state of
@@ -114,8 +114,8 @@ func (v *view) replicas() map[inventory.Key]int {
 
 // kin is in whose reset a device of the snapshot loses its state. The inventory has
 // seen to it that nobody is a part of itself.
-func (v *view) kin(device *inventory.Device) usage.Kin {
-	kin := usage.Kin{ResetGroup: device.ResetGroup}
+func (v *view) kin(device *inventory.Device) holders.Kin {
+	kin := holders.Kin{ResetGroup: device.ResetGroup}
 	for _, up := range v.lineage(device.Key)[1:] {
 		kin.Parents = append(kin.Parents, up.ID)
 	}

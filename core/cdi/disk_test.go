@@ -13,18 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // faulty is a disk that fails at one step of writing one file.
 type faulty struct {
-	op   statefile.Op
+	op   checkpoint.Op
 	file string
 }
 
-func (f *faulty) writer() statefile.Writer {
-	return statefile.Writer{Before: func(op statefile.Op, path string) error {
+func (f *faulty) writer() checkpoint.Writer {
+	return checkpoint.Writer{Before: func(op checkpoint.Op, path string) error {
 		if op == f.op && strings.HasSuffix(path, f.file) {
 			return errDisk
 		}
@@ -35,7 +35,7 @@ func (f *faulty) writer() statefile.Writer {
 // A failed write costs the names that it would have brought: what is on disk
 // stands, other files go on, and the next Publish tries again.
 func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
-	for _, op := range []statefile.Op{statefile.OpCreate, statefile.OpWrite, statefile.OpSync, statefile.OpRename, statefile.OpSyncDir} {
+	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
 		t.Run(string(op), func(t *testing.T) {
 			dir := t.TempDir()
 			disk := &faulty{file: gpuFile}
@@ -101,8 +101,8 @@ func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
 			dir := t.TempDir()
 			open(t, dir).Publish([]*inventory.Device{device("a", "1"), device("b", "1")}, nobody)
 			before(t, dir)
-			s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(op statefile.Op, _ string) error {
-				if op == statefile.OpSyncDir { // reads
+			s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+				if op == checkpoint.OpSyncDir { // reads
 					return nil
 				}
 				return errDisk
@@ -129,7 +129,7 @@ func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
 	disk := &faulty{file: gpuFile}
 	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
 	name := qualified(t, s.Publish([]*inventory.Device{device("a", "1")}, nobody), "a")
-	disk.op = statefile.OpRename
+	disk.op = checkpoint.OpRename
 	s.Publish([]*inventory.Device{device("a", "2")}, nobody)
 	disk.op = ""
 	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
@@ -141,7 +141,7 @@ func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
 // Stopped between the side file and the spec, or between the temporary file and
 // the rename: the next run finds every name as the spec has it.
 func TestStoppedHalfway(t *testing.T) {
-	for _, op := range []statefile.Op{statefile.OpCreate, statefile.OpRename} {
+	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpRename} {
 		t.Run(string(op), func(t *testing.T) {
 			dir := t.TempDir()
 			disk := &faulty{file: gpuFile}
@@ -214,7 +214,7 @@ func TestTamperedFileThatCannotBeWritten(t *testing.T) {
 	disk := &faulty{file: gpuFile}
 	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
 	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
-	disk.op = statefile.OpCreate
+	disk.op = checkpoint.OpCreate
 	if err := os.Remove(filepath.Join(dir, gpuFile)); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"tags.cncf.io/container-device-interface/pkg/parser"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
@@ -99,7 +99,7 @@ func (f *specFile) ready(name string, d *definition) bool {
 // So wherever it fails or is stopped, the side file explains every name of the
 // spec that is there. Where there is nothing to explain, there is no side file,
 // and a step that changes nothing writes nothing.
-func (f *specFile) commit(w statefile.Writer, next definitions) error {
+func (f *specFile) commit(w checkpoint.Writer, next definitions) error {
 	defer func() { f.seen = stampOf(f.path()) }()
 	if err := f.settle(w); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 		return err
 	}
 	err := w.ReplaceWith(f.path(), specMode, func(file io.Writer) error { return next.write(file, f.kind) })
-	if err != nil && !errors.Is(err, statefile.ErrNotDurable) {
+	if err != nil && !errors.Is(err, checkpoint.ErrNotDurable) {
 		return err // the file is what it was
 	}
 	f.written, f.defs, f.stale = stampOf(f.path()), next, false
@@ -134,19 +134,19 @@ func (f *specFile) commit(w statefile.Writer, next definitions) error {
 
 // settle makes sure that defs are the only spec that a power cut can leave, as
 // the side file is about to forget the one before.
-func (f *specFile) settle(w statefile.Writer) error {
+func (f *specFile) settle(w checkpoint.Writer) error {
 	if !f.unsynced {
 		return nil
 	}
 	var err error
 	if w.Before != nil {
-		err = w.Before(statefile.OpSyncDir, f.path())
+		err = w.Before(checkpoint.OpSyncDir, f.path())
 	}
 	if err == nil {
-		err = statefile.SyncDir(f.dir)
+		err = checkpoint.SyncDir(f.dir)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("sync the directory of %s: %w: %w", f.path(), statefile.ErrNotDurable, err)
+		return fmt.Errorf("sync the directory of %s: %w: %w", f.path(), checkpoint.ErrNotDurable, err)
 	}
 	f.unsynced, f.durable = false, f.defs
 	return nil
@@ -154,7 +154,7 @@ func (f *specFile) settle(w statefile.Writer) error {
 
 // explain makes the side file say what the specs, any of which may be found
 // beside it, cannot say themselves.
-func (f *specFile) explain(w statefile.Writer, specs ...definitions) error {
+func (f *specFile) explain(w checkpoint.Writer, specs ...definitions) error {
 	side, err := encodeSide(specs...)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (f *specFile) explain(w statefile.Writer, specs ...definitions) error {
 
 // remove deletes both files. A spec without devices would be invalid. As long as the
 // spec cannot be deleted, its definitions stay what they are.
-func (f *specFile) remove(w statefile.Writer) error {
+func (f *specFile) remove(w checkpoint.Writer) error {
 	fail := func(err error) error { return fmt.Errorf("%s defines no device any more: %w", f.path(), err) }
 	if err := w.Remove(f.path()); err != nil {
 		return fail(err)
@@ -188,7 +188,7 @@ func (f *specFile) remove(w statefile.Writer) error {
 		return fail(err)
 	}
 	f.side, f.sideKnown = nil, true
-	if err := statefile.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := checkpoint.SyncDir(f.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err)
 	}
 	return nil
@@ -259,13 +259,13 @@ type meanings map[string][]*definition
 
 // loadSide reads a side file. Whatever is wrong with one entry costs that entry.
 func loadSide(path string, k kind) (meanings, []byte, error) {
-	payload, err := statefile.Read(path, sideMagic)
+	payload, err := checkpoint.Read(path, sideMagic)
 	if err != nil {
 		return nil, nil, err
 	}
 	var side sideFile
 	if err := json.Unmarshal(payload, &side); err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w: %w", path, statefile.ErrCorrupt, err)
+		return nil, nil, fmt.Errorf("read %s: %w: %w", path, checkpoint.ErrCorrupt, err)
 	}
 	found := meanings{}
 	for _, entry := range side.Definitions {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 // errForeign says that a file is a sound spec, but not one of ours.
@@ -47,7 +47,7 @@ func (s *Store) loadOrphan(path string, k kind) {
 
 // quarantine moves a damaged file aside and notes what that means.
 func (s *Store) quarantine(path, meaning string, cause error) {
-	aside, err := statefile.Quarantine(path)
+	aside, err := checkpoint.Quarantine(path)
 	note := fmt.Sprintf("CDI: %s was damaged (%v) and is now %s: %s", path, cause, aside, meaning)
 	if err != nil {
 		note = fmt.Sprintf("CDI: %s is damaged (%v) and could not be moved aside (%v): %s", path, cause, err, meaning)

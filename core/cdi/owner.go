@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // Agents may share a directory if they have different backends: the specs of a backend
@@ -30,7 +30,7 @@ const (
 
 // Own locks the specs of backends and loads what an earlier run left of them: its
 // definitions stay known, its temporary files are removed, and a damaged file is moved aside,
-// because runtimes cannot read it either. The error is a [handover.ErrHeld]: another agent
+// because runtimes cannot read it either. The error is a [takeover.ErrHeld]: another agent
 // has the specs of one of them.
 func (s *Store) Own(backends []string) error {
 	s.mu.Lock()
@@ -44,7 +44,7 @@ func (s *Store) Own(backends []string) error {
 }
 
 // own locks the specs of a backend for this store, and loads them if it did not have them.
-// The error is a [handover.ErrHeld]: another agent has them. If they cannot be locked for
+// The error is a [takeover.ErrHeld]: another agent has them. If they cannot be locked for
 // another reason, they count as locked: the agent must run on any file system. The caller
 // holds s.mu.
 func (s *Store) own(backend string) error {
@@ -53,8 +53,8 @@ func (s *Store) own(backend string) error {
 		return nil
 	}
 	path := filepath.Join(s.opts.Dir, filePrefix+backend+lockSuffix)
-	lock, err := handover.LockFile(path)
-	if errors.Is(err, handover.ErrHeld) {
+	lock, err := takeover.LockFile(path)
+	if errors.Is(err, takeover.ErrHeld) {
 		s.disown(backend)
 		err = fmt.Errorf("backend %s: %w: it has another state directory, and writes CDI specs for a backend of the same name in this directory; "+
 			"remove one of the two agents (two charts, or a service beside a DaemonSet), give the backends different names, "+
@@ -121,7 +121,7 @@ func (s *Store) release() error {
 // load reads the specs that an earlier run left of a backend.
 func (s *Store) load(backend string) error {
 	for _, separator := range []string{"-", "_"} {
-		if _, err := statefile.Sweep(s.opts.Dir, filePrefix+backend+separator); err != nil {
+		if _, err := checkpoint.Sweep(s.opts.Dir, filePrefix+backend+separator); err != nil {
 			s.log.Warn("remove temporary files of an earlier run", "error", err)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/cdi"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // Verifies that stores of different backends share a directory: none touches what another
@@ -22,7 +22,7 @@ func TestStoresShareADirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Own([]string{"other", backend}); !errors.Is(err, handover.ErrHeld) ||
+	if err := second.Own([]string{"other", backend}); !errors.Is(err, takeover.ErrHeld) ||
 		!strings.Contains(err.Error(), "accelmux-"+backend+".lock") {
 		t.Fatalf("a second store owns the backend's specs with %v; want that another agent has them", err)
 	}
@@ -85,13 +85,13 @@ func TestLockFileIsRemoved(t *testing.T) {
 	if err := errors.Join(publish(), os.Remove(lockFile), publish()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := handover.LockFile(lockFile); !errors.Is(err, handover.ErrHeld) {
+	if _, err := takeover.LockFile(lockFile); !errors.Is(err, takeover.ErrHeld) {
 		t.Fatalf("the lock file that was removed is not locked again: %v", err)
 	}
 	if err := os.Remove(lockFile); err != nil {
 		t.Fatal(err)
 	}
-	faster, err := handover.LockFile(lockFile)
+	faster, err := takeover.LockFile(lockFile)
 	if err != nil {
 		t.Fatal(err)
 	}

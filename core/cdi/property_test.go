@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // machine drives a store at random, and remembers what each holder was given.
@@ -27,7 +27,7 @@ type machine struct {
 	values  map[string]int            // device -> its edits; absent: gone
 	held    map[string]map[string]int // device -> name -> the edits when taken
 	holders map[string]string         // device -> the name of its holder's definition
-	broken  statefile.Op
+	broken  checkpoint.Op
 	file    string
 }
 
@@ -35,7 +35,7 @@ var ids = []string{"a", "a-", "b", "0000:65:00.0"}
 
 func (m *machine) open(t *rapid.T) {
 	killed(t, m.dir)
-	s, err := cdi.Open(cdi.Options{Dir: m.dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
+	s, err := cdi.Open(cdi.Options{Dir: m.dir, Disk: checkpoint.Writer{Before: func(op checkpoint.Op, path string) error {
 		if op == m.broken && strings.HasSuffix(path, m.file) {
 			return errDisk
 		}
@@ -126,7 +126,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			m.mend()
 		},
 		"break": func(t *rapid.T) {
-			m.broken = rapid.SampledFrom([]statefile.Op{statefile.OpCreate, statefile.OpSync, statefile.OpRename, statefile.OpSyncDir}).Draw(t, "op")
+			m.broken = rapid.SampledFrom([]checkpoint.Op{checkpoint.OpCreate, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir}).Draw(t, "op")
 			m.file = rapid.SampledFrom([]string{".json", ".state", ""}).Draw(t, "file")
 		},
 		"mend": func(*rapid.T) { m.mend() },

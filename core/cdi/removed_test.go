@@ -9,19 +9,19 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // Who removes the directory, or what is in it, while a spec is written costs nothing: it is
 // written again at once. Who goes on removing it is told of.
 func TestRemovedWhileItIsWritten(t *testing.T) {
 	for what, remove := range map[string]func(dir string) error{"the directory": os.RemoveAll, "its files": removeFiles} {
-		for _, op := range []statefile.Op{statefile.OpCreate, statefile.OpRename, statefile.OpSyncDir} {
+		for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpRename, checkpoint.OpSyncDir} {
 			t.Run(fmt.Sprintf("%s before %s", what, op), func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "cdi")
 				removals := 0
-				s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(now statefile.Op, _ string) error {
+				s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(now checkpoint.Op, _ string) error {
 					if now != op || removals == 0 {
 						return nil
 					}
@@ -35,7 +35,7 @@ func TestRemovedWhileItIsWritten(t *testing.T) {
 						t.Errorf("%s: env %q, tried again at %v", id, got, names.RetryAt())
 					}
 				}
-				if what == "its files" && op == statefile.OpCreate {
+				if what == "its files" && op == checkpoint.OpCreate {
 					return // none is there yet
 				}
 				const many = 1000

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // twoNames leaves device a with a plain and a derived name.
@@ -49,7 +49,7 @@ func TestStoppedAtAnyStep(t *testing.T) {
 				twoNames(t, dir)
 				steps := 0
 				stopped = false
-				s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(statefile.Op, string) error {
+				s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(checkpoint.Op, string) error {
 					if steps++; steps >= step {
 						stopped = true
 						return errDisk
@@ -83,7 +83,7 @@ func TestSideFileForgets(t *testing.T) {
 				twoNames(t, dir)
 				steps := 0
 				failed = false
-				s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(statefile.Op, string) error {
+				s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(checkpoint.Op, string) error {
 					if steps++; steps == step {
 						failed = true
 						return errDisk
@@ -120,8 +120,8 @@ func TestSpecLostBeforeTheSideFileForgets(t *testing.T) {
 	dir := t.TempDir()
 	define(t, open(t, dir), unitsOf("1", "a"))
 	writes := 0
-	s := openWith(t, cdi.Options{Dir: dir, Disk: statefile.Writer{Before: func(op statefile.Op, path string) error {
-		if op == statefile.OpCreate && filepath.Ext(path) == ".state" {
+	s := openWith(t, cdi.Options{Dir: dir, Disk: checkpoint.Writer{Before: func(op checkpoint.Op, path string) error {
+		if op == checkpoint.OpCreate && filepath.Ext(path) == ".state" {
 			if writes++; writes == 2 {
 				return errDisk
 			}
@@ -146,8 +146,8 @@ func TestSideFileForgetsAChangeThatIsGivenUp(t *testing.T) {
 	define(t, open(t, dir), unitsOf("1", "a"))
 	disk := &faulty{file: ".state"}
 	s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-	disk.op = statefile.OpSyncDir
-	if err := s.Define(unitsOf("2", "a"), alive()); !errors.Is(err, statefile.ErrNotDurable) {
+	disk.op = checkpoint.OpSyncDir
+	if err := s.Define(unitsOf("2", "a"), alive()); !errors.Is(err, checkpoint.ErrNotDurable) {
 		t.Fatalf("error %v, want ErrNotDurable", err)
 	}
 	disk.op = ""
@@ -184,8 +184,8 @@ func TestSpecThatAPowerCutBringsBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			disk.op = statefile.OpSyncDir
-			if err := publishOne(s, "b-", "1"); !errors.Is(err, statefile.ErrNotDurable) {
+			disk.op = checkpoint.OpSyncDir
+			if err := publishOne(s, "b-", "1"); !errors.Is(err, checkpoint.ErrNotDurable) {
 				t.Fatalf("error %v, want ErrNotDurable", err)
 			}
 			meanwhile(t, s, again)
@@ -200,10 +200,10 @@ func TestSpecThatAPowerCutBringsBack(t *testing.T) {
 // A name that is on disk but not durable is given out by no run, until it is.
 func TestNameThatIsNotDurableAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	disk := &faulty{op: statefile.OpSyncDir, file: gpuFile}
+	disk := &faulty{op: checkpoint.OpSyncDir, file: gpuFile}
 	for run := range 2 {
 		s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
-		if err := publishOne(s, "a", "1"); !errors.Is(err, statefile.ErrNotDurable) {
+		if err := publishOne(s, "a", "1"); !errors.Is(err, checkpoint.ErrNotDurable) {
 			t.Errorf("run %d: error %v, want ErrNotDurable", run, err)
 		}
 	}

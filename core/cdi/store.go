@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/accelmux/accelmux/core/handover"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // Options of [Open]. Dir is required.
@@ -33,7 +33,7 @@ type Options struct {
 	// Timing is for tests; the zero value is right.
 	Timing Timing
 	// Disk writes the files; a test may let it fail.
-	Disk statefile.Writer
+	Disk checkpoint.Writer
 }
 
 // Timing are the store's intervals. Zero means the default.
@@ -64,7 +64,7 @@ type Store struct {
 	files map[kind]*specFile
 	// owned are the backends whose specs this store has, with their locks; a lock is nil if
 	// it could not be taken. contested says, by backend, that another agent has its specs.
-	owned     map[string]*handover.FileLock
+	owned     map[string]*takeover.FileLock
 	contested map[string]string
 	// names are those of the latest Publish.
 	names *Names
@@ -95,7 +95,7 @@ func Open(opts Options) (*Store, error) {
 	s := &Store{
 		opts: opts, log: opts.Log, changed: make(chan struct{}, 1),
 		files: map[kind]*specFile{}, foreign: map[string]foreignFile{},
-		owned: map[string]*handover.FileLock{}, contested: map[string]string{},
+		owned: map[string]*takeover.FileLock{}, contested: map[string]string{},
 	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create the CDI directory: %w", err)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 // keptMagic is the kind and version of the file that a Keeper writes. Its payload
@@ -28,7 +28,7 @@ const minKeepPause, maxKeepPause = time.Second, time.Minute
 // run. Its methods are safe for concurrent use.
 type Keeper struct {
 	path, source string
-	disk         statefile.Writer
+	disk         checkpoint.Writer
 	log          *slog.Logger
 	dirty        chan struct{} // 1 slot
 
@@ -51,7 +51,7 @@ func NewKeeper(path, source string, log *slog.Logger) *Keeper {
 // is fs.ErrNotExist if nothing is known of that file, or names what is wrong with
 // the file that was kept.
 func (k *Keeper) Kept() ([]byte, error) {
-	payload, err := statefile.Read(k.path, keptMagic)
+	payload, err := checkpoint.Read(k.path, keptMagic)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (k *Keeper) save() error {
 	}
 	err := k.disk.Write(k.path, keptMagic, append(strconv.AppendQuote(nil, k.source), append([]byte("\n"), want...)...))
 	problem := ""
-	if err != nil && !errors.Is(err, statefile.ErrNotDurable) {
+	if err != nil && !errors.Is(err, checkpoint.ErrNotDurable) {
 		problem = fmt.Sprintf("the configuration in force cannot be kept for a restart (%v); until it can, a restart needs a good configuration file", err)
 		k.log.Error("keep the configuration in force, trying again", "error", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 func keeper(path, source string) *Keeper {
@@ -70,7 +70,7 @@ func TestKeeper(t *testing.T) {
 	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keeper(path, source).Kept(); !errors.Is(err, statefile.ErrCorrupt) {
+	if _, err := keeper(path, source).Kept(); !errors.Is(err, checkpoint.ErrCorrupt) {
 		t.Errorf("damaged: %v", err)
 	}
 }
@@ -82,8 +82,8 @@ func TestKeeperOnFullDisk(t *testing.T) {
 		k := keeper(path, "node.yaml")
 		var full atomic.Bool
 		full.Store(true)
-		k.disk.Before = func(op statefile.Op, _ string) error {
-			if full.Load() && op == statefile.OpWrite {
+		k.disk.Before = func(op checkpoint.Op, _ string) error {
+			if full.Load() && op == checkpoint.OpWrite {
 				return errors.New("no space left")
 			}
 			return nil

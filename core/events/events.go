@@ -55,7 +55,7 @@ const (
 	component = "accelmux"
 )
 
-// Sink writes Events. core/cluster implements it and documents it.
+// Sink writes Events. core/kubeapi implements it and documents it.
 type Sink interface {
 	CreateEvent(ctx context.Context, event *corev1.Event) error
 	PatchEvent(ctx context.Context, namespace, name string, patch []byte) error

@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 const (
@@ -99,7 +99,7 @@ func (r *Recorder) write(ctx context.Context, rec owed) (written, again bool) {
 // refused notes why an Event could not be written.
 func (r *Recorder) refused(rec record, err error) {
 	why := err.Error()
-	if text, ok := cluster.Forbidden(err, "create", "events", namespace); ok {
+	if text, ok := kubeapi.Forbidden(err, "create", "events", namespace); ok {
 		why = text
 	}
 	r.note("Events about Node " + r.opts.Node + " cannot be written: " + why)

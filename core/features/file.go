@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 type File struct {
 	dir string
 	// Disk writes; tests make it fail.
-	Disk statefile.Writer
+	Disk checkpoint.Writer
 	// swept: temporary files of an earlier run are gone.
 	swept bool
 }
@@ -106,7 +106,7 @@ func (f *File) Put(_ context.Context, values map[string]string) (map[string]stri
 		return nil, nil, err
 	}
 	if !f.swept {
-		if _, err := statefile.Sweep(f.dir, fileName); err != nil {
+		if _, err := checkpoint.Sweep(f.dir, fileName); err != nil {
 			return nil, nil, err
 		}
 		f.swept = true
@@ -118,7 +118,7 @@ func (f *File) Put(_ context.Context, values map[string]string) (map[string]stri
 		b.WriteString(name + "=" + values[name] + "\n")
 	}
 	err := f.Disk.Replace(f.path(), []byte(b.String()), 0o644)
-	if errors.Is(err, statefile.ErrNotDurable) {
+	if errors.Is(err, checkpoint.ErrNotDurable) {
 		err = nil // it is made anew after a power cut
 	}
 	return values, nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// Nodes is what labels ask of the API server. core/cluster implements it and
+// Nodes is what labels ask of the API server. core/kubeapi implements it and
 // documents it.
 type Nodes interface {
 	GetNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error)

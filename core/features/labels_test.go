@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/patience"
 )
 

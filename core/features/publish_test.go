@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
@@ -189,13 +189,13 @@ func TestFullDisk(t *testing.T) {
 	var mu sync.Mutex
 	full, tries := true, 0
 	file := features.NewFile(t.TempDir())
-	file.Disk = statefile.Writer{Before: func(op statefile.Op, _ string) error {
+	file.Disk = checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if op == statefile.OpCreate {
+		if op == checkpoint.OpCreate {
 			tries++
 		}
-		if full && op == statefile.OpWrite {
+		if full && op == checkpoint.OpWrite {
 			return errors.New("no space left on device")
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
 const (
@@ -72,7 +72,7 @@ func openJournal(path string, after uint64) (_ *journal, payloads [][]byte, err 
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: %w: not a regular file", path, statefile.ErrCorrupt)
+		return nil, nil, fmt.Errorf("%s: %w: not a regular file", path, checkpoint.ErrCorrupt)
 	}
 	content := make([]byte, 2*journalArea)
 	if _, err := io.ReadFull(file, content); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

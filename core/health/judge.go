@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
@@ -97,7 +97,7 @@ func Open(o Options) (*Judge, error) {
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
 		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{}, tight: map[string]bool{},
-		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: statefile.Write},
+		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: checkpoint.Write},
 	}
 	var stale bool
 	if j.records, stale = j.file.open(); stale {

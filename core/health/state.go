@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 // The payload of the state file is JSON:
@@ -24,7 +24,7 @@ import (
 //
 // Unknown fields are ignored: a newer version may have added them. A change that
 // an older reader would get wrong needs another version in the magic. 8,192
-// devices with 16 faults each fit into [statefile.MaxSize].
+// devices with 16 faults each fit into [checkpoint.MaxSize].
 const (
 	stateMagic = "accelmux-health/1"
 	// maxStoredMessage is what the file keeps of a message: enough to know it by.
@@ -155,7 +155,7 @@ func (s state) follow(frames [][]byte) state {
 func decodeState(payload []byte) (state, error) {
 	var s state
 	if err := json.Unmarshal(payload, &s); err != nil {
-		return state{}, fmt.Errorf("%w: its content is malformed: %w", statefile.ErrCorrupt, err)
+		return state{}, fmt.Errorf("%w: its content is malformed: %w", checkpoint.ErrCorrupt, err)
 	}
 	return s, nil
 }

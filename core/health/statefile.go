@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/statefile"
 )
 
 const (
@@ -29,7 +29,7 @@ type stateFile struct {
 	path, bootID string
 	now          func() time.Time
 	log          *slog.Logger
-	// write is statefile.Write, but for tests.
+	// write is checkpoint.Write, but for tests.
 	write func(path, magic string, payload []byte) error
 
 	// older says that the file is of a version that knew of no journal.
@@ -150,7 +150,7 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		f.note("the directory of the health state cannot be made: %v", err)
 	}
-	if _, err := statefile.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
+	if _, err := checkpoint.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
 		f.log.Warn("remove temporary files of an earlier run", "err", err)
 	}
 	s, stale := f.read()
@@ -173,7 +173,7 @@ func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
 // fault comes or goes.
 func (f *stateFile) read() (_ state, stale bool) {
 	nothing := state{BootID: f.bootID}
-	payload, err := statefile.Read(f.path, stateMagic)
+	payload, err := checkpoint.Read(f.path, stateMagic)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nothing, false
 	}
@@ -258,7 +258,7 @@ func (f *stateFile) closeJournal() error {
 
 // quarantine moves the file out of the way, for whoever wants to look at it.
 func (f *stateFile) quarantine(cause error) {
-	aside, err := statefile.Quarantine(f.path)
+	aside, err := checkpoint.Quarantine(f.path)
 	if err != nil {
 		f.note("the health state %s cannot be used: %v; nor can it be moved away: %v; faults from before are forgotten",
 			f.path, cause, err)

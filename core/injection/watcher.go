@@ -11,10 +11,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/accelmux/accelmux/core/cluster"
+	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
-// Nodes is what the watcher asks the API server. core/cluster implements it and
+// Nodes is what the watcher asks the API server. core/kubeapi implements it and
 // documents it.
 type Nodes interface {
 	NodeSoftware(ctx context.Context, name string) (kubelet, runtime string, err error)
@@ -185,7 +185,7 @@ func (w *Watcher) read(ctx context.Context) error {
 
 // diagnose says as a clause why the Node cannot be read.
 func diagnose(err error) string {
-	forbidden, isForbidden := cluster.Forbidden(err, "watch", "nodes", "")
+	forbidden, isForbidden := kubeapi.Forbidden(err, "watch", "nodes", "")
 	switch {
 	case isForbidden:
 		return "the Node can't be read: " + forbidden

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/injection"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // bubble is a watcher that runs in a synctest bubble, and the API server that it asks.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
-	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/core/holders"
 )
 
 // Options of [New]. All functions are required.
@@ -23,11 +23,11 @@ type Options struct {
 	// them, and Listed what it was told of one, as [deviceplugin.Plugin.Listed] has it.
 	Served func() map[string]int
 	Listed func(resource string) map[string]bool
-	// Allocatable is what kubelet has, as [usage.Book.Allocatable] has it.
+	// Allocatable is what kubelet has, as [holders.Book.Allocatable] has it.
 	Allocatable func(ctx context.Context, of func(resource string) bool) (map[string]map[string]bool, error)
 	// Unasked are units that kubelet gave away without asking, as
-	// [usage.Book.Unasked] has them.
-	Unasked func() []usage.Unasked
+	// [holders.Book.Unasked] has them.
+	Unasked func() []holders.Unasked
 	// Listening are sockets of others, as [deviceplugin.Plugin.Listening] has them.
 	Listening func(context.Context) []string
 	// Found is told of each that was not there at the last look, and Renew has a resource

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
-	"github.com/accelmux/accelmux/core/usage"
+	"github.com/accelmux/accelmux/core/holders"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +25,7 @@ type node struct {
 	sockets  []deviceplugin.OtherSocket
 	listed   map[string]map[string]bool
 	kubelets map[string]map[string]bool
-	unasked  []usage.Unasked
+	unasked  []holders.Unasked
 	silent   bool
 	compared int
 	during   func() // called while kubelet is asked
@@ -63,7 +63,7 @@ func (n *node) watch() *Watch {
 			}
 			return n.kubelets, nil
 		},
-		Unasked:   func() []usage.Unasked { n.mu.Lock(); defer n.mu.Unlock(); return n.unasked },
+		Unasked:   func() []holders.Unasked { n.mu.Lock(); defer n.mu.Unlock(); return n.unasked },
 		Listening: func(context.Context) []string { n.mu.Lock(); defer n.mu.Unlock(); return n.live },
 		Renew:     func(name string) { n.mu.Lock(); defer n.mu.Unlock(); n.renewed = append(n.renewed, name) },
 		Found:     func(r Rival) { n.mu.Lock(); defer n.mu.Unlock(); n.told = append(n.told, r.Message) },
@@ -194,11 +194,11 @@ func TestManyUnits(t *testing.T) {
 // while, and stays one until the container is gone, also over kubelet's restart.
 func TestContainer(t *testing.T) {
 	run(t, func(n *node, w *Watch) {
-		early := usage.Unasked{Holder: usage.Holder{Namespace: "ns", Pod: "early", Container: "main", Resource: gpu, Unit: "a"}, Since: time.Now().Add(29 * time.Second)}
+		early := holders.Unasked{Holder: holders.Holder{Namespace: "ns", Pod: "early", Container: "main", Resource: gpu, Unit: "a"}, Since: time.Now().Add(29 * time.Second)}
 		late := early
 		late.Pod, late.Unit, late.Since = "late", "c", time.Now().Add(31*time.Second)
 		n.after(40 * time.Second)
-		n.unasked = []usage.Unasked{early, late}
+		n.unasked = []holders.Unasked{early, late}
 		n.after(10 * time.Second)
 		want(t, w, "at once", "c to container main of pod ns/late without asking")
 		listed := n.listed

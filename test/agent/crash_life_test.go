@@ -13,7 +13,7 @@ import (
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
-	"github.com/accelmux/accelmux/core/statefile"
+	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/test/patience"
 )
 
@@ -198,7 +198,7 @@ func sealed(path string) error {
 		return err
 	}
 	magic, _, _ := bytes.Cut(text, []byte(" "))
-	_, err = statefile.Read(path, string(magic))
+	_, err = checkpoint.Read(path, string(magic))
 	return err
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/test/fpgatree"
 	"github.com/accelmux/accelmux/test/host"
 	"github.com/accelmux/accelmux/test/patience"

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/handover"
 	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/takeover"
 )
 
 // moment is one in a hand-over.
@@ -259,7 +259,7 @@ func TestBothServe(t *testing.T) {
 	if old := of(h.older); len(before) != 2 || !maps.Equal(old, before) || len(mine) != 2 || len(h.sockets()) != 4 {
 		t.Errorf("the older one had the sockets %v and has %v; the newer one has %v, of %v; want two each", before, old, mine, h.sockets())
 	}
-	if _, err := handover.LockFile(h.path("cdi", "accelmux-mock.lock")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d)", h.newer.pid())) {
+	if _, err := takeover.LockFile(h.path("cdi", "accelmux-mock.lock")); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("(pid %d)", h.newer.pid())) {
 		t.Errorf("to lock the mock's specs gives %v, want that the newer one (pid %d) has it", err, h.newer.pid())
 	}
 	if err := h.older.command.Process.Signal(syscall.SIGCONT); err != nil {

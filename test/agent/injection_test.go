@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/injection"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/status"
 )
 

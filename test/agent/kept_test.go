@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // Verifies that an agent which is restarted while its configuration file is no

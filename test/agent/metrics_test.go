@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // metrics are those of the running agent, a line each; "" if it serves none.

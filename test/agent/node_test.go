@@ -17,9 +17,9 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
-	"github.com/accelmux/accelmux/core/usage"
 	"github.com/accelmux/accelmux/test/patience"
 	"github.com/accelmux/accelmux/test/programs"
 )
@@ -127,7 +127,7 @@ func startNode(t *testing.T, units int, config string, edit ...func(*agent.Optio
 
 // quickUsage lets the agent believe kubelet's list of pods at once.
 func quickUsage(options *agent.Options) {
-	options.Timing.Usage = usage.Timing{
+	options.Timing.Usage = holders.Timing{
 		Quiet: time.Millisecond, Grace: 10 * time.Millisecond, Unseen: 10 * time.Millisecond, Settle: 10 * time.Millisecond, Spacing: 10 * time.Millisecond,
 	}
 }
@@ -192,7 +192,7 @@ func (n *node) optionsOf(backends string) agent.Options {
 			Stop:         patience.Long / 2,
 			ResetBackoff: 100 * time.Millisecond,
 			UsagePoll:    100 * time.Millisecond,
-			Usage:        usage.Timing{Quiet: time.Millisecond},
+			Usage:        holders.Timing{Quiet: time.Millisecond},
 			Supervisor:   supervisor.Timing{Kill: patience.Long / 3, Backoff: 100 * time.Millisecond, BackoffLimit: time.Second},
 		},
 	}

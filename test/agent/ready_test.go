@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // readiness is what `accelmux status --ready` prints, on either output, and its exit status.

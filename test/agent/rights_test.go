@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // Verifies that rights which are taken away from a running agent cost nothing that

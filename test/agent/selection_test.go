@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/accelmux/accelmux/core/agent"
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
+	"github.com/accelmux/accelmux/core/profile"
 )
 
 // byLabel has two vendors behind one resource, each on the nodes of its label, a
@@ -62,7 +62,7 @@ func (n *node) inCluster(server *clustertest.Server) agent.Options {
 	n.Helper()
 	options := n.options()
 	options.Cluster = server.Client(n)
-	options.Timing.Selection = selection.Timing{
+	options.Timing.Selection = profile.Timing{
 		Start: time.Millisecond, Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, Silence: 50 * time.Millisecond,
 	}
 	options.Timing.Events = events.Timing{Spread: time.Millisecond, Backoff: time.Millisecond}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // Verifies that a whole agent, with a pod that holds devices and a monitoring that

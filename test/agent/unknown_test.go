@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
 
 // Verifies that a profile which is unknown or broken, whatever is wrong with it,

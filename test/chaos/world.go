@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster/clustertest"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/test/patience"
 )

@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/accelmux/accelmux/core/cluster"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/selection"
+	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/profile"
 )
 
 // profiles are chosen between by the label that labels makes.
@@ -27,7 +27,7 @@ func labels(value string) map[string]string { return map[string]string{"accelmux
 // directory of its own.
 type fleet struct {
 	names   []string
-	clients []*cluster.Client
+	clients []*kubeapi.Client
 	traffic traffic
 	dir     string
 
@@ -58,7 +58,7 @@ func newFleet(plane *controlPlane, names, tokens []string, dir string) (*fleet, 
 		// client-go shares the connections of clients that are equal, which agents on
 		// different nodes cannot. A dialer of its own makes a client another one.
 		config.Dial = (&net.Dialer{Timeout: 30 * time.Second}).DialContext
-		client, err := cluster.Connect(config)
+		client, err := kubeapi.Connect(config)
 		if err != nil {
 			return nil, err
 		}
@@ -127,14 +127,14 @@ func (f *fleet) watch(ctx context.Context, i int) error {
 // tells which profile it applies.
 func (f *fleet) run(ctx context.Context, i int) error {
 	name := f.names[i]
-	watcher := selection.Open(selection.Options{Nodes: f.clients[i], Node: name, Path: filepath.Join(f.dir, name, "selection")})
+	watcher := profile.Open(profile.Options{Nodes: f.clients[i], Node: name, Path: filepath.Join(f.dir, name, "selection")})
 	recorder := events.New(events.Options{Sink: f.clients[i], Node: name})
 	parts := make(chan error, 2)
 	go func() { parts <- watcher.Run(ctx) }()
 	go func() { parts <- recorder.Run(ctx) }()
 	now := ""
 	choose := func() {
-		choice, err := selection.Choose(profiles, watcher.Labels())
+		choice, err := profile.Choose(profiles, watcher.Labels())
 		if err != nil || choice.Profile.Name == now {
 			return // as long as the labels are unknown
 		}

@@ -6,8 +6,8 @@
 // It runs the programs etcd and kube-apiserver in PATH: `make bench-fleet` builds
 // them.
 //
-// An agent here is what the real one is to the API server, core/cluster,
-// core/selection and core/events, and not the whole of it: 1,000 of them in one
+// An agent here is what the real one is to the API server, core/kubeapi,
+// core/profile and core/events, and not the whole of it: 1,000 of them in one
 // process would need as many backend processes and more inotify instances than a
 // machine has, and kubelet's side of an agent asks the API server for nothing.
 package main

@@ -1,0 +1,228 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+)
+
+const magic = "accelmux-test/1"
+
+func TestWriteThenReadGivesThePayloadBack(t *testing.T) {
+	for name, payload := range map[string][]byte{
+		"empty":   {},
+		"text":    []byte(`{"a":1}`),
+		"newline": []byte("\n\n"),
+		"binary":  {0, 255, 10, 13},
+		"large":   bytes.Repeat([]byte("x"), 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "made", "on", "demand", "state")
+			if err := checkpoint.Write(path, magic, payload); err != nil {
+				t.Fatal(err)
+			}
+			got, err := checkpoint.Read(path, magic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, payload) {
+				t.Errorf("read %q, want %q", got, payload)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != 0o600 {
+				t.Errorf("mode %o, want 600", got)
+			}
+		})
+	}
+}
+
+func TestWriteRefusesWhatCannotBeReadBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	for _, bad := range []string{"", "two words", "line\nbreak"} {
+		if err := checkpoint.Write(path, bad, nil); err == nil {
+			t.Errorf("magic %q was accepted", bad)
+		}
+	}
+	if err := checkpoint.Write(path, magic, nil); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path) // only the header
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(path, magic, make([]byte, checkpoint.MaxSize-info.Size()+1)); err == nil {
+		t.Error("a payload that leaves no room for the header was accepted")
+	}
+}
+
+// A step that fails leaves the old file as it was, and nothing else.
+func TestReplaceFailsWhole(t *testing.T) {
+	full := syscall.ENOSPC
+	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
+		t.Run(string(op), func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "file")
+			if err := checkpoint.Replace(path, []byte("old"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			w := checkpoint.Writer{Before: func(o checkpoint.Op, _ string) error {
+				if o == op {
+					return full
+				}
+				return nil
+			}}
+			err := w.Replace(path, []byte("new"), 0o644)
+			if !errors.Is(err, full) {
+				t.Fatalf("error %v, want ENOSPC", err)
+			}
+			want, durable := "old", true
+			if op == checkpoint.OpSyncDir {
+				want, durable = "new", false
+			}
+			if errors.Is(err, checkpoint.ErrNotDurable) == durable {
+				t.Errorf("error %v: ErrNotDurable is %v", err, !durable)
+			}
+			got, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != want {
+				t.Errorf("content %q, want %q", got, want)
+			}
+			if diff := cmp.Diff([]string{"file"}, names(t, dir)); diff != "" {
+				t.Errorf("directory (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Verifies that what cannot be written to its end leaves nothing behind.
+func TestReplaceWithFailsWhole(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	errWrite := errors.New("no more")
+	for _, err := range []error{nil, errWrite} {
+		got := checkpoint.Writer{}.ReplaceWith(path, 0o600, func(file io.Writer) error {
+			for range 3 {
+				if _, err := file.Write(bytes.Repeat([]byte("a"), 50<<10)); err != nil {
+					return err
+				}
+			}
+			return err
+		})
+		if !errors.Is(got, err) {
+			t.Errorf("got %v, want %v", got, err)
+		}
+		content, _ := os.ReadFile(path)
+		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || len(content) != 150<<10 {
+			t.Errorf("%d bytes, %v: %v", len(content), all, err)
+		}
+	}
+}
+
+// What stands in the way is left as it is, and no temporary file stays.
+func TestReplaceOfWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(filepath.Join(dir, "file", "state"), magic, nil); err == nil {
+		t.Error("a directory that is a file: no error")
+	}
+	target := filepath.Join(dir, "state")
+	if err := os.MkdirAll(filepath.Join(target, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkpoint.Write(target, magic, []byte("x")); err == nil {
+		t.Error("a file over a directory: no error")
+	}
+	if diff := cmp.Diff([]string{"file", "state"}, names(t, dir)); diff != "" {
+		t.Errorf("directory (-want +got):\n%s", diff)
+	}
+}
+
+func TestReplaceGivesTheModeWhateverTheUmask(t *testing.T) {
+	old := syscall.Umask(0o077)
+	defer syscall.Umask(old)
+	path := filepath.Join(t.TempDir(), "file")
+	if err := checkpoint.Replace(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o644 {
+		t.Errorf("mode %o, want 644", got)
+	}
+}
+
+// A process killed between the temporary file and the rename leaves the old
+// content in place, and a file that Sweep removes.
+func TestKilledBeforeRename(t *testing.T) {
+	if path := os.Getenv("STATEFILE_TEST_PATH"); path != "" {
+		w := checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+			if op == checkpoint.OpRename {
+				return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			return nil
+		}}
+		_ = w.Write(path, magic, []byte("new"))
+		return
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	if err := checkpoint.Write(path, magic, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledBeforeRename$")
+	cmd.Env = append(os.Environ(), "STATEFILE_TEST_PATH="+path)
+	if err := cmd.Run(); err == nil {
+		t.Fatal("the child was not killed")
+	}
+	if got := names(t, dir); len(got) != 2 {
+		t.Fatalf("the child left %v, want a temporary file and the old one", got)
+	}
+	got, err := checkpoint.Read(path, magic)
+	if err != nil || string(got) != "old" {
+		t.Errorf("read %q, %v; want the old content", got, err)
+	}
+	for _, other := range []string{"state.tmp", ".other.1.tmp", ".state.json"} {
+		if err := os.WriteFile(filepath.Join(dir, other), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swept, err := checkpoint.Sweep(dir, "state")
+	if err != nil || len(swept) != 1 {
+		t.Errorf("swept %v, %v; want one", swept, err)
+	}
+	want := []string{".other.1.tmp", ".state.json", "state", "state.tmp"}
+	if diff := cmp.Diff(want, names(t, dir)); diff != "" {
+		t.Errorf("directory after the sweep (-want +got):\n%s", diff)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -1,0 +1,395 @@
+package holders
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// The life of an allocation: held at once, its container known once it is
+// listed, released when it is listed no more.
+func TestAllocationIsHeldUntilListedNoMore(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	if b.Held(key("a")) {
+		t.Error("held before anybody asked for it")
+	}
+	allocate(t, b, "a")
+	if !b.Held(key("a")) || b.Held(key("b")) {
+		t.Error("not held by allocation alone")
+	}
+	want := []Holder{{Resource: gpu, Unit: "a"}}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	want = []Holder{{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a"}}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	k.pass(time.Minute)
+	k.shows()
+	poll(t, b)
+	if b.Held(key("a")) || b.Holders(key("a")) != nil {
+		t.Error("still held though its pod is gone")
+	}
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+	if got := endedKeys(b); got != nil {
+		t.Errorf("told twice: %v", got)
+	}
+}
+
+// When a list that does not name an allocation ends it.
+func TestListIsBelievedOnlyIfItCanBe(t *testing.T) {
+	second, minute := time.Second, time.Minute
+	for name, tc := range map[string]struct {
+		seen    bool          // it was listed once
+		age     time.Duration // of the allocation, when the list began
+		up      time.Duration // of kubelet
+		noPods  bool          // the list is empty altogether
+		absent  bool          // there is no list
+		during  bool          // it was allocated anew while the list was made
+		release bool
+	}{
+		"gone":                        {seen: true, age: minute, up: time.Hour, release: true},
+		"just allocated":              {seen: true, age: 0, up: time.Hour},
+		"within the grace":            {seen: true, age: 29 * second, up: time.Hour},
+		"at the end of the grace":     {seen: true, age: 30 * second, up: time.Hour, release: true},
+		"never seen":                  {age: 29 * minute, up: time.Hour},
+		"never seen for long":         {age: 30 * minute, up: time.Hour, release: true},
+		"kubelet has just started":    {seen: true, age: minute, up: 29 * second},
+		"kubelet lists nothing yet":   {seen: true, age: time.Hour, up: 299 * second, noPods: true},
+		"there is really no pod":      {seen: true, age: time.Hour, up: 300 * second, noPods: true, release: true},
+		"kubelet is gone":             {seen: true, age: time.Hour, up: time.Hour, absent: true},
+		"another pod has it meantime": {seen: true, age: time.Hour, up: time.Hour, during: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKubelet()
+			b := open(t, k, options(t, k))
+			allocate(t, b, "a")
+			if tc.seen {
+				k.shows(pod("p", "a"))
+				poll(t, b)
+			}
+			k.pass(tc.age)
+			k.shows()
+			k.up, k.absent = tc.up, tc.absent
+			if tc.noPods {
+				k.pods = nil
+			}
+			if tc.during {
+				k.during = func() { allocate(t, b, "a") }
+			}
+			if err := b.poll(t.Context()); (err != nil) != tc.absent {
+				t.Fatal(err)
+			}
+			if got := !b.Held(key("a")); got != tc.release {
+				t.Errorf("released: %v, want %v", got, tc.release)
+			}
+			if tc.absent && len(b.Notes()) != 1 {
+				t.Errorf("notes %q", b.Notes())
+			}
+		})
+	}
+}
+
+// A device that is shared is held until its last unit is released.
+func TestSharedDevice(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	allocate(t, b, "a::0", "a::1")
+	k.shows(pod("p", "a::0"), pod("q", "a::1"))
+	poll(t, b)
+	want := []Holder{
+		{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a::0"},
+		{Namespace: "ns", Pod: "q", Container: "main", Resource: gpu, Unit: "a::1"},
+	}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	k.pass(time.Minute)
+	k.shows(pod("q", "a::1"))
+	poll(t, b)
+	if !b.Held(key("a")) || endedKeys(b) != nil {
+		t.Error("released though one replica is held")
+	}
+	k.shows()
+	poll(t, b)
+	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
+		t.Error("not released after the last replica")
+	}
+}
+
+// Verifies that a unit that is allocated again has a new holder, and that the earlier
+// one has ended.
+func TestAllocatedAgain(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	allocate(t, b, "a")
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	k.pass(time.Minute)
+	allocate(t, b, "a")
+	want := []Holder{{Resource: gpu, Unit: "a"}}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	k.shows()
+	poll(t, b)
+	if !b.Held(key("a")) {
+		t.Error("a list ended the new holder with the old one's age")
+	}
+	k.pass(time.Hour)
+	poll(t, b)
+	if b.Held(key("a")) {
+		t.Error("still held")
+	}
+	allocate(t, b, "a")
+	if diff := cmp.Diff([]inventory.Key{key("a"), key("a")}, endedKeys(b)); diff != "" {
+		t.Errorf("devices of earlier holders (-want +got):\n%s", diff)
+	}
+	// The unit now stands for another device: the first has no holder any more.
+	b.Allocated(gpu, []Claim{{Unit: "a", Key: key("z")}})
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+	if b.Held(key("a")) || !b.Held(key("z")) {
+		t.Error("the hold did not move")
+	}
+}
+
+// A list that began before an allocation says nothing of its holder.
+func TestListFromBeforeTheAllocation(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	k.shows(pod("earlier", "a"))
+	k.during = func() { k.pass(time.Second); allocate(t, b, "a") }
+	poll(t, b)
+	want := []Holder{{Resource: gpu, Unit: "a"}}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}
+
+// What is listed but not in the book (its note was lost) is held; what belongs to
+// others is not looked at.
+func TestListedButNotNoted(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	opts.Owns = func(resource string) bool { return resource == gpu }
+	b := open(t, k, opts)
+	k.shows(pod("p", "a"), podOf("q", "other.com/nic", "b"), pod("r", "strange::1"))
+	poll(t, b)
+	if !b.Held(key("a")) || b.Held(key("b")) {
+		t.Error("what kubelet lists of ours is not held, or of others is")
+	}
+	if !b.Held(key("strange")) {
+		t.Error("a device that nobody knows yet is not held")
+	}
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	if b.Held(key("strange")) {
+		t.Error("still held")
+	}
+	k.pass(time.Minute)
+	k.shows()
+	poll(t, b)
+	if b.Held(key("a")) || len(endedKeys(b)) != 1 {
+		t.Error("not released")
+	}
+}
+
+// Suspects are held until the book is complete, for which kubelet must be up for
+// a while.
+func TestSuspects(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	b.Suspect(key("a"), key("b"))
+	if b.Known() || !b.Held(key("a")) || b.Held(key("c")) {
+		t.Error("suspects are not held, or more than they")
+	}
+	k.up = time.Second
+	poll(t, b)
+	if b.Known() || !b.Held(key("a")) {
+		t.Error("a kubelet that has just started was believed")
+	}
+	k.up = time.Hour
+	k.shows(pod("p", "b"))
+	poll(t, b)
+	if !b.Known() || b.Held(key("a")) || !b.Held(key("b")) {
+		t.Error("a list of a settled kubelet was not believed")
+	}
+	b.Suspect(key("a"))
+	if b.Held(key("a")) {
+		t.Error("suspected though the book is complete")
+	}
+	select {
+	case <-b.Changed():
+	default:
+		t.Error("nobody was told")
+	}
+}
+
+// If the notes are lost, a suspect that kubelet lists under a name which is nobody's any
+// more is held by whoever has it, until that one is gone; and what others have of a
+// book with notes is not looked at.
+func TestSuspectUnderAnOldName(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string // content; "" for none
+		held bool
+	}{
+		"no notes":      {"", true},
+		"damaged notes": {"nonsense", true},
+		"notes":         {"kept", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKubelet()
+			opts := options(t, k)
+			owned := map[string]bool{gpu: true}
+			opts.Owns = func(resource string) bool { return owned[resource] }
+			switch c.file {
+			case "":
+			case "kept":
+				if err := open(t, k, opts).save(); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				if err := os.WriteFile(opts.Path, []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opts.Resolve = func(string, string) (inventory.Key, bool) { return inventory.Key{}, false }
+			b := open(t, k, opts)
+			twin := inventory.Key{Backend: "other", ID: "twin"}
+			b.Suspect(key("a"), key("b"), key("twin"), key("away"), twin)
+			k.shows(podOf("p", "old.com/gpu", "a::1", "twin"), podOf("q", "other.com/nic", "c"), podOf("r", gpu, "away"))
+			for range 2 { // the second list comes when there are no suspects any more
+				poll(t, b)
+				owned[gpu] = false // it is not configured any more
+				if c.held && !b.Held(key("away")) {
+					t.Error("a device that is away is not held under a name that was configured until now")
+				}
+				if b.Held(key("a")) != c.held || b.Held(key("b")) || b.Held(key("c")) || b.Held(twin) {
+					t.Errorf("a is held: %v, want %v; b: %v, c: %v, twin: %v, want none of them",
+						b.Held(key("a")), c.held, b.Held(key("b")), b.Held(key("c")), b.Held(twin))
+				}
+			}
+			k.pass(time.Minute)
+			k.shows()
+			poll(t, b)
+			if b.Held(key("a")) {
+				t.Error("still held when its pod is gone")
+			}
+		})
+	}
+}
+
+// Two containers of a pod, and a unit in several entries.
+func TestEntriesAreJoined(t *testing.T) {
+	p := pod("p", "a", "b")
+	p.Containers = append(p.Containers, &podresourcesv1.ContainerResources{
+		Name:    "side",
+		Devices: []*podresourcesv1.ContainerDevices{{ResourceName: gpu, DeviceIds: []string{"a", "a"}}},
+	})
+	got := listing{pods: []*podresourcesv1.PodResources{p, nil}}.units()
+	want := map[unit][]holder{
+		{gpu, "a"}: {{"ns", "p", "main"}, {"ns", "p", "side"}},
+		{gpu, "b"}: {{"ns", "p", "main"}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(unit{})); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+}
+
+// Of a device's holds the oldest is found that is chosen, if one is.
+func TestOldest(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	all := func(Hold) bool { return true }
+	if h, ok := b.Oldest(key("a"), all); ok {
+		t.Errorf("a device that nobody holds has %+v", h)
+	}
+	for _, unit := range []string{"a::2", "a::0", "a::1"} {
+		allocate(t, b, unit)
+		k.pass(time.Second)
+	}
+	if h, ok := b.Oldest(key("a"), all); !ok || h.Unit != "a::2" || h.Resource != gpu || h.Key != key("a") || h.Since.IsZero() {
+		t.Errorf("the oldest is %+v, %v", h, ok)
+	}
+	if h, ok := b.Oldest(key("a"), func(h Hold) bool { return h.Unit != "a::2" }); !ok || h.Unit != "a::0" {
+		t.Errorf("the oldest but a::2 is %+v, %v", h, ok)
+	}
+	if h, ok := b.Oldest(key("a"), func(Hold) bool { return false }); ok {
+		t.Errorf("nothing is chosen, but %+v found", h)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"no path":    func(o *Options) { o.Path = "" },
+		"no boot ID": func(o *Options) { o.BootID = "" },
+		"no socket":  func(o *Options) { o.Socket = "" },
+		"no resolve": func(o *Options) { o.Resolve = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := options(t, newKubelet())
+			change(&opts)
+			if _, err := Open(opts); err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+// An allocation that was refused after all is no hold; one that kubelet has
+// listed is.
+func TestAbandoned(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	allocate(t, b, "a", "b")
+	k.shows(pod("p", "b"))
+	poll(t, b)
+	b.Abandoned(gpu, []Claim{claim("a"), claim("b"), claim("never")})
+	if b.Held(key("a")) || !b.Held(key("b")) {
+		t.Errorf("held: a %v, b %v; want b alone", b.Held(key("a")), b.Held(key("b")))
+	}
+	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+}
+
+// Verifies that a device has a sole holder only while exactly one container has it,
+// whatever number of replicas, and kubelet has named that one.
+func TestSole(t *testing.T) {
+	k := newKubelet()
+	b := open(t, k, options(t, k))
+	want := func(when string, want Holder) {
+		t.Helper()
+		if got, ok := b.Sole(key("a")); got != want || ok != (want != Holder{}) {
+			t.Errorf("%s: %+v, %t; want %+v", when, got, ok, want)
+		}
+	}
+	want("nobody", Holder{})
+	allocate(t, b, "a::0", "a::1")
+	want("not named yet", Holder{})
+	k.shows(pod("p", "a::0", "a::1"))
+	poll(t, b)
+	want("one container with two replicas", Holder{Namespace: "ns", Pod: "p", Container: "main"})
+	allocate(t, b, "a::2")
+	want("another one that is not named yet", Holder{})
+	k.shows(pod("p", "a::0", "a::1"), pod("q", "a::2"))
+	poll(t, b)
+	want("two", Holder{})
+	k.pass(time.Minute)
+	k.shows(pod("q", "a::2"))
+	poll(t, b)
+	want("the other one", Holder{Namespace: "ns", Pod: "q", Container: "main"})
+}

@@ -1,0 +1,130 @@
+package holders
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Pod is a pod that has units of a resource, as kubelet says now.
+type Pod struct {
+	Namespace, Name string
+	// Containers are those that have units of it, and which. Ordinary init
+	// containers are not among them: kubelet does not tell of those.
+	Containers []Container
+}
+
+// Container is a container's units of one resource, sorted.
+type Container struct {
+	Name  string
+	Units []string
+}
+
+// Find asks kubelet for the pod with these units of the resource, which kubelet has
+// given to one container. It does not rely on what was noted before. A kubelet that
+// has just started is not asked for all its pods before it may be (see Timing.Quiet):
+// then Find waits, until ctx ends. It need not be that Run runs. The errors are
+// sentences.
+func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, error) {
+	if pod, ok := b.confirm(ctx, resource, units); ok {
+		return pod, nil
+	}
+	var starting *startingError
+	l, err := b.fresh(ctx)
+	for errors.As(err, &starting) {
+		b.log.Info("a container waits for its start: kubelet has just started itself, and is not yet asked whose it is",
+			"resource", resource, "left", starting.left.Round(time.Millisecond))
+		if !wait(ctx, nil, starting.left) {
+			break
+		}
+		l, err = b.fresh(ctx)
+	}
+	if err != nil {
+		return Pod{}, fmt.Errorf("kubelet does not say which pod has %s: %w", strings.Join(units, ", "), err)
+	}
+	var found []Pod
+	for _, listed := range l.pods {
+		if pod := podWith(listed, resource); pod.has(units) {
+			found = append(found, pod)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Pod{}, fmt.Errorf("kubelet lists no pod that has %s: it does not tell of init containers, unless another container of the pod has their devices too",
+			strings.Join(units, ", "))
+	case 1:
+		return found[0], nil
+	}
+	return Pod{}, fmt.Errorf("kubelet lists several pods that have %s: %s/%s and %s/%s", strings.Join(units, ", "),
+		found[0].Namespace, found[0].Name, found[1].Namespace, found[1].Name)
+}
+
+// confirm asks for the one pod that had the units before, which is cheaper, and may
+// be done at any time.
+func (b *Book) confirm(ctx context.Context, resource string, units []string) (Pod, bool) {
+	namespace, name := b.noted(resource, units)
+	if name == "" {
+		return Pod{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
+	defer cancel()
+	listed, err := b.lister.get(ctx, namespace, name)
+	if err != nil {
+		b.log.Debug("get pod resources", "namespace", namespace, "pod", name, "error", err)
+		return Pod{}, false
+	}
+	pod := podWith(listed, resource)
+	return pod, pod.Namespace == namespace && pod.Name == name && pod.has(units)
+}
+
+// noted is the one pod that all the units were listed for last, or "".
+func (b *Book) noted(resource string, units []string) (namespace, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, id := range units {
+		h := b.holds[unit{resource: resource, id: id}]
+		if h == nil || len(h.holders) == 0 {
+			return "", ""
+		}
+		for j, c := range h.holders {
+			switch {
+			case i == 0 && j == 0:
+				namespace, name = c.Namespace, c.Pod
+			case c.Namespace != namespace || c.Pod != name:
+				return "", ""
+			}
+		}
+	}
+	return namespace, name
+}
+
+// podWith is what a listed pod has of a resource. Kubelet has an entry for each NUMA
+// node of a device, so one may be named several times.
+func podWith(listed *podresourcesv1.PodResources, resource string) Pod {
+	pod := Pod{Namespace: listed.GetNamespace(), Name: listed.GetName()}
+	for _, listed := range listed.GetContainers() {
+		var units []string
+		for _, devices := range listed.GetDevices() {
+			if devices.GetResourceName() == resource {
+				units = append(units, devices.GetDeviceIds()...)
+			}
+		}
+		if len(units) > 0 {
+			slices.Sort(units)
+			pod.Containers = append(pod.Containers, Container{Name: listed.GetName(), Units: slices.Compact(units)})
+		}
+	}
+	return pod
+}
+
+// has reports whether a container of the pod has one of the units.
+func (p Pod) has(units []string) bool {
+	return slices.ContainsFunc(p.Containers, func(c Container) bool {
+		return slices.ContainsFunc(units, func(id string) bool { return slices.Contains(c.Units, id) })
+	})
+}

@@ -1,0 +1,356 @@
+package holders
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// start runs the book until the test ends.
+func start(t *testing.T, b *Book) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Run asks at the interval, soon after an allocation, and on demand, tells of
+// releases, and keeps the file up to date.
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubelet()
+		opts := options(t, k)
+		opts.Path, opts.Now = filepath.Join(dir, "usage"), time.Now
+		b := open(t, k, opts)
+		stop := start(t, b)
+		calls := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.now = time.Now()
+			if k.calls != want {
+				t.Errorf("kubelet was asked %d times, want %d", k.calls, want)
+			}
+		}
+		calls(1)
+		<-time.After(9 * time.Second)
+		calls(1)
+		<-time.After(1500 * time.Millisecond)
+		calls(2)
+		allocate(t, b, "a")
+		k.shows(pod("p", "a"))
+		synctest.Wait()
+		if s, err := readState(opts.Path); err != nil || len(s.Holds) != 1 {
+			t.Errorf("the file says %v, %v right after an allocation", s, err)
+		}
+		calls(2)
+		<-time.After(time.Second)
+		calls(3)
+		<-time.After(61 * time.Second) // six more
+		calls(9)
+		k.shows()
+		b.Refresh()
+		if all := <-b.Ended(); len(all) != 1 || all[0].Key != key("a") {
+			t.Errorf("ended: %v", all)
+		}
+		calls(10)
+		// However many ask, the calls keep their distance.
+		for range 100 {
+			b.Refresh()
+			synctest.Wait()
+		}
+		calls(10)
+		stop()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Without kubelet the calls back off, nothing is released, and a request is still
+// heard.
+func TestRunWithoutKubelet(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubelet()
+		k.absent = true
+		opts := options(t, k)
+		opts.Path, opts.Now = filepath.Join(dir, "usage"), time.Now
+		b := open(t, k, opts)
+		stop := start(t, b)
+		defer stop()
+		allocate(t, b, "a")
+		<-time.After(24 * time.Hour)
+		synctest.Wait()
+		k.mu.Lock()
+		if k.calls < 24*45 || k.calls > 24*60+20 {
+			t.Errorf("kubelet was asked %d times in a day", k.calls)
+		}
+		k.absent = false
+		k.mu.Unlock()
+		if !b.Held(key("a")) {
+			t.Error("released by guess")
+		}
+		if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "stay held") {
+			t.Errorf("notes %q", notes)
+		}
+		b.Refresh()
+		<-time.After(time.Second)
+		synctest.Wait()
+		if notes := b.Notes(); notes != nil {
+			t.Errorf("notes %q", notes)
+		}
+	})
+}
+
+// A full disk is tried again until it is not full any more.
+func TestRunWritesAgain(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubelet()
+		opts := options(t, k)
+		opts.Path = filepath.Join(dir, "missing", "usage")
+		if err := os.WriteFile(filepath.Join(dir, "missing"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := open(t, k, opts)
+		stop := start(t, b)
+		defer stop()
+		allocate(t, b, "a")
+		<-time.After(time.Hour)
+		if err := os.Remove(filepath.Join(dir, "missing")); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Minute)
+		synctest.Wait()
+		if _, err := readState(opts.Path); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The first allocation is on disk at once; those that follow closely go together.
+func TestRunWritesNowAndThen(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		k := newKubelet()
+		opts := options(t, k)
+		opts.Path = filepath.Join(dir, "usage")
+		b := open(t, k, opts)
+		stop := start(t, b)
+		defer stop()
+		onDisk := func() int {
+			t.Helper()
+			synctest.Wait()
+			s, err := readState(opts.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(s.Holds)
+		}
+		allocate(t, b, "a")
+		if n := onDisk(); n != 1 {
+			t.Errorf("%d holds are on disk right after the first allocation", n)
+		}
+		for _, u := range []string{"b", "c", "d"} {
+			allocate(t, b, u)
+			if n := onDisk(); n != 1 {
+				t.Errorf("the file was written for %s alone, %d holds are on disk", u, n)
+			}
+		}
+		<-time.After(b.opts.Timing.Write)
+		if n := onDisk(); n != 4 {
+			t.Errorf("%d of 4 holds are on disk after the pause", n)
+		}
+	})
+}
+
+// A release that nobody took when we stopped is told of by the next run.
+func TestReleaseThatNobodyTook(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	b := open(t, k, opts)
+	allocate(t, b, "a")
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	k.pass(time.Minute)
+	k.shows()
+	stop := start(t, b)
+	for b.Held(key("a")) {
+		<-b.Changed()
+	}
+	stop()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, k, opts)
+	defer start(t, b)()
+	if all := <-b.Ended(); len(all) != 1 || all[0].Key != key("a") {
+		t.Errorf("ended: %v", all)
+	}
+}
+
+// socketBook is a book that talks to a real socket, with settled times of nearly
+// nothing.
+func socketBook(t *testing.T, settle time.Duration) (*Book, string) {
+	t.Helper()
+	opts := options(t, newKubelet())
+	opts.Socket, opts.Now = filepath.Join(socketDir(t), "pod-resources", "kubelet.sock"), time.Now
+	opts.Timing = Timing{Grace: 1, Unseen: 1, Settle: settle}
+	b, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.lister.(*podResources).quiet = 0
+	return b, opts.Socket
+}
+
+// The real protocol, over kubelet's restart and a large answer.
+func TestPodResources(t *testing.T) {
+	b, socket := socketBook(t, 1)
+	if err := b.poll(t.Context()); err == nil || len(b.Notes()) != 1 {
+		t.Errorf("error %v, notes %q without a socket", err, b.Notes())
+	}
+	s := &server{}
+	stop := s.serve(t, socket)
+	defer func() { stop() }()
+	allocate(t, b, "a")
+	s.set(pod("p", "a"))
+	poll(t, b)
+	want := []Holder{{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a"}}
+	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	stop()
+	if err := b.poll(t.Context()); err == nil {
+		t.Error("no error while kubelet is away")
+	}
+	stop = s.serve(t, socket)
+	poll(t, b)
+	// 20 MB: more than gRPC's own limit of 4.
+	long := strings.Repeat("x", 1<<10)
+	large := pod("large")
+	for range 20 << 10 {
+		large.Containers[0].Devices = append(large.Containers[0].Devices, &podresourcesv1.ContainerDevices{ResourceName: "other.com/x", DeviceIds: []string{long}})
+	}
+	s.set(large)
+	poll(t, b)
+	if b.Held(key("a")) {
+		t.Error("not released")
+	}
+}
+
+// A kubelet that has just started may not know its pods yet: its socket says how
+// old it is, for us as well when we have just started.
+func TestKubeletThatHasJustStarted(t *testing.T) {
+	b, socket := socketBook(t, 10*time.Minute)
+	s := &server{}
+	stop := s.serve(t, socket)
+	defer func() { stop() }()
+	allocate(t, b, "a")
+	s.set(pod("p", "a"))
+	poll(t, b)
+	s.set(pod("q"))
+	poll(t, b)
+	if !b.Held(key("a")) || b.Known() {
+		t.Error("a kubelet that has just started was believed")
+	}
+	for name, made := range map[string]time.Time{"the future": time.Now().Add(time.Hour), "just now": time.Now()} {
+		if err := os.Chtimes(socket, made, made); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, b)
+		if !b.Held(key("a")) {
+			t.Errorf("a socket made in %s was believed", name)
+		}
+	}
+	// One that is new to us is new, whatever its time says: the clock may have been set.
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(socket, old, old); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, b)
+	if !b.Held(key("a")) {
+		t.Error("a kubelet that came while we looked was believed at once, after the clock was set")
+	}
+	b.lister = &podResources{socket: socket} // we have just started
+	poll(t, b)
+	if b.Held(key("a")) || !b.Known() {
+		t.Error("a kubelet that is up for long was not believed")
+	}
+}
+
+// An answer during which kubelet was replaced counts for nothing.
+func TestKubeletReplacedMeanwhile(t *testing.T) {
+	b, socket := socketBook(t, 1)
+	s := &server{}
+	stop := s.serve(t, socket)
+	defer stop()
+	allocate(t, b, "a")
+	s.during = func() {
+		made := time.Now().Add(-time.Minute)
+		if err := os.Chtimes(socket, made, made); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.poll(t.Context()); err == nil || !b.Held(key("a")) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A kubelet that does not answer is given up on.
+func TestKubeletThatHangs(t *testing.T) {
+	b, socket := socketBook(t, 1)
+	b.opts.Timing.Timeout = 50 * time.Millisecond
+	s := &server{hang: make(chan struct{})}
+	defer s.serve(t, socket)()
+	defer close(s.hang)
+	allocate(t, b, "a")
+	if err := b.poll(t.Context()); err == nil || !b.Held(key("a")) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A kubelet that has just started is not asked, which is no trouble, and is asked
+// as soon as it has been up for long enough.
+func TestKubeletIsNotAskedAtItsStart(t *testing.T) {
+	b, socket := socketBook(t, 1)
+	b.lister.(*podResources).quiet = time.Minute
+	s := &server{}
+	stop := s.serve(t, socket)
+	defer func() { stop() }()
+	allocate(t, b, "a")
+	s.set(pod("p"))
+	var starting *startingError
+	if err := b.poll(t.Context()); !errors.As(err, &starting) || starting.left > time.Minute || starting.left < 30*time.Second {
+		t.Errorf("a kubelet that has just started is asked: %v", err)
+	}
+	if !b.Held(key("a")) || len(b.Notes()) > 0 {
+		t.Errorf("the device is free, or there are notes: %q", b.Notes())
+	}
+	old := time.Now().Add(-2 * time.Minute)
+	if err := os.Chtimes(socket, old, old); err != nil {
+		t.Fatal(err)
+	}
+	b.lister = &podResources{socket: socket, quiet: time.Minute} // we have just started
+	poll(t, b)
+	if b.Held(key("a")) {
+		t.Error("a kubelet that is up for long was not asked")
+	}
+}

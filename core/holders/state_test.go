@@ -1,0 +1,196 @@
+package holders
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// The book survives a restart, its unsettled releases too, and forgets all with
+// a new boot.
+func TestBookSurvivesARestart(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	b := open(t, k, opts)
+	allocate(t, b, "a", "b", "c::1")
+	k.shows(pod("p", "a", "b"))
+	poll(t, b)
+	k.pass(time.Minute)
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	if diff := cmp.Diff([]inventory.Key{key("b")}, endedKeys(b)); diff != "" {
+		t.Errorf("released (-want +got):\n%s", diff)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, k, opts)
+	for _, id := range []string{"a", "c"} {
+		if diff := cmp.Diff(b.Holders(key(id)), again.Holders(key(id))); diff != "" || !again.Held(key(id)) {
+			t.Errorf("holders of %s (-before +after):\n%s", id, diff)
+		}
+	}
+	if again.Known() {
+		t.Error("complete without asking kubelet")
+	}
+	ended := again.unsent()
+	if len(ended) != 1 || ended[0].Key != key("b") || ended[0].Holder == "" {
+		t.Errorf("ended and not settled: %v", ended)
+	}
+	again.Settled(ended...)
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := endedKeys(open(t, k, opts)); got != nil {
+		t.Errorf("told again of %v", got)
+	}
+	opts.BootID = "boot-2"
+	if fresh := open(t, k, opts); fresh.Held(key("a")) || fresh.Notes() != nil {
+		t.Error("something is held over a reboot")
+	}
+}
+
+// The grace begins anew with a restart: the clock may have been stepped.
+func TestRestartRenewsTheGrace(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	b := open(t, k, opts)
+	allocate(t, b, "a")
+	k.shows(pod("p", "a"))
+	poll(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{-time.Hour, 2 * time.Hour} {
+		k.pass(step)
+		b = open(t, k, opts)
+		k.shows()
+		poll(t, b)
+		if !b.Held(key("a")) {
+			t.Errorf("released right after a restart with the clock stepped by %v", step)
+		}
+	}
+	k.pass(30 * time.Second)
+	poll(t, b)
+	if b.Held(key("a")) {
+		t.Error("still held")
+	}
+}
+
+// A damaged file is moved aside and said so; nothing else fails.
+func TestDamagedFile(t *testing.T) {
+	valid := func(payload string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			t.Helper()
+			if err := checkpoint.Write(path, magic, []byte(payload)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	raw := func(content string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, damage := range map[string]func(*testing.T, string){
+		"empty":   raw(""),
+		"garbage": raw("\x00\x01"),
+		"no JSON": valid("{"),
+		"other version": func(t *testing.T, path string) {
+			t.Helper()
+			_ = checkpoint.Write(path, "accelmux-usage/9", []byte("{}"))
+		},
+		"empty unit": valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","holder":"h","resource":"r","unit":""}]}`),
+		"no holder":  valid(`{"bootID":"boot-1","holds":[{"backend":"mock","device":"a","resource":"r","unit":"u"}]}`),
+		"unit twice": valid(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","holder":"h","resource":"r","unit":"u"},{"backend":"m","device":"b","holder":"h","resource":"r","unit":"u"}]}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKubelet()
+			opts := options(t, k)
+			damage(t, opts.Path)
+			b := open(t, k, opts)
+			if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], opts.Path+".corrupt") {
+				t.Errorf("notes %q", notes)
+			}
+			allocate(t, b, "a")
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if again := open(t, k, opts); !again.Held(key("a")) || again.Notes() != nil {
+				t.Error("the book does not go on")
+			}
+		})
+	}
+}
+
+// A disk that is full costs the record, is said, and is made good.
+func TestFullDisk(t *testing.T) {
+	k := newKubelet()
+	opts := options(t, k)
+	full := errors.New("no space left on device")
+	broken := true
+	opts.Disk.Before = func(op checkpoint.Op, _ string) error {
+		if broken && op == checkpoint.OpWrite {
+			return full
+		}
+		return nil
+	}
+	b := open(t, k, opts)
+	allocate(t, b, "a")
+	if err := b.Close(); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], full.Error()) || !b.Held(key("a")) {
+		t.Errorf("notes %q", notes)
+	}
+	broken = false
+	if err := b.Close(); err != nil || b.Notes() != nil {
+		t.Errorf("error %v, notes %q", err, b.Notes())
+	}
+	entries, err := os.ReadDir(filepath.Dir(opts.Path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// Whatever is in the file, it is either taken over whole or refused as corrupt,
+// and what is taken over can be written and read again.
+func FuzzReadState(f *testing.F) {
+	f.Add([]byte(`{"bootID":"boot-1","holds":[{"backend":"m","device":"a","holder":"h","resource":"r","unit":"u","seen":true,"holders":[{"pod":"p"}]}],"ended":[{"backend":"m","device":"b","holder":"g"}]}`))
+	f.Add([]byte(`{"holds":[{}]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		path := filepath.Join(t.TempDir(), "usage")
+		if err := checkpoint.Write(path, magic, payload); err != nil {
+			t.Fatal(err)
+		}
+		s, err := readState(path)
+		if err != nil {
+			if !errors.Is(err, checkpoint.ErrCorrupt) {
+				t.Fatalf("error %v, want ErrCorrupt", err)
+			}
+			return
+		}
+		k := newKubelet()
+		opts := options(t, k)
+		opts.Path, opts.BootID = path, max(s.BootID, "x")
+		b := open(t, k, opts)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readState(path); err != nil {
+			t.Errorf("cannot read what was written: %v", err)
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package clustertest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/accelmux/accelmux/core/kubeapi"
+)
+
+// Server is an API server with one Node at most. It ends with the test.
+type Server struct {
+	name string
+	http *httptest.Server
+	dial dialer
+
+	mu sync.Mutex
+	// version is that of the last change; history is what led there, and oldest
+	// the version that it begins after.
+	version, oldest int
+	history         []change
+	node            *metav1.PartialObjectMetadata // nil: there is none
+	// applied are the labels that the agent set by an apply; all others are somebody
+	// else's.
+	applied map[string]bool
+	events  map[string]*corev1.Event
+	order   []string
+	// software is what the Node says of its software.
+	software corev1.NodeSystemInfo
+	// pods are by namespace/name.
+	pods map[string]*corev1.Pod
+
+	away bool
+	// forbidden are the verbs that are refused.
+	forbidden []string
+	// changed is closed and made anew when anything above changes; cut when the
+	// running watches have to end.
+	changed, cut chan struct{}
+	requests     map[string]int
+	watching     int
+}
+
+// change is one step of the Node's history.
+type change struct {
+	version int
+	kind    string // ADDED, MODIFIED, DELETED
+	node    *metav1.PartialObjectMetadata
+}
+
+// New starts a server that has a Node of that name, with these labels; nil ones
+// for no Node.
+func New(t testing.TB, name string, labels map[string]string) *Server {
+	return start(t, name, labels, func(handler http.Handler) (*httptest.Server, dialer) {
+		return httptest.NewServer(handler), nil
+	})
+}
+
+func start(t testing.TB, name string, labels map[string]string, serve func(http.Handler) (*httptest.Server, dialer)) *Server {
+	t.Helper()
+	s := &Server{
+		name: name, version: 100, oldest: 100, events: map[string]*corev1.Event{}, pods: map[string]*corev1.Pod{},
+		changed: make(chan struct{}), cut: make(chan struct{}), requests: map[string]int{},
+	}
+	if labels != nil {
+		s.SetLabels(labels)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		verb := "watch"
+		if !onlyMetadata(r) {
+			verb = "software"
+		}
+		s.serve(verb, s.watch)(w, r)
+	})
+	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.get))
+	mux.HandleFunc("PATCH /api/v1/nodes/{name}", s.serve("apply", s.apply))
+	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
+	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("the API server was asked for %s %s, which nobody needs", r.Method, r.URL)
+		http.NotFound(w, r)
+	})
+	s.http, s.dial = serve(mux)
+	t.Cleanup(func() {
+		s.Cut()
+		s.http.CloseClientConnections()
+		s.http.Close()
+	})
+	return s
+}
+
+// Client is a client of the server; it ends with the test.
+func (s *Server) Client(t testing.TB) *kubeapi.Client {
+	t.Helper()
+	client, err := kubeapi.Connect(&rest.Config{Host: s.http.URL, Dial: s.dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string { return s.http.URL }
+
+// SetLabels makes these the Node's labels, or makes the Node.
+func (s *Server) SetLabels(labels map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.applied = nil
+	s.change(labels)
+}
+
+// change changes the Node's labels, with the lock held.
+func (s *Server) change(labels map[string]string) {
+	kind := "MODIFIED"
+	if s.node == nil {
+		kind = "ADDED"
+	}
+	s.node = &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: s.name, UID: types.UID("uid-of-" + s.name), Labels: maps.Clone(labels),
+		},
+	}
+	s.record(kind)
+}
+
+// DeleteNode deletes the Node.
+func (s *Server) DeleteNode() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.record("DELETED")
+	s.node = nil
+}
+
+// record adds a step to the history, with the lock held.
+func (s *Server) record(kind string) {
+	s.version++
+	node := s.node.DeepCopy()
+	node.ResourceVersion = strconv.Itoa(s.version)
+	s.node = node
+	s.history = append(s.history, change{s.version, kind, node})
+	s.announce()
+}
+
+func (s *Server) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Forget drops the history: versions up to now are too old to watch from.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version += 10
+	s.oldest, s.history = s.version, nil
+	s.announce()
+}
+
+// Cut cuts the connections of all watches.
+func (s *Server) Cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.cut)
+	s.cut = make(chan struct{})
+}
+
+// Away makes the server hang up on every request, watches included, until it is
+// called with false.
+func (s *Server) Away(away bool) {
+	s.mu.Lock()
+	s.away = away
+	s.mu.Unlock()
+	if away {
+		s.Cut()
+	}
+}
+
+// Account is who the server takes its client for.
+const Account = "system:serviceaccount:accelmux-system:accelmux"
+
+// Forbid makes the server refuse every new request, as if the rights were gone.
+// As with the real one, running watches go on.
+func (s *Server) Forbid(forbidden bool) {
+	if forbidden {
+		s.ForbidVerbs("watch", "get", "get pod", "apply", "create", "patch")
+	} else {
+		s.ForbidVerbs()
+	}
+}
+
+// ForbidVerbs is Forbid for these verbs, and no others.
+func (s *Server) ForbidVerbs(verbs ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forbidden = verbs
+}
+
+// Requests counts those of a verb since the start: watch, get and apply for the Node,
+// software for what it says of that (which is a watch, too), create and patch for
+// Events.
+func (s *Server) Requests(verb string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests[verb]
+}
+
+// Watching is how many watches run.
+func (s *Server) Watching() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.watching
+}
+
+// serve counts a request and lets it through.
+func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.requests[verb]++
+		away, forbidden := s.away, slices.Contains(s.forbidden, verb) || verb == "software" && slices.Contains(s.forbidden, "watch")
+		s.mu.Unlock()
+		switch {
+		case away:
+			hangUp(w)
+		case forbidden:
+			s.refuse(w, r, verb)
+		default:
+			handle(w, r)
+		}
+	}
+}
+
+// refuse answers that the account has no right, in the words of the real server.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
+	resource, name, scope := "nodes", s.name, "at the cluster scope"
+	if namespace := r.PathValue("namespace"); namespace != "" {
+		resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
+	}
+	switch verb {
+	case "apply":
+		verb = "patch"
+	case "software":
+		verb = "watch"
+	case "get pod":
+		verb, resource = "get", "pods"
+	}
+	why := fmt.Sprintf("User %q cannot %s resource %q in API group \"\" %s", Account, verb, resource, scope)
+	fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, errors.New(why)))
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(w http.ResponseWriter) {
+	if connection, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = connection.Close()
+	}
+}
+
+func fail(w http.ResponseWriter, err *apierrors.StatusError) {
+	err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	answer(w, int(err.ErrStatus.Code), err.ErrStatus)
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the client may have gone
+}
+
+// watch speaks the watch protocol: a stream of JSON objects, the kind of event and
+// the object.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	if query.Get("watch") == "" || !strings.HasPrefix(query.Get("fieldSelector"), "metadata.name=") {
+		fail(w, apierrors.NewForbidden(nodes, "", fmt.Errorf("only one Node may be watched, and none listed")))
+		return
+	}
+	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
+	if err != nil {
+		fail(w, apierrors.NewBadRequest("the watch has no time limit"))
+		return
+	}
+	mine := query.Get("fieldSelector") == "metadata.name="+s.name
+	s.mu.Lock()
+	s.watching++
+	cut := s.cut
+	from, gone := s.start(query.Get("resourceVersion"))
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.watching--
+		s.mu.Unlock()
+	}()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	stream := &stream{w: w, out: http.NewResponseController(w)}
+	if gone {
+		// The real server answers so, too, within the stream.
+		err := apierrors.NewResourceExpired("too old resource version")
+		err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		stream.send("ERROR", err.ErrStatus)
+		return
+	}
+	end := time.NewTimer(time.Duration(seconds) * time.Second)
+	defer end.Stop()
+	for {
+		changes, next, more := s.since(from, mine)
+		for _, c := range changes {
+			stream.send(c.kind, s.shown(c.node, r))
+		}
+		from = next
+		stream.flush()
+		select {
+		case <-more:
+		case <-cut:
+			hangUp(w)
+			return
+		case <-end.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// start is the version that a watch begins after, with the lock held: -1 for one
+// that first gets the Node as it is.
+func (s *Server) start(version string) (from int, gone bool) {
+	if version == "" || version == "0" {
+		return -1, false
+	}
+	from, err := strconv.Atoi(version)
+	return from, err != nil || from < s.oldest
+}
+
+// since is what happened after a version, the version it leads to, and what tells
+// of more.
+func (s *Server) since(from int, mine bool) (changes []change, next int, more <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !mine:
+	case from < 0 && s.node != nil:
+		changes = []change{{s.version, "ADDED", s.node}}
+	case from >= 0:
+		for _, c := range s.history {
+			if c.version > from {
+				changes = append(changes, c)
+			}
+		}
+	}
+	return changes, s.version, s.changed
+}
+
+// stream sends the events of a watch.
+type stream struct {
+	w   io.Writer
+	out *http.ResponseController
+}
+
+func (s *stream) send(kind string, object any) {
+	_ = json.NewEncoder(s.w).Encode(map[string]any{"type": kind, "object": object}) // the client may have gone
+}
+
+func (s *stream) flush() { _ = s.out.Flush() }

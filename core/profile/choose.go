@@ -1,0 +1,101 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+var (
+	// ErrUnknown is returned while the choice depends on labels that are not known yet.
+	ErrUnknown = errors.New("the node's labels are not known yet")
+	// ErrNone is returned where no profile is for this node.
+	ErrNone = errors.New("no profile's nodeSelector matches the node's labels, and there is none without one to fall back to")
+)
+
+// Choice is the profile that applies, and why.
+type Choice struct {
+	Profile *config.Profile
+	// Reason is a clause for the operator: "the only profile".
+	Reason string
+}
+
+// Named chooses where no labels count: the profile of that name, or with ""
+// what config.NodeConfig.Profile says.
+func Named(c *config.NodeConfig, name string) (Choice, error) {
+	profile, err := c.Profile(name)
+	if err != nil {
+		return Choice{}, err
+	}
+	switch {
+	case name != "":
+		return Choice{profile, "named on the command line"}, nil
+	case len(c.Profiles) == 1:
+		return Choice{profile, "the only profile, and no API server to ask for the node's labels"}, nil
+	}
+	return Choice{profile, "the default, as there is no API server to ask for the node's labels"}, nil
+}
+
+// Choose chooses by the node's labels; nil ones are not known, and give
+// [ErrUnknown] if they matter. The error is a sentence for the operator.
+func Choose(c *config.NodeConfig, labels map[string]string) (Choice, error) {
+	var matching, plain []*config.Profile
+	for i := range c.Profiles {
+		p := &c.Profiles[i]
+		switch {
+		case p.NodeSelector == nil:
+			plain = append(plain, p)
+		case p.NodeSelector.Matches(labels):
+			matching = append(matching, p)
+		}
+	}
+	switch {
+	case len(plain) == len(c.Profiles):
+		return fallback(plain, "no profile has a nodeSelector")
+	case labels == nil:
+		return Choice{}, fmt.Errorf("%w, and profiles have a nodeSelector", ErrUnknown)
+	case len(matching) == 0 && len(plain) == 0:
+		return Choice{}, ErrNone
+	case len(matching) == 0:
+		return fallback(plain, "no profile's nodeSelector matches the node's labels")
+	}
+	return highest(matching)
+}
+
+// highest chooses between profiles that match.
+func highest(matching []*config.Profile) (Choice, error) {
+	best := slices.MaxFunc(matching, func(a, b *config.Profile) int { return a.Priority - b.Priority })
+	var equal []string
+	for _, p := range matching {
+		if p.Priority == best.Priority {
+			equal = append(equal, p.Name)
+		}
+	}
+	if len(equal) > 1 {
+		return Choice{}, fmt.Errorf("the nodeSelectors of the profiles %s match the node's labels with the same priority %d; give one a higher priority",
+			strings.Join(equal, " and "), best.Priority)
+	}
+	reason := "its nodeSelector matches the node's labels"
+	if len(matching) > 1 {
+		reason += fmt.Sprintf(", with the highest priority of %d that do, %d", len(matching), best.Priority)
+	}
+	return Choice{best, reason}, nil
+}
+
+// fallback chooses between the profiles without a nodeSelector.
+func fallback(plain []*config.Profile, why string) (Choice, error) {
+	var names []string
+	for _, p := range plain {
+		if p.Name == config.DefaultProfile {
+			return Choice{p, "the default, as " + why}, nil
+		}
+		names = append(names, p.Name)
+	}
+	if len(plain) == 1 {
+		return Choice{plain[0], "the only one without a nodeSelector, as " + why}, nil
+	}
+	return Choice{}, fmt.Errorf("%s, and of those without one (%s) none is named %q", why, strings.Join(names, ", "), config.DefaultProfile)
+}

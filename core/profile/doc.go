@@ -1,0 +1,26 @@
+// Package profile answers which profile of the configuration applies on this
+// node.
+//
+// [Choose] has the rules, in this order:
+//
+//  1. The profile named on the command line applies, whatever the node's labels.
+//  2. Without an API server there are no labels: the only profile applies, or the
+//     one named default.
+//  3. Of the profiles whose nodeSelector matches the node's labels, the one of
+//     highest priority applies. Two of the same priority: none is chosen, and the
+//     error names both.
+//  4. If none matches, the profile named default applies if it has no
+//     nodeSelector, or else the only one that has none.
+//
+// While nobody knows the labels yet, a profile is chosen only if the labels cannot
+// matter: no profile has a nodeSelector. Where none is chosen, what runs stays.
+//
+// A [Watcher] knows the labels: it watches one object, the agent's own Node, and
+// remembers on disk what it saw and which profile ran, so that a restart without
+// an API server changes nothing on the node. It survives an API server that is
+// away for hours, rights that are taken away and a Node that is deleted; in all
+// these the labels last seen count.
+//
+// The package starts and stops nothing: what follows from a choice is the
+// agent's.
+package profile

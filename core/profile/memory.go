@@ -1,0 +1,74 @@
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/accelmux/accelmux/core/checkpoint"
+)
+
+// magic is the kind and version of the state file.
+const magic = "accelmux-selection/1"
+
+// memory is the payload of the state file. Fields are only ever added, so that an
+// older version can read a newer one's.
+type memory struct {
+	// Node is whose labels these are.
+	Node string `json:"node"`
+	// Labels are those last seen; nil if none ever were.
+	Labels map[string]string `json:"labels"`
+	// Profile is the one that ran last; "" if none did.
+	Profile string `json:"profile,omitempty"`
+}
+
+// recall takes over the file of an earlier run. That of another node is none.
+func (w *Watcher) recall() {
+	if _, err := checkpoint.Sweep(filepath.Dir(w.opts.Path), filepath.Base(w.opts.Path)); err != nil {
+		w.log.Warn("remove temporary files of an earlier run", "error", err)
+	}
+	payload, err := checkpoint.Read(w.opts.Path, magic)
+	var m memory
+	if err == nil {
+		if jsonErr := json.Unmarshal(payload, &m); jsonErr != nil {
+			err = fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, jsonErr)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, checkpoint.ErrCorrupt):
+		aside, moveErr := checkpoint.Quarantine(w.opts.Path)
+		if moveErr != nil {
+			aside = fmt.Sprintf("still there (%v)", moveErr)
+		}
+		w.fileNote = fmt.Sprintf("selection: the record of the node's labels was damaged (%v) and is now %s; the API server has to be asked", err, aside)
+		w.log.Warn("damaged record of the node's labels moved aside", "error", err, "file", aside)
+	case err != nil:
+		w.fileNote = fmt.Sprintf("selection: the record of the node's labels cannot be read (%v); the API server has to be asked", err)
+		w.log.Error("read the record of the node's labels", "error", err)
+	case m.Node == w.opts.Node:
+		w.seen, w.profile = m.Labels, m.Profile
+	}
+}
+
+// save writes the file.
+func (w *Watcher) save() error {
+	w.mu.Lock()
+	m := memory{Node: w.opts.Node, Labels: w.seen, Profile: w.profile}
+	w.mu.Unlock()
+	payload, err := json.MarshalIndent(m, "", " ")
+	if err == nil {
+		err = w.opts.Disk.Write(w.opts.Path, magic, payload)
+	}
+	note := ""
+	if err != nil {
+		note = fmt.Sprintf("selection: the record of the node's labels cannot be written (%v); until it can, a restart needs the API server", err)
+		w.log.Error("write the record of the node's labels, trying again", "error", err)
+	}
+	w.mu.Lock()
+	w.fileNote = note
+	w.mu.Unlock()
+	return err
+}
