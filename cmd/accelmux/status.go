@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -97,9 +96,6 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 			fmt.Fprintln(w, res.Name+": "+res.Note)
 		}
 	}
-	for _, line := range injectionLines(r.Resources) {
-		fmt.Fprintln(w, line)
-	}
 	fmt.Fprintln(w)
 	if len(r.Problems) == 0 {
 		fmt.Fprintln(w, "no problems")
@@ -109,19 +105,6 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, p := range r.Problems {
 		fmt.Fprintln(w, "  "+p.String())
 	}
-}
-
-// injectionLines say why an injection was chosen where the configuration says none,
-// once for each reason.
-func injectionLines(resources []status.Resource) []string {
-	var lines []string
-	for _, r := range resources {
-		line := "injection " + r.Injection + " by default: " + r.InjectionReason
-		if r.InjectionReason != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
 }
 
 // otherLine says that there is another agent.

@@ -20,7 +20,6 @@ import (
 	"github.com/accelmux/accelmux/core/features"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
-	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/pcibus"
@@ -106,7 +105,6 @@ type Timing struct {
 	Selection  profile.Timing
 	Events     events.Timing
 	Features   features.Timing
-	Injection  injection.Timing
 	Usage      holders.Timing
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
@@ -132,9 +130,6 @@ type Agent struct {
 	keeper *config.Keeper
 	// selection knows the node's labels; nil if they don't count.
 	selection *profile.Watcher
-	// injection knows which way of injection the node can do; nil without an API
-	// server to ask.
-	injection *injection.Watcher
 	// unchosen says why no profile is chosen; nil if one is.
 	unchosen atomic.Pointer[unchosen]
 	// events writes Events; nil without an API server.
@@ -358,7 +353,7 @@ func (a *Agent) openParts() (err error) {
 	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble, Came: func() { a.injection.KubeletCame() },
+		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
 		Nodes: a.opts.HostPaths.nodes(), Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/injection"
 	"github.com/accelmux/accelmux/core/profile"
 )
 
@@ -22,9 +21,6 @@ func (a *Agent) openCluster() {
 	}
 	a.events = events.New(events.Options{
 		Sink: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
-	})
-	a.injection = injection.New(injection.Options{
-		Nodes: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Injection,
 	})
 	if a.fixed() && !a.opts.NodeLabels {
 		return

@@ -36,7 +36,6 @@ func (a *Agent) loop(ctx context.Context) error {
 		case <-a.inventory.Changed():
 		case <-a.wake:
 		case <-a.cdi.Changed():
-		case <-a.injection.Changed():
 		case <-timer.C:
 		}
 		usage = a.book.Changed()
@@ -103,7 +102,6 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	lost := gone(current, snapshot, held, before)
 	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.resets.faults(judged)}, heldNames(current, snapshot, held))
 	table = withHolds(table, held, lost)
-	a.chooseInjection(table)
 	devices := injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
 	unusable := a.unusable(snapshot, devices, names, before)
@@ -162,17 +160,6 @@ func (a *Agent) ownSpecs(first *plan) error {
 		return fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
 	}
 	return nil
-}
-
-// chooseInjection chooses for resources that leave it to the agent; the table is
-// nobody else's yet.
-func (a *Agent) chooseInjection(table *resource.Table) {
-	for _, r := range table.Resources {
-		if r.Injection == config.InjectAuto {
-			choice := a.injection.Choice()
-			r.Injection, r.InjectionReason = choice.Injection, choice.Reason
-		}
-	}
 }
 
 // injected are the devices that need a CDI definition, each once.

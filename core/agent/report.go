@@ -150,7 +150,7 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"
 		}
 		if r := v.resource(s.Resource); r != nil {
-			entry.Registration, entry.Injection, entry.InjectionReason = string(r.Registration), string(r.Injection), r.InjectionReason
+			entry.Registration, entry.Injection = string(r.Registration), string(r.Injection)
 		}
 		report.Resources = append(report.Resources, entry)
 		for _, note := range append([]string{s.Error}, s.Notes...) {

@@ -84,9 +84,6 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	if a.selection != nil {
 		onDuty("watch the node's labels", a.selection.Run)
 	}
-	if a.injection != nil {
-		onDuty("watch the node's software", a.injection.Run)
-	}
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)
 	}

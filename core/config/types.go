@@ -239,19 +239,17 @@ type Injection string
 
 // The injections.
 const (
-	// InjectAuto is InjectCDI, InjectCDIAnnotations or InjectPlain, as kubelet and the
-	// container runtime of the node can do it, and both of the first two where that is
-	// not known; package injection documents it.
+	// InjectAuto is InjectCDI and InjectCDIAnnotations at once: right for every kubelet
+	// and every container runtime with CDI. A kubelet before 1.29 ignores the field, and
+	// runtimes apply each name once (kubelet 1.28 to 1.32 itself sends every name in both
+	// ways, https://kep.k8s.io/4009).
 	InjectAuto Injection = "auto"
-	// InjectCDI names CDI devices in the field made for it (kubelet 1.29 and later).
+	// InjectCDI returns CDI names in the field cdi_devices (kubelet 1.29 and later).
 	InjectCDI Injection = "cdi"
-	// InjectCDIAnnotations names CDI devices in container annotations
-	// (cdi.k8s.io/...), for older kubelets with a runtime that knows CDI.
+	// InjectCDIAnnotations returns CDI names in container annotations (cdi.k8s.io/...),
+	// which every kubelet passes on.
 	InjectCDIAnnotations Injection = "cdi-annotations"
-	// InjectCDIBoth is InjectCDI and InjectCDIAnnotations at once. It cannot be
-	// configured: InjectAuto becomes it.
-	InjectCDIBoth Injection = "cdi+cdi-annotations"
-	// InjectPlain gives device nodes, mounts and env, for runtimes without CDI.
+	// InjectPlain returns device nodes, mounts and env, for container runtimes without CDI.
 	InjectPlain Injection = "plain"
 )
 

@@ -103,7 +103,7 @@ func TestAllocateInjections(t *testing.T) {
 			Envs:        joined,
 			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b,accelmux.io/holder=h"},
 		}},
-		"both": {config.InjectCDIBoth, &pluginapi.ContainerAllocateResponse{
+		"auto": {config.InjectAuto, &pluginapi.ContainerAllocateResponse{
 			Envs:        joined,
 			CdiDevices:  []*pluginapi.CDIDevice{{Name: "accelmux.io/mock=a"}, {Name: "accelmux.io/mock=b"}, {Name: "accelmux.io/holder=h"}},
 			Annotations: map[string]string{"cdi.k8s.io/accelmux_example.com_gpu": "accelmux.io/mock=a,accelmux.io/mock=b,accelmux.io/holder=h"},

@@ -48,7 +48,7 @@ func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (resp
 	if v.injection != config.InjectCDIAnnotations {
 		response.CdiDevices = cdiDevices(names)
 	}
-	if v.injection == config.InjectCDIAnnotations || v.injection == config.InjectCDIBoth {
+	if v.injection != config.InjectCDI {
 		response.Annotations, err = cdi.UpdateAnnotations(nil, annotationPlugin, slug(v.name, maxAnnotationSlug), names)
 	}
 	return response, nil, err

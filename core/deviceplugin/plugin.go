@@ -66,9 +66,6 @@ type Options struct {
 	Chosen func(resource string, choice topology.Result, took time.Duration)
 	// Trouble, if set, is told when Plugin.Trouble changes. It must not block.
 	Trouble func(string)
-	// Came, if set, is called when there is a kubelet.sock, and when there is another
-	// one: kubelet was started. It must not block.
-	Came func()
 	// Nodes resolves and checks the device nodes that containers get without CDI.
 	Nodes inventory.HostNodes
 	// Log is where the package logs; nil discards.

@@ -173,6 +173,6 @@ func plainNotes(r *resource.Resource) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(
-		"%d devices (%s) ask for OCI hooks or additional groups, which injection %q cannot give: their containers go without; set injection: cdi",
+		"%d devices (%s) ask for OCI hooks or additional groups, which injection %q cannot give: their containers do not get them; set injection: auto",
 		len(lost), strings.Join(lost[:min(3, len(lost))], ", "), r.Injection)}
 }

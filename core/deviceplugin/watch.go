@@ -33,7 +33,6 @@ type kubeletWatch struct {
 	// is told of.
 	patience time.Duration
 	tell     func(trouble string)
-	came     func()
 	log      *slog.Logger
 
 	mu      sync.Mutex
@@ -46,14 +45,11 @@ type kubeletWatch struct {
 func newKubeletWatch(opts Options) *kubeletWatch {
 	w := &kubeletWatch{
 		dirs: []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
-		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble, came: opts.Came,
+		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble,
 		log: opts.Log, changed: make(chan struct{}),
 	}
 	if w.tell == nil {
 		w.tell = func(string) {}
-	}
-	if w.came == nil {
-		w.came = func() {}
 	}
 	return w
 }
@@ -169,7 +165,6 @@ func (w *kubeletWatch) look(by string) {
 	w.mu.Unlock()
 	if came {
 		w.log.Debug("kubelet's registration socket is there", "socket", w.socket, "noticed_by", by)
-		w.came()
 	}
 	if now != before {
 		w.tell(now)

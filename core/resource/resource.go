@@ -32,10 +32,8 @@ type Table struct {
 type Resource struct {
 	// Name is domain/name, unique in the table.
 	Name string
-	// Injection is how a container gets the devices; with config.InjectAuto somebody
-	// has yet to choose. InjectionReason is why it was chosen, "" if it is configured.
-	Injection       config.Injection
-	InjectionReason string
+	// Injection is how a container gets the devices.
+	Injection config.Injection
 	// Registration is how kubelet learns of the resource.
 	Registration config.Registration
 	// Allocation says which of the free units a container gets.

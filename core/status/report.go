@@ -125,10 +125,7 @@ type Resource struct {
 	// Allocated counts the units that containers hold, as far as is known.
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
-	// InjectionReason is why this injection was chosen, as a clause; "" if it is
-	// configured.
-	InjectionReason string `json:"injectionReason,omitempty"`
-	LastError       string `json:"lastError,omitempty"`
+	LastError string `json:"lastError,omitempty"`
 	// Note is information that is no problem, such as for a resource of an earlier
 	// configuration.
 	Note string `json:"note,omitempty"`

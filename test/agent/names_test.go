@@ -60,7 +60,7 @@ func TestNamesFollowAttributes(t *testing.T) {
 		t.Errorf("the container that holds %s does not start again: %v", id, err)
 	}
 	n.eventually("ready", func() bool { return len(n.agent.Report().NotReady) == 0 })
-	if r := n.resource(oneMode); r.State != "serving" || r.Units != 0 || r.Allocated != 1 || r.Injection != "cdi+cdi-annotations" {
+	if r := n.resource(oneMode); r.State != "serving" || r.Units != 0 || r.Allocated != 1 || r.Injection != "auto" {
 		t.Errorf("%s is %+v in status; want it to be served without units, one of them held", oneMode, r)
 	}
 	n.wantHeldBy(id, "pod")

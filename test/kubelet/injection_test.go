@@ -56,113 +56,20 @@ func TestInjectCDIAnnotations(t *testing.T) {
 	}
 }
 
-// TestInjectAuto verifies what a resource gets whose configuration does not say how:
-// without an API server names that every kubelet passes on, with one what the Node's
-// kubelet and container runtime can do, and that status says which and why.
+// TestInjectAuto verifies that a resource whose configuration does not choose gets CDI
+// names that reach the runtime with every kubelet: in annotations, and in the field too
+// where kubelet knows it.
 func TestInjectAuto(t *testing.T) {
-	release := ""
-	t.Run("unknown", func(t *testing.T) {
-		n := start(t, mock{Count: 4}, 4)
-		n.specsHeld = true
-		release = n.kubelet.Release()
-		n.wantChosen("cdi+cdi-annotations", "there is no API server")
-		pod := n.admit("pod", gpu, 2)
-		opts := n.startContainer(pod)
-		held := n.held(pod, gpu)
-		n.wantInjected(n.annotated(opts), held)
-		if realkubelet.CDIDevices.Can(release) && len(opts.CDIDevices) != len(held) {
-			t.Errorf("CDI names %v beside the annotations; want one for each of %v", opts.CDIDevices, held)
-		}
-		n.wantInjected(n.cdiNames(opts), held)
-	})
-	t.Run("known", func(t *testing.T) {
-		want := "cdi"
-		if !realkubelet.CDIDevices.Can(release) {
-			want = "cdi-annotations"
-		}
-		n := startKnown(t, release, "containerd://2.1.4")
-		reason := n.wantChosen(want, release)
-		pod := n.admit("pod", gpu, 2)
-		opts := n.startContainer(pod)
-		n.wantInjected(n.cdiNames(opts), n.held(pod, gpu))
-		for _, a := range opts.Annotations {
-			if want == "cdi" && !strings.HasPrefix(a.Name, cdi.AnnotationPrefix+"devicemanager_") {
-				t.Errorf("annotation %s; want none of ours", a.Name)
-			}
-		}
-		// For the table of releases.
-		t.Attr("kubelet", release)
-		t.Attr("injection", want)
-		t.Attr("reason", reason)
-	})
-	t.Run("runtime without CDI", func(t *testing.T) {
-		n := startKnown(t, release, "containerd://1.6.36")
-		n.wantChosen("plain", "containerd 1.6.36")
-		n.specsHeld = false
-		opts := n.startContainer(n.admit("pod", gpu, 2))
-		if len(opts.Devices) != 2 || len(n.cdiNames(opts)) != 0 {
-			t.Errorf("options %+v; want two device nodes, and nothing of CDI", opts)
-		}
-	})
-}
-
-// TestKubeletUpgraded verifies that a kubelet that starts as another release, after
-// one that took no CDI names, gets what it can do, and that a container from before
-// has the same devices when it starts again.
-func TestKubeletUpgraded(t *testing.T) {
-	n := newNode(t, realkubelet.Options{})
-	api := n.cluster()
-	n.startKubelet()
-	realkubelet.CDIDevices.Need(t, n.kubelet.Release())
-	api.setNode("v1.28.15", "containerd://1.7.27")
-	n.configure(mock{Count: 4}.config(n))
-	n.startAgent()
-	n.wantCounts(gpu, 4, 4)
+	n := start(t, mock{Count: 4}, 4)
 	n.specsHeld = true
-	n.wantChosen("cdi-annotations", "v1.28.15")
-	pod := n.admit("before", gpu, 2)
-	names := n.cdiNames(n.startContainer(pod))
-	api.setNode(n.kubelet.Release(), "containerd://1.7.27")
-	n.restartKubelet(gpu, 4)
-	n.wantChosen("cdi", n.kubelet.Release())
-	if again := n.cdiNames(n.startContainer(pod)); !slices.Equal(again, names) {
-		t.Errorf("the container was given %v and on its restart %v", names, again)
+	pod := n.admit("pod", gpu, 2)
+	opts := n.startContainer(pod)
+	held := n.held(pod, gpu)
+	n.wantInjected(n.annotated(opts), held)
+	if realkubelet.CDIDevices.Can(n.kubelet.Release()) && len(opts.CDIDevices) != len(held) {
+		t.Errorf("CDI names %v beside the annotations; want one for each of %v", opts.CDIDevices, held)
 	}
-	other := n.admit("after", gpu, 2)
-	opts := n.startContainer(other)
-	if len(opts.CDIDevices) != 2 {
-		t.Errorf("options %+v; want CDI names", opts)
-	}
-	n.wantInjected(n.cdiNames(opts), n.held(other, gpu))
-}
-
-// startKnown is start with an API server whose Node names this software.
-func startKnown(t *testing.T, kubelet, runtime string) *node {
-	t.Helper()
-	n := newNode(t, realkubelet.Options{})
-	n.cluster().setNode(kubelet, runtime)
-	n.startKubelet()
-	n.configure(mock{Count: 4}.config(n))
-	n.startAgent()
-	n.wantCounts(gpu, 4, 4)
-	n.specsHeld = true
-	return n
-}
-
-// wantChosen waits until status says that injection, for a reason with these words,
-// and returns the whole reason.
-func (n *node) wantChosen(injection, because string) string {
-	n.Helper()
-	reason := ""
-	n.eventually("injection "+injection+" because of "+because, func() bool {
-		status, err := n.agent.Status(n.Context())
-		if err != nil || len(status.Resources) != 1 {
-			return false
-		}
-		reason = status.Resources[0].InjectionReason
-		return status.Resources[0].Injection == injection && strings.Contains(reason, because)
-	})
-	return reason
+	n.wantInjected(n.cdiNames(opts), held)
 }
 
 // TestInjectPlain verifies that a resource for runtimes without CDI gives

@@ -14,18 +14,16 @@ import (
 
 	oci "github.com/opencontainers/runtime-spec/specs-go"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/test/kubelet/agent"
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// cluster is an API server that knows pods, and what the Node says of its software.
+// cluster is an API server that has pods only.
 type cluster struct {
 	mu   sync.Mutex
 	pods map[string]*v1.Pod
-	node *v1.Node
 }
 
 // cluster makes an API server and has the agent use it.
@@ -52,24 +50,10 @@ func (c *cluster) set(pod *v1.Pod) {
 	c.pods[pod.Namespace+"/"+pod.Name] = seen
 }
 
-// setNode makes the Node say this of its software from now on.
-func (c *cluster) setNode(kubelet, runtime string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.node = &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-1", ResourceVersion: "1"},
-		Status:     v1.NodeStatus{NodeInfo: v1.NodeSystemInfo{KubeletVersion: kubelet, ContainerRuntimeVersion: runtime}},
-	}
-}
-
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	if r.URL.Path == "/api/v1/nodes" && r.URL.Query().Get("watch") != "" && c.node != nil {
-		_ = json.NewEncoder(w).Encode(map[string]any{"type": "ADDED", "object": c.node}) // the agent may have gone
-		return
-	}
 	place, isPod := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
 	pod := c.pods[strings.Replace(place, "/pods/", "/", 1)]
 	if !isPod || pod == nil {

@@ -6,9 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,31 +41,6 @@ func (s *Server) AddLabels(labels map[string]string) {
 	}
 	s.change(all)
 	s.mu.Unlock()
-}
-
-// SetSoftware makes the Node say this of its kubelet and its container runtime. It is
-// no event for those who watch metadata.
-func (s *Server) SetSoftware(kubelet, runtime string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.software = corev1.NodeSystemInfo{KubeletVersion: kubelet, ContainerRuntimeVersion: runtime}
-}
-
-// shown is the Node as a request asks for it: its metadata, or with the status.
-func (s *Server) shown(node *metav1.PartialObjectMetadata, r *http.Request) any {
-	if onlyMetadata(r) {
-		return node
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &corev1.Node{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
-		ObjectMeta: node.ObjectMeta, Status: corev1.NodeStatus{NodeInfo: s.software},
-	}
-}
-
-func onlyMetadata(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 }
 
 // get answers with the Node's metadata.

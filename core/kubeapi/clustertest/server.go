@@ -42,8 +42,6 @@ type Server struct {
 	applied map[string]bool
 	events  map[string]*corev1.Event
 	order   []string
-	// software is what the Node says of its software.
-	software corev1.NodeSystemInfo
 	// pods are by namespace/name.
 	pods map[string]*corev1.Pod
 
@@ -82,13 +80,7 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 		s.SetLabels(labels)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
-		verb := "watch"
-		if !onlyMetadata(r) {
-			verb = "software"
-		}
-		s.serve(verb, s.watch)(w, r)
-	})
+	mux.HandleFunc("GET /api/v1/nodes", s.serve("watch", s.watch))
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.get))
 	mux.HandleFunc("PATCH /api/v1/nodes/{name}", s.serve("apply", s.apply))
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
@@ -216,8 +208,7 @@ func (s *Server) ForbidVerbs(verbs ...string) {
 }
 
 // Requests counts those of a verb since the start: watch, get and apply for the Node,
-// software for what it says of that (which is a watch, too), create and patch for
-// Events.
+// create and patch for Events.
 func (s *Server) Requests(verb string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +227,7 @@ func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests[verb]++
-		away, forbidden := s.away, slices.Contains(s.forbidden, verb) || verb == "software" && slices.Contains(s.forbidden, "watch")
+		away, forbidden := s.away, slices.Contains(s.forbidden, verb)
 		s.mu.Unlock()
 		switch {
 		case away:
@@ -258,8 +249,6 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
 	switch verb {
 	case "apply":
 		verb = "patch"
-	case "software":
-		verb = "watch"
 	case "get pod":
 		verb, resource = "get", "pods"
 	}
@@ -324,7 +313,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	for {
 		changes, next, more := s.since(from, mine)
 		for _, c := range changes {
-			stream.send(c.kind, s.shown(c.node, r))
+			stream.send(c.kind, c.node)
 		}
 		from = next
 		stream.flush()

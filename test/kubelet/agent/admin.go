@@ -29,8 +29,7 @@ type Status struct {
 		Units   int    `json:"units"`
 		Healthy int    `json:"healthy"`
 
-		Injection       string `json:"injection"`
-		InjectionReason string `json:"injectionReason"`
+		Injection string `json:"injection"`
 	} `json:"resources"`
 	Problems []struct {
 		Message string `json:"message"`

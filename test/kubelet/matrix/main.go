@@ -50,8 +50,8 @@ func run(ctx context.Context, bin, readme string, releases []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s %s: %d passed, %d skipped, %d failed; injection %s\n",
-			time.Now().Format(time.TimeOnly), release, r.passed, len(r.skipped), len(r.failed), r.injection)
+		fmt.Printf("%s %s: %d passed, %d skipped, %d failed\n",
+			time.Now().Format(time.TimeOnly), release, r.passed, len(r.skipped), len(r.failed))
 		for _, name := range r.failed {
 			failed = append(failed, release+" "+name)
 			fmt.Printf("--- %s failed:\n%s\n", name, r.output[name])

@@ -16,17 +16,16 @@ import (
 // result is what came of the tests with one release. A test with tests of its own
 // counts by those, unless it fails by itself.
 type result struct {
-	release           string
-	passed            int
-	skipped           map[string]string // the reason by name
-	failed            []string
-	output            map[string]string
-	injection, reason string
+	release string
+	passed  int
+	skipped map[string]string // the reason by name
+	failed  []string
+	output  map[string]string
 }
 
 // event is what go test -json says (cmd/test2json).
 type event struct {
-	Action, Package, Test, Output, Key, Value string
+	Action, Package, Test, Output string
 }
 
 // skipReason finds the sentence of a t.Skip in the output of a test.
@@ -58,8 +57,6 @@ func read(release string, in io.Reader) (*result, error) {
 			}
 		case "output":
 			r.output[name] += e.Output
-		case "attr":
-			r.attr(e.Key, e.Value)
 		case "pass", "skip", "fail":
 			outcome[name] = e.Action
 		}
@@ -82,16 +79,6 @@ func read(release string, in io.Reader) (*result, error) {
 	return r, nil
 }
 
-// attr takes in what a test says for the table.
-func (r *result) attr(key, value string) {
-	switch key {
-	case "injection":
-		r.injection = value
-	case "reason":
-		r.reason = value
-	}
-}
-
 // failedWithin reports whether it was a test of this one that failed.
 func failedWithin(outcome map[string]string, name string) bool {
 	for other, action := range outcome {
@@ -105,7 +92,7 @@ func failedWithin(outcome map[string]string, name string) bool {
 const (
 	begin = "<!-- matrix: begin -->\n"
 	end   = "<!-- matrix: end -->"
-	head  = "| kubelet | injection by default | passed | skipped | failed |\n| --- | --- | --- | --- | --- |\n"
+	head  = "| kubelet | passed | skipped | failed |\n| --- | --- | --- | --- |\n"
 )
 
 // row is the release's line of the table, and skips the one below it.
@@ -114,7 +101,7 @@ func (r *result) row() string {
 	if len(r.failed) > 0 {
 		failed = fmt.Sprintf("%d: %s", len(r.failed), strings.Join(r.failed, ", "))
 	}
-	return fmt.Sprintf("| %s | `%s` | %d | %d | %s |", r.release, r.injection, r.passed, len(r.skipped), failed)
+	return fmt.Sprintf("| %s | %d | %d | %s |", r.release, r.passed, len(r.skipped), failed)
 }
 
 // skips names what was skipped and why; "" if nothing was.

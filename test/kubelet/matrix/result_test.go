@@ -10,7 +10,6 @@ import (
 
 const report = `{"Action":"run","Package":"x/kubelet","Test":"TestA"}
 {"Action":"run","Package":"x/kubelet","Test":"TestA/one"}
-{"Action":"attr","Package":"x/kubelet","Test":"TestA/one","Key":"injection","Value":"cdi"}
 {"Action":"pass","Package":"x/kubelet","Test":"TestA/one"}
 {"Action":"run","Package":"x/kubelet","Test":"TestA/two"}
 {"Action":"output","Package":"x/kubelet","Test":"TestA/two","Output":"    a_test.go:7: kubelet cannot (KEP-1)\n"}
@@ -31,7 +30,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "README.md")
-	before := "above\n" + begin + head + "| v1.31.14 | old | 0 | 0 | 9 |\n| v1.37.1 | `cdi` | 5 | 0 | 0 |\n\n- v1.31.14 skips: all.\n" + end + "\nbelow\n"
+	before := "above\n" + begin + head + "| v1.31.14 | 0 | 0 | 9 |\n| v1.37.1 | 5 | 0 | 0 |\n\n- v1.31.14 skips: all.\n" + end + "\nbelow\n"
 	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +43,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "above\n" + begin + head + "| v1.31.14 | `cdi` | 1 | 1 | 1: kubelet.TestB/one |\n| v1.37.1 | `cdi` | 5 | 0 | 0 |\n\n" +
+	want := "above\n" + begin + head + "| v1.31.14 | 1 | 1 | 1: kubelet.TestB/one |\n| v1.37.1 | 5 | 0 | 0 |\n\n" +
 		"- v1.31.14 skips: kubelet cannot (KEP-1): kubelet.TestA/two.\n" + end + "\nbelow\n"
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
