@@ -25,6 +25,7 @@ import (
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/rival"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 	"github.com/accelmux/accelmux/core/takeover"
@@ -169,10 +170,10 @@ type Agent struct {
 	switching    sync.Mutex
 	descriptions descriptions
 	// view is what the last round made, for status and for kubelet's calls.
-	view    atomic.Pointer[view]
+	view    atomic.Pointer[round.Round]
 	journal journal
-	// nodes are the device nodes as this round found them.
-	nodes nodes
+	// nodes has the device nodes that are missing.
+	nodes round.Nodes
 	// unreleased are devices that could not be released, for status.
 	unreleased unreleased
 
@@ -272,7 +273,7 @@ func newAgent(opts Options) *Agent {
 		wake:      make(chan struct{}, 1),
 		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),
-		nodes:     nodes{host: opts.HostPaths.nodes()},
+		nodes:     round.Nodes{Host: opts.HostPaths.nodes()},
 		bus:       pcibus.New(opts.HostPaths.Sysfs),
 
 		descriptions: descriptions{of: map[string]described{}},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -37,11 +38,11 @@ func (a *Agent) openFeatures() {
 // publishFeatures says what the backends of the plan have found, and returns when
 // to say it again though nothing changes. Before there is a plan nothing is known,
 // and what was published before stays.
-func (a *Agent) publishFeatures(v *view) time.Time {
-	if a.features == nil || v.plan.idle() {
+func (a *Agent) publishFeatures(v *round.Round) time.Time {
+	if a.features == nil || v.Idle() {
 		return time.Time{}
 	}
-	set, next := a.finder.Find(v.plan.profile, v.snapshot, v.replicas(), time.Now())
+	set, next := a.finder.Find(v.Profile, v.Snapshot, v.Replicas(), time.Now())
 	a.features.Publish(set)
 	return next
 }

@@ -159,15 +159,3 @@ func (g *gate) resetting() map[inventory.Key]health.Fault {
 	}
 	return faults
 }
-
-// verdicts returns health's verdicts, with the faults of devices that are being reset or
-// that a reset waits for.
-type verdicts struct {
-	health *health.View
-	resets map[inventory.Key]health.Fault
-}
-
-// Verdict implements resource.Verdicts.
-func (v verdicts) Verdict(key inventory.Key) health.Verdict {
-	return withFault(v.health.Verdict(key), v.resets, key)
-}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 )
 
 var (
@@ -112,7 +113,7 @@ func TestResetsAreSeen(t *testing.T) {
 	judged := newJudge(t).Judge(all)
 	table := func() []bool {
 		var healthy []bool
-		for _, u := range p.mapper.Map(all, verdicts{health: judged, resets: g.resetting()}, nil).Resources[0].Units {
+		for _, u := range p.mapper.Map(all, round.Verdicts{Health: judged, Resets: g.resetting()}, nil).Resources[0].Units {
 			healthy = append(healthy, u.Verdict.Healthy)
 		}
 		return healthy

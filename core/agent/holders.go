@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -38,7 +39,7 @@ func (l lifecycle) define(name string, starting deviceplugin.Starting, starts []
 	if err := joinPrepared(units, prepared); err != nil {
 		errs = append(errs, fmt.Errorf("the edits that Prepare returned for %s: %w", name, err))
 	}
-	if r := v.resource(name); len(errs) > 0 || r == nil || r.Injection == config.InjectPlain {
+	if r := v.Resource(name); len(errs) > 0 || r == nil || r.Injection == config.InjectPlain {
 		return errors.Join(errs...)
 	}
 	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unannounced }) {
@@ -94,13 +95,13 @@ func (a *Agent) liveHolders(device inventory.Key) func(name string) bool {
 }
 
 // checkEdits checks the edits that Prepare answered for a device.
-func (l lifecycle) checkEdits(v *view, name string, key inventory.Key, wire *backendv1.ContainerEdits) (inventory.Edits, error) {
-	backend, injection, ok := v.forPrepared(name, key.Backend)
-	if !ok {
+func (l lifecycle) checkEdits(v *round.Round, name string, key inventory.Key, wire *backendv1.ContainerEdits) (inventory.Edits, error) {
+	backend, r := v.Profile.Backend(key.Backend), v.Resource(name)
+	if backend == nil || r == nil {
 		return inventory.Edits{}, errors.New("the resource is no longer configured")
 	}
 	policy := l.agent.editPolicy(backend)
-	policy.Declared = v.needs(key.Backend).Edits
+	policy.Declared = v.Description(key.Backend).Needs.Edits
 	edits, omitted, err := inventory.ParseEdits(policy, wire)
 	if err != nil {
 		return edits, fmt.Errorf("Prepare returned edits that are refused: %w", err)
@@ -108,7 +109,7 @@ func (l lifecycle) checkEdits(v *view, name string, key inventory.Key, wire *bac
 	if omitted != "" {
 		l.agent.log.Warn("Prepare returned edits that the configuration does not allow", "device", key.String(), "resource", name, "error", omitted)
 	}
-	if injection == config.InjectPlain && !edits.Empty() {
+	if r.Injection == config.InjectPlain && !edits.Empty() {
 		return edits, fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q",
 			config.InjectPlain, config.InjectCDI)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
@@ -25,7 +26,7 @@ type journal struct {
 }
 
 // write logs the differences of two views; before is nil in the first round.
-func (j *journal) write(before, after *view) {
+func (j *journal) write(before, after *round.Round) {
 	j.left, j.silent = journalLines, 0
 	j.devices(before, after)
 	j.problems(before, after)
@@ -35,15 +36,15 @@ func (j *journal) write(before, after *view) {
 }
 
 // devices goes over all that are there, or were.
-func (j *journal) devices(before, after *view) {
-	for _, backend := range after.backends() {
+func (j *journal) devices(before, after *round.Round) {
+	for _, backend := range after.Backends() {
 		for _, device := range backend.Devices {
-			j.compare(before, after, device, before.device(device.Key) != nil)
+			j.compare(before, after, device, before.Device(device.Key) != nil)
 		}
 	}
-	for _, backend := range before.backends() {
+	for _, backend := range before.Backends() {
 		for _, device := range backend.Devices {
-			if after.device(device.Key) == nil {
+			if after.Device(device.Key) == nil {
 				j.line(slog.LevelWarn, "device gone", device.Key)
 			}
 		}
@@ -51,9 +52,9 @@ func (j *journal) devices(before, after *view) {
 }
 
 // compare logs what became of a device; known says that it was there before.
-func (j *journal) compare(before, after *view, device *inventory.Device, known bool) {
-	now := after.ownVerdict(device.Key)
-	was := !known || before.ownVerdict(device.Key).Healthy
+func (j *journal) compare(before, after *round.Round, device *inventory.Device, known bool) {
+	now := after.OwnVerdict(device.Key)
+	was := !known || before.OwnVerdict(device.Key).Healthy
 	switch {
 	case was && !now.Healthy && len(now.Faults) > 0:
 		fault := now.Faults[0]
@@ -87,14 +88,14 @@ func (j *journal) backends(statuses []supervisor.Status) {
 }
 
 // problems logs sentences that were not there before.
-func (j *journal) problems(before, after *view) {
+func (j *journal) problems(before, after *round.Round) {
 	old := map[string]bool{}
-	for _, backend := range before.backends() {
+	for _, backend := range before.Backends() {
 		for _, problem := range backend.Problems {
 			old[backend.Name+problem.Device+problem.Message] = true
 		}
 	}
-	for _, backend := range after.backends() {
+	for _, backend := range after.Backends() {
 		for _, problem := range backend.Problems {
 			if !old[backend.Name+problem.Device+problem.Message] {
 				j.line(slog.LevelWarn, "problem", inventory.Key{Backend: backend.Name, ID: problem.Device}, "message", problem.Message)

@@ -15,6 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -50,14 +51,14 @@ func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.U
 // heldElsewhere refuses devices that kubelet takes for free because their holder
 // got them under another name.
 func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
-	r := l.agent.view.Load().resource(name)
+	r := l.agent.view.Load().Resource(name)
 	if r == nil {
 		return nil
 	}
-	conflict := func(hold holders.Hold) bool { return conflicts(r, hold) }
+	conflict := func(hold holders.Hold) bool { return round.Conflicts(r, hold) }
 	for _, key := range keys {
 		if hold, ok := l.agent.book.Oldest(key, conflict); ok {
-			return fmt.Errorf("device %s: %s", key, holderElsewhere(hold))
+			return fmt.Errorf("device %s: %s", key, round.ConflictMessage(hold))
 		}
 	}
 	return nil
@@ -135,7 +136,7 @@ func (l lifecycle) prepare(ctx context.Context, name string, starts []holders.St
 			r := requests[backend]
 			var response *backendv1.PrepareResponse
 			var err error
-			if r.ParametersJson, err = parametersJSON(l.agent.view.Load().parametersOf(backend), parameters); err == nil {
+			if r.ParametersJson, err = parametersJSON(l.agent.view.Load().Description(backend).Parameters, parameters); err == nil {
 				response, err = l.agent.supervisor.Prepare(ctx, backend, r)
 			}
 			if err != nil {
@@ -194,7 +195,7 @@ func prepareError(backend string, devices []string, name string, err error) erro
 
 // resolve finds the device behind a unit that kubelet says is in use.
 func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
-	unit := a.view.Load().unit(name, unitID)
+	unit := a.view.Load().Unit(name, unitID)
 	if unit == nil {
 		return inventory.Key{}, false
 	}

@@ -28,7 +28,7 @@ const (
 // of them, by the resource's configuration. Kubelet does not say which container it
 // starts; only where a parameter may come from the pod, that is looked for.
 func (a *Agent) parameters(ctx context.Context, name string, units []string) (map[string]string, error) {
-	r := a.view.Load().resource(name)
+	r := a.view.Load().Resource(name)
 	if r == nil || len(r.Parameters) == 0 {
 		return nil, nil // that it is no longer configured is told of later
 	}

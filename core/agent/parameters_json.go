@@ -46,13 +46,3 @@ func unknownParameter(name string, known []inventory.Parameter) string {
 	}
 	return fmt.Sprintf("the backend does not know the parameter %s%s; it has %s", name, suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }
-
-// parametersOf are the parameters that a backend describes; nil if it is not known.
-func (v *view) parametersOf(backend string) []inventory.Parameter {
-	for _, b := range v.backends() {
-		if b.Name == backend {
-			return b.Description.Parameters
-		}
-	}
-	return nil
-}

@@ -39,14 +39,7 @@ func newPlan(choice profile.Choice, source []byte) (*plan, error) {
 func (p *plan) idle() bool { return len(p.profile.Backends) == 0 }
 
 // backend returns the configuration of one backend, or nil.
-func (p *plan) backend(name string) *config.Backend {
-	for i := range p.profile.Backends {
-		if p.profile.Backends[i].Name == name {
-			return &p.profile.Backends[i]
-		}
-	}
-	return nil
-}
+func (p *plan) backend(name string) *config.Backend { return p.profile.Backend(name) }
 
 // defined returns the backends whose devices may need CDI definitions.
 func (p *plan) defined() []string {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 )
 
 // usagePause is how long a change of who holds what may wait for its round: it
@@ -99,15 +97,19 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	snapshot := current.part(all)
 	held := a.book.Holds()
 	before := a.view.Load()
-	lost := gone(current, snapshot, held, before)
-	table := current.mapper.Map(snapshot, verdicts{health: judged, resets: a.resets.faults(judged)}, heldNames(current, snapshot, held))
-	table = withHolds(table, held, lost)
-	devices := injected(table)
+	removed := round.Removed(current.profile, snapshot, held, before)
+	table := current.mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, round.HeldResources(current.profile, snapshot, held))
+	table = round.WithHolds(table, held, removed)
+	devices := round.Injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
-	unusable := a.unusable(snapshot, devices, names, before)
-	next = earliest(next, a.nodes.next)
-	table = withFaults(table, unusable)
-	v := (&view{plan: current, snapshot: snapshot, health: judged, table: table, names: names, gone: lost, unusable: unusable}).indexed()
+	now := time.Now()
+	missing, recheck := a.nodes.Missing(snapshot, now)
+	next = earliest(next, recheck)
+	unusable := round.Unusable(devices, names, missing, before, now)
+	table = round.WithFaults(table, unusable)
+	v := round.New(round.Round{
+		Profile: current.profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
+	})
 	a.view.Store(v)
 	a.journal.write(before, v)
 	a.plugin.Publish(table, names)
@@ -160,29 +162,4 @@ func (a *Agent) ownSpecs(first *plan) error {
 		return fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
 	}
 	return nil
-}
-
-// injected are the devices that need a CDI definition, each once.
-func injected(table *resource.Table) []*inventory.Device {
-	most := 0
-	for _, r := range table.Resources {
-		if r.Injection != config.InjectPlain {
-			most += len(r.Units)/max(1, r.Replicas) + 1
-		}
-	}
-	devices := make([]*inventory.Device, 0, most)
-	for _, r := range table.Resources {
-		if r.Injection == config.InjectPlain {
-			continue
-		}
-		// A device is in one resource, and its units stand together.
-		var last *inventory.Device
-		for i := range r.Units {
-			if d := r.Units[i].Device; d != last {
-				devices = append(devices, d)
-				last = d
-			}
-		}
-	}
-	return devices
 }

@@ -63,7 +63,7 @@ func (a *Agent) tryRelease(ctx context.Context, ended holders.Ended) bool {
 		defer a.poke()
 		defer end()
 	}
-	err := a.release(ctx, ended, a.view.Load().device(key), shared)
+	err := a.release(ctx, ended, a.view.Load().Device(key), shared)
 	a.tally.Released(key.Backend, err)
 	a.opts.Released(key.Backend, key.ID, err)
 	a.unreleased.note(ended, err)

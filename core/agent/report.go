@@ -9,6 +9,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
@@ -133,7 +134,7 @@ func (a *Agent) reportBackends(report *status.Report) {
 	}
 }
 
-func (a *Agent) reportResources(report *status.Report, v *view) {
+func (a *Agent) reportResources(report *status.Report, v *round.Round) {
 	allocated := map[string]int{}
 	for _, holds := range a.book.Holds() {
 		for _, hold := range holds {
@@ -149,7 +150,7 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 		if s.Unlisted {
 			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"
 		}
-		if r := v.resource(s.Resource); r != nil {
+		if r := v.Resource(s.Resource); r != nil {
 			entry.Registration, entry.Injection = string(r.Registration), string(r.Injection)
 		}
 		report.Resources = append(report.Resources, entry)
@@ -162,12 +163,12 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 	if v == nil {
 		return
 	}
-	for _, r := range v.table.Resources {
+	for _, r := range v.Table.Resources {
 		if note := r.HoldersNote(); note != "" {
 			report.Problems = append(report.Problems, status.Problem{Resource: r.Name, Message: note})
 		}
 	}
-	for _, problem := range v.table.Problems {
+	for _, problem := range v.Table.Problems {
 		report.Problems = append(report.Problems, status.Problem{Device: problem.Device, Message: problem.Message})
 	}
 }
@@ -177,9 +178,9 @@ func (a *Agent) reportResources(report *status.Report, v *view) {
 const maxFaults = 2 * inventory.MaxDevices
 
 // reportDevices adds what is wrong with single devices.
-func (a *Agent) reportDevices(report *status.Report, v *view) {
+func (a *Agent) reportDevices(report *status.Report, v *round.Round) {
 	waiting, count := a.resets.waiting(), map[string]int{}
-	v.each(func(device *inventory.Device, verdict health.Verdict) {
+	v.Each(func(device *inventory.Device, verdict health.Verdict) {
 		for _, fault := range verdict.Faults {
 			if count[device.Backend]++; count[device.Backend] > maxFaults {
 				continue
@@ -223,10 +224,10 @@ func (a *Agent) Alive() {
 func (a *Agent) Devices() []status.Device {
 	v := a.view.Load()
 	devices := []status.Device{}
-	v.each(func(d *inventory.Device, verdict health.Verdict) {
-		name, _ := v.names.Qualified(d.Key)
+	v.Each(func(d *inventory.Device, verdict health.Verdict) {
+		name, _ := v.Names.Qualified(d.Key)
 		devices = append(devices, status.Device{
-			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Replicas: v.replicas()[d.Key],
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
 			Healthy: verdict.Healthy, Faults: faults(verdict),
 			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
 			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential,
@@ -239,8 +240,8 @@ func (a *Agent) Devices() []status.Device {
 // Healths implements status.Source.
 func (a *Agent) Healths(show func(status.DeviceHealth)) {
 	v := a.view.Load()
-	v.each(func(d *inventory.Device, verdict health.Verdict) {
-		is := status.DeviceHealth{Backend: d.Backend, ID: d.ID, Resource: v.resourceOf(d.Key), Healthy: verdict.Healthy}
+	v.Each(func(d *inventory.Device, verdict health.Verdict) {
+		is := status.DeviceHealth{Backend: d.Backend, ID: d.ID, Resource: v.ResourceOf(d.Key), Healthy: verdict.Healthy}
 		if len(verdict.Faults) > 0 {
 			is.Fault = verdict.Faults[0].Code
 		}

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
@@ -15,39 +17,41 @@ import (
 // reportEmpty adds the resources of the profile that stay empty for what their
 // configuration says: a class that no backend has, a name made of an attribute that no
 // device has.
-func reportEmpty(report *status.Report, v *view) {
-	if v == nil || v.plan.idle() {
+func reportEmpty(report *status.Report, v *round.Round) {
+	if v.Idle() {
 		return
 	}
-	report.Problems = append(report.Problems, classProblems(v.plan.profile, v.snapshot.Backends)...)
-	report.Problems = append(report.Problems, placeholderProblems(v.plan.profile, v.snapshot.Backends)...)
+	report.Problems = append(report.Problems, classProblems(v.Profile, v.Snapshot.Backends)...)
+	report.Problems = append(report.Problems, placeholderProblems(v.Profile, v.Snapshot.Backends)...)
 }
 
 // reportUnselected adds the devices that no resource selects, so that no pod can get them.
 // A device is in use if its parent or one of its partitions is selected. An unhealthy
 // device is left out: it is a problem already, and its fault may be why nothing selects it.
-func reportUnselected(report *status.Report, v *view) {
-	if v == nil || v.plan.idle() {
+func reportUnselected(report *status.Report, v *round.Round) {
+	if v.Idle() {
 		return
 	}
 	explained := map[string]bool{} // by another problem
-	for _, p := range v.table.Problems {
+	for _, p := range v.Table.Problems {
 		explained[p.Device] = true
 	}
 	inUse := map[inventory.Key]bool{}
-	for key := range v.index.owners {
-		for _, up := range v.lineage(key) {
-			inUse[up] = true
+	v.Each(func(d *inventory.Device, _ health.Verdict) {
+		if v.IsSelected(d.Key) {
+			for _, up := range v.Lineage(d.Key) {
+				inUse[up] = true
+			}
 		}
-	}
-	for _, key := range v.table.Unassigned {
-		d := v.device(key)
-		if d == nil || d.Potential || explained[key.ID] || !v.verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.lineage(key), v.isSelected) {
+	})
+	for _, key := range v.Table.Unassigned {
+		d := v.Device(key)
+		if d == nil || d.Potential || explained[key.ID] || !v.Verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.Lineage(key), v.IsSelected) {
 			continue
 		}
 		report.Problems = append(report.Problems, status.Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(
 			"no resource selects it (class %s), so no pod can get it: add a resource to profile %s, or have the backend leave it out by its settings",
-			d.Class, v.plan.profile.Name)})
+			d.Class, v.Profile.Name)})
 	}
 }
 

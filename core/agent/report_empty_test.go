@@ -8,6 +8,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -94,23 +95,23 @@ func TestUnselectedDevices(t *testing.T) {
 		"another":          {free, "card region"},
 		"another one, odd": {odd, "card region free"},
 	} {
-		v := &view{
-			plan:     &plan{profile: &config.Profile{Name: "p", Backends: []config.Backend{{Name: "b"}}}},
-			health:   &health.View{},
-			unusable: map[inventory.Key]health.Fault{ill.Key: {Code: codeNoNode}},
-			snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill}}}},
-			table: &resource.Table{
+		v := round.Round{
+			Profile:  &config.Profile{Name: "p", Backends: []config.Backend{{Name: "b"}}},
+			Health:   &health.View{},
+			Unusable: map[inventory.Key]health.Fault{ill.Key: {Code: "device-node-missing"}},
+			Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill}}}},
+			Table: &resource.Table{
 				Resources: []*resource.Resource{{Name: "x/r", Units: []resource.Unit{{ID: c.selected.ID, Device: c.selected}}}},
 				Problems:  []inventory.Problem{{Device: "odd", Message: "the selector failed on this device"}},
 			},
 		}
-		for _, d := range v.snapshot.Backends[0].Devices {
+		for _, d := range v.Snapshot.Backends[0].Devices {
 			if d != c.selected {
-				v.table.Unassigned = append(v.table.Unassigned, d.Key)
+				v.Table.Unassigned = append(v.Table.Unassigned, d.Key)
 			}
 		}
 		var report status.Report
-		reportUnselected(&report, v.indexed())
+		reportUnselected(&report, round.New(v))
 		var got []string
 		for _, p := range report.Problems {
 			got = append(got, p.Device)

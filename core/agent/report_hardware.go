@@ -11,12 +11,13 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 )
 
 // reportHardware adds the differences between the PCI bus and what the backends list.
-func (a *Agent) reportHardware(report *status.Report, v *view) {
-	if v == nil || v.plan.idle() {
+func (a *Agent) reportHardware(report *status.Report, v *round.Round) {
+	if v.Idle() {
 		return
 	}
 	accelerators, err := a.bus.Accelerators()
@@ -27,7 +28,7 @@ func (a *Agent) reportHardware(report *status.Report, v *view) {
 			Message: "cannot tell whether there is hardware that no backend lists: " + err.Error(),
 		})
 	default:
-		report.Problems = append(report.Problems, hardwareProblems(v.plan.profile, v.snapshot.Backends, accelerators)...)
+		report.Problems = append(report.Problems, hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators)...)
 	}
 }
 

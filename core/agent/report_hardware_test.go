@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -93,9 +94,9 @@ func TestHardwareProblems(t *testing.T) {
 // a machine without one is no problem.
 func TestReportHardware(t *testing.T) {
 	sysfs := t.TempDir()
-	v := &view{
-		plan:     &plan{profile: &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock", Command: "accelmux-backend-mock"}}}},
-		snapshot: &inventory.Snapshot{},
+	v := &round.Round{
+		Profile:  &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock", Command: "accelmux-backend-mock"}}},
+		Snapshot: &inventory.Snapshot{},
 	}
 	report := func() []status.Problem {
 		var r status.Report

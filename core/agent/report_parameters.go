@@ -7,24 +7,25 @@ import (
 
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 )
 
 // reportParameters adds what is wrong with the resources' parameters, as far as the
 // backends that have devices of them say what they know: a container that gives a
 // value to one that its backend does not know cannot start.
-func reportParameters(report *status.Report, v *view) {
+func reportParameters(report *status.Report, v *round.Round) {
 	if v == nil {
 		return
 	}
 	known := map[string][]inventory.Parameter{}
-	for _, b := range v.backends() {
+	for _, b := range v.Backends() {
 		known[b.Name] = b.Description.Parameters
 	}
 	// Of a name with placeholders there may be many resources: one tells for all.
 	var problems []status.Problem
 	others := map[string]int{} // by problem, without the resource
-	for _, r := range v.table.Resources {
+	for _, r := range v.Table.Resources {
 		if len(r.Parameters) == 0 {
 			continue
 		}

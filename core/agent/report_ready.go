@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
 // notReady returns what is missing before the node can use what the profile promises:
 // backends that have not reported, and resources that kubelet does not have from this
 // agent. A broken device does not count: the agent has done its part.
-func (a *Agent) notReady(current *plan, v *view) []string {
+func (a *Agent) notReady(current *plan, v *round.Round) []string {
 	if current.idle() {
 		return a.notChosen()
 	}
@@ -19,7 +20,7 @@ func (a *Agent) notReady(current *plan, v *view) []string {
 	}
 	missing := []string{}
 	reported := map[string]bool{}
-	for _, backend := range v.backends() {
+	for _, backend := range v.Backends() {
 		reported[backend.Name] = true
 	}
 	statuses := a.statuses()
@@ -56,13 +57,13 @@ func notReported(name string, s supervisor.Status) string {
 }
 
 // unregistered returns the resources that kubelet has not accepted yet, or no longer has.
-func (a *Agent) unregistered(v *view) []string {
+func (a *Agent) unregistered(v *round.Round) []string {
 	serving := map[string]bool{}
 	for _, s := range a.plugin.Status() {
 		serving[s.Resource] = s.State == deviceplugin.StateServing
 	}
 	var missing []string
-	for _, r := range v.table.Resources {
+	for _, r := range v.Table.Resources {
 		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
 			missing = append(missing, "kubelet has not taken resource "+r.Name+" yet")
 		}
@@ -72,11 +73,11 @@ func (a *Agent) unregistered(v *view) []string {
 
 // takenAway returns the resources that another device plugin serves, too. Which of the two
 // kubelet uses is not known for certain.
-func (a *Agent) takenAway(v *view) []string {
+func (a *Agent) takenAway(v *round.Round) []string {
 	var missing []string
 	seen := map[string]bool{}
 	for _, r := range a.rivals.Rivals() {
-		if !seen[r.Resource] && v.resource(r.Resource) != nil {
+		if !seen[r.Resource] && v.Resource(r.Resource) != nil {
 			seen[r.Resource] = true
 			missing = append(missing, "kubelet may not have resource "+r.Resource+" from this agent: "+r.Message)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -38,7 +39,7 @@ type resets struct {
 	// reach those, too.
 	absent map[inventory.Key]holders.Kin
 	// last is the view that was learned from.
-	last *view
+	last *round.Round
 	// running counts by backend the groups that are being reset.
 	running map[string]int
 	// pending are devices that a reset waits for, and since when.
@@ -116,7 +117,7 @@ func newResets(a *Agent) *resets {
 
 // consider starts every reset that may help and is allowed now. It returns when
 // it wants to be asked again; zero means on the next change.
-func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
+func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) {
 	wanted := r.wanted(v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,47 +152,47 @@ func (r *resets) consider(ctx context.Context, v *view) (next time.Time) {
 }
 
 // learn takes note of which devices belong together. The caller holds r.mu.
-func (r *resets) learn(v *view) {
+func (r *resets) learn(v *round.Round) {
 	book := r.agent.book
-	away := func(key inventory.Key) bool { return v.device(key) == nil && book.Held(key) }
+	away := func(key inventory.Key) bool { return v.Device(key) == nil && book.Held(key) }
 	maps.DeleteFunc(r.absent, func(key inventory.Key, _ holders.Kin) bool { return !away(key) })
-	for _, backend := range r.last.backends() {
-		if v.index == r.last.index || slices.Contains(v.backends(), backend) {
-			continue // nobody has gone
+	for _, backend := range r.last.Backends() {
+		if slices.Contains(v.Backends(), backend) {
+			continue // no device was removed
 		}
 		for _, device := range backend.Devices {
 			if (device.ResetGroup != "" || device.Parent != "") && away(device.Key) {
-				r.absent[device.Key] = r.last.kin(device)
+				r.absent[device.Key] = r.last.Kin(device)
 			}
 		}
 	}
 	// Also of those that have not been there since this agent started.
 	for key, kin := range book.Kin() {
-		if v.device(key) == nil {
+		if v.Device(key) == nil {
 			r.absent[key] = kin
 		}
 	}
 	r.last = v
 	book.Related(func(key inventory.Key) (holders.Kin, bool) {
-		device := v.device(key)
+		device := v.Device(key)
 		if device == nil {
 			return holders.Kin{}, false
 		}
-		return v.kin(device), true
+		return v.Kin(device), true
 	})
 }
 
 // forget ends the attempts of groups that are sound again. A fault that is
 // remembered while its device or its backend is away keeps them: a reset that
 // took the backend along has not helped. The caller holds r.mu.
-func (r *resets) forget(v *view, wanted map[resetGroup]*need) {
+func (r *resets) forget(v *round.Round, wanted map[resetGroup]*need) {
 	for group, attempt := range r.attempts {
 		if wanted[group] != nil || attempt.running {
 			continue
 		}
 		attempt.unblock()
 		faulted := func(key inventory.Key) bool { return needsReset(v, key) }
-		if v.plan.backend(group.backend) == nil || !slices.ContainsFunc(attempt.members, faulted) {
+		if v.Profile.Backend(group.backend) == nil || !slices.ContainsFunc(attempt.members, faulted) {
 			delete(r.attempts, group)
 		}
 	}
@@ -199,7 +200,7 @@ func (r *resets) forget(v *view, wanted map[resetGroup]*need) {
 
 // start resets one group in the background, unless a device of it is held, also
 // one that is not listed now. The caller holds r.mu.
-func (r *resets) start(ctx context.Context, v *view, group resetGroup, members []inventory.Key, current *attempt) {
+func (r *resets) start(ctx context.Context, v *round.Round, group resetGroup, members []inventory.Key, current *attempt) {
 	reached := r.reached(v, group, members)
 	end, blocker := r.agent.gate.begin(resetting, reached, r.agent.book.Held)
 	if end == nil {
@@ -225,7 +226,7 @@ func (r *resets) start(ctx context.Context, v *view, group resetGroup, members [
 // reached are all devices that lose their state in a reset of the members: also
 // those of the group that are not listed now, and partitions of a member, and theirs,
 // whatever groups they name. The caller holds r.mu.
-func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []inventory.Key {
+func (r *resets) reached(v *round.Round, group resetGroup, members []inventory.Key) []inventory.Key {
 	reached := slices.Clone(members)
 	partOf := func(backend string, kin holders.Kin) bool {
 		return slices.ContainsFunc(kin.Parents, func(id string) bool {
@@ -234,13 +235,13 @@ func (r *resets) reached(v *view, group resetGroup, members []inventory.Key) []i
 	}
 	for key, kin := range r.absent {
 		together := kin.ResetGroup != "" && resetGroup{backend: key.Backend, name: kin.ResetGroup} == group
-		if v.device(key) == nil && (together || partOf(key.Backend, kin)) {
+		if v.Device(key) == nil && (together || partOf(key.Backend, kin)) {
 			reached = append(reached, key)
 		}
 	}
-	for _, backend := range v.backends() {
+	for _, backend := range v.Backends() {
 		for _, device := range backend.Devices {
-			if device.Parent != "" && !slices.Contains(members, device.Key) && partOf(device.Backend, v.kin(device)) {
+			if device.Parent != "" && !slices.Contains(members, device.Key) && partOf(device.Backend, v.Kin(device)) {
 				reached = append(reached, device.Key)
 			}
 		}
@@ -316,10 +317,10 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 }
 
 // wanted returns the groups with a device that a reset may help.
-func (r *resets) wanted(v *view) map[resetGroup]*need {
+func (r *resets) wanted(v *round.Round) map[resetGroup]*need {
 	wanted := map[resetGroup]*need{}
-	for key := range v.health.Faulty() {
-		device, backend, policy := v.device(key), v.backend(key.Backend), v.plan.backend(key.Backend)
+	for key := range v.Health.Faulty() {
+		device, backend, policy := v.Device(key), v.Backend(key.Backend), v.Profile.Backend(key.Backend)
 		if device == nil || policy == nil || !needsReset(v, key) || policy.Recovery.Reset != config.ResetAuto ||
 			!backend.Description.Reset || !backend.LostAt.IsZero() ||
 			device.Health.Recovered { // then it only waits for its delay to pass
@@ -329,9 +330,9 @@ func (r *resets) wanted(v *view) map[resetGroup]*need {
 		if wanted[group] == nil {
 			wanted[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
 		}
-		wanted[group].add(device, v.health.Verdict(key))
+		wanted[group].add(device, v.Health.Verdict(key))
 	}
-	for _, backend := range v.backends() {
+	for _, backend := range v.Backends() {
 		for _, device := range backend.Devices {
 			if need := wanted[groupOf(device)]; need != nil {
 				need.members = append(need.members, device.Key)
@@ -355,8 +356,8 @@ func (n *need) add(device *inventory.Device, verdict health.Verdict) {
 
 // needsReset reports whether the gravest of the device's own faults is one that
 // a reset may end. A partition's parent is reset for its own faults.
-func needsReset(v *view, key inventory.Key) bool {
-	for _, fault := range v.health.Verdict(key).Faults {
+func needsReset(v *round.Round, key inventory.Key) bool {
+	for _, fault := range v.Health.Verdict(key).Faults {
 		if fault.From == "" {
 			return fault.Recovery == inventory.RecoveryReset
 		}

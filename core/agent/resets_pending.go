@@ -8,6 +8,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
 )
 
 // codeResetPending is the fault code of devices that no new container gets, because a reset
@@ -24,7 +25,7 @@ type pendingReset struct {
 
 // waiters returns the devices that resets wait for, without those of groups whose last
 // reset failed. The caller holds r.mu.
-func (r *resets) waiters(v *view) map[inventory.Key]pendingReset {
+func (r *resets) waiters(v *round.Round) map[inventory.Key]pendingReset {
 	pending := map[inventory.Key]pendingReset{}
 	for _, attempt := range r.attempts {
 		if attempt.blocker == "" || attempt.failure != "" {

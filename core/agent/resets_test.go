@@ -13,6 +13,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -94,23 +95,23 @@ func TestAbsentHolderKeeps(t *testing.T) {
 // theirs, also if the backend put them into no common reset group.
 func TestHeldPartitionKeepsParent(t *testing.T) {
 	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
-	for name, v := range map[string]*view{
+	for name, v := range map[string]*round.Round{
 		"a partition":       viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
 		"one of that one's": viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
 	} {
 		r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
 		current := &attempt{}
-		r.start(t.Context(), v, groupOf(v.device(keyA)), []inventory.Key{keyA}, current)
+		r.start(t.Context(), v, groupOf(v.Device(keyA)), []inventory.Key{keyA}, current)
 		if current.running || current.blocker == "" {
 			t.Errorf("%s: the parent is reset although it is held: %+v", name, current)
 		}
 	}
 }
 
-// viewOf is a view of devices of one backend that no resource has.
-func viewOf(devices ...*inventory.Device) *view {
+// viewOf is a round of devices of one backend that no resource has.
+func viewOf(devices ...*inventory.Device) *round.Round {
 	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: keyA.Backend, Devices: devices}}}
-	return (&view{snapshot: snapshot, table: &resource.Table{}}).indexed()
+	return round.New(round.Round{Snapshot: snapshot, Table: &resource.Table{}})
 }
 
 // holding is a book in which a container holds the device.
@@ -176,7 +177,7 @@ func TestWanted(t *testing.T) {
 			all = flapped(all, random.IntN(8), i == 0)
 		}
 		judged := judge.Judge(all)
-		v := (&view{plan: p, snapshot: all, health: judged, table: &resource.Table{}}).indexed()
+		v := round.New(round.Round{Profile: p.profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
 		want := map[resetGroup][]inventory.Key{}
 		for _, faulted := range all.Backends[0].Devices {
 			if p.profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
@@ -221,10 +222,10 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	p, judge := manyPlan(t), newJudge(t)
 	a := &Agent{gate: newGate(), book: holding(t, backend.Devices[1].Key), wake: make(chan struct{}, 1)}
 	a.resets = newResets(a)
-	round := func() string {
+	run := func() string {
 		judged := judge.Judge(all)
-		table := p.mapper.Map(all, verdicts{health: judged, resets: a.resets.faults(judged)}, nil)
-		v := (&view{plan: p, snapshot: all, health: judged, table: table}).indexed()
+		table := p.mapper.Map(all, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, nil)
+		v := round.New(round.Round{Profile: p.profile, Snapshot: all, Health: judged, Table: table})
 		a.resets.consider(t.Context(), v)
 		codes := ""
 		for _, u := range table.Resources[0].Units {
@@ -238,12 +239,12 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	}
 	check := func(what, want string) {
 		t.Helper()
-		if round(); len(a.wake) == 1 {
+		if run(); len(a.wake) == 1 {
 			<-a.wake
-			if got := round(); got != want || len(a.wake) > 0 {
+			if got := run(); got != want || len(a.wake) > 0 {
 				t.Errorf("%s: the devices are %q, want %q; another round: %v", what, got, want, len(a.wake) > 0)
 			}
-		} else if got := round(); got != want {
+		} else if got := run(); got != want {
 			t.Errorf("%s: the devices are %q, want %q", what, got, want)
 		}
 	}

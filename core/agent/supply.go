@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/topology"
 )
 
@@ -20,7 +21,7 @@ type supply struct {
 
 // supplies are those of all resources that kubelet may be told of, in the order of
 // the table; also of a nil view.
-func (a *Agent) supplies(v *view) []supply {
+func (a *Agent) supplies(v *round.Round) []supply {
 	if v == nil {
 		return nil
 	}
@@ -31,8 +32,8 @@ func (a *Agent) supplies(v *view) []supply {
 			held[unit{hold.Resource, hold.Unit}] = true
 		}
 	}
-	supplies := make([]supply, 0, len(v.table.Resources))
-	for _, r := range v.table.Resources {
+	supplies := make([]supply, 0, len(v.Table.Resources))
+	for _, r := range v.Table.Resources {
 		s := supply{resource: r, topology: a.plugin.Topology(r.Name)}
 		if s.topology == nil {
 			continue // it is about to be told of

@@ -12,6 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/topology"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -39,7 +40,7 @@ func TestSupplies(t *testing.T) {
 		})
 	}
 	a := &Agent{book: book, plugin: plugin}
-	v := &view{table: &resource.Table{Resources: []*resource.Resource{r, {Name: "ex.com/late"}}}}
+	v := &round.Round{Table: &resource.Table{Resources: []*resource.Resource{r, {Name: "ex.com/late"}}}}
 	if got := a.supplies(nil); len(got) > 0 {
 		t.Errorf("without a view: %+v", got)
 	}
@@ -56,7 +57,7 @@ func TestSupplies(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	plugin.Publish(&resource.Table{Resources: v.table.Resources[:1]}, nil)
+	plugin.Publish(&resource.Table{Resources: v.Table.Resources[:1]}, nil)
 	patience.Until(t, "the plugin knows the topology", func() bool { return plugin.Topology(name) != nil })
 	book.Allocated(name, []holders.Claim{{Unit: "a", Key: r.Units[3].Device.Key}})
 	book.Allocated("ex.com/other", []holders.Claim{{Unit: "b", Key: r.Units[2].Device.Key}})

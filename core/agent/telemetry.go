@@ -49,10 +49,10 @@ func (a *Agent) sample(ctx context.Context, backend string, interval time.Durati
 func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
 	v := a.view.Load()
 	return func(key inventory.Key) (telemetry.Owner, bool) {
-		if v.device(key) == nil {
-			return telemetry.Owner{}, v.isParent(key)
+		if v.Device(key) == nil {
+			return telemetry.Owner{}, v.IsParent(key)
 		}
-		owner := telemetry.Owner{Resource: v.resourceOf(key)}
+		owner := telemetry.Owner{Resource: v.ResourceOf(key)}
 		if holder, ok := a.book.Sole(key); ok {
 			owner.Namespace, owner.Pod, owner.Container = holder.Namespace, holder.Pod, holder.Container
 		}
@@ -73,11 +73,11 @@ func (a *Agent) Telemetry(ctx context.Context) status.Telemetry {
 	v := a.view.Load()
 	answer := status.Telemetry{Devices: []status.Measured{}, Missing: a.unmeasured()}
 	place := map[inventory.Key]int{}
-	v.each(func(d *inventory.Device, _ health.Verdict) {
+	v.Each(func(d *inventory.Device, _ health.Verdict) {
 		place[d.Key] = len(answer.Devices)
 		memory, _ := d.Capacities.Get("memory")
 		answer.Devices = append(answer.Devices, status.Measured{
-			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.resourceOf(d.Key), Parent: d.Parent,
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Parent: d.Parent,
 			Memory: memory, Holders: a.holders(d.Key),
 		})
 	})

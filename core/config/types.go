@@ -44,6 +44,19 @@ type Profile struct {
 	Resources []Resource `yaml:"resources"`
 }
 
+// Backend returns the backend of that name, or nil; also of a nil profile.
+func (p *Profile) Backend(name string) *Backend {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Backends {
+		if p.Backends[i].Name == name {
+			return &p.Backends[i]
+		}
+	}
+	return nil
+}
+
 // NodeSelector is a label selector as Kubernetes has it (metav1.LabelSelector):
 // all of it must match. An empty one matches every node.
 type NodeSelector struct {

@@ -1,4 +1,4 @@
-package agent
+package round
 
 import (
 	"maps"
@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/resource"
 )
 
 // deviceWith is a device that has these host paths as its device nodes.
@@ -45,54 +43,27 @@ func TestMissingNodes(t *testing.T) {
 	want := map[inventory.Key]string{
 		{Backend: "mock", ID: "gone"}: "/dev/accel9", {Backend: "mock", ID: "below"}: "/dev/accel0/x",
 	}
-	n := nodes{host: inventory.HostNodes{Devfs: devfs}}
+	n := Nodes{Host: inventory.HostNodes{Devfs: devfs}}
 	at := time.Unix(1000, 0)
-	if got := n.missing(snapshot, at); !maps.Equal(got, want) || !n.next.Equal(at.Add(missingNodesInterval)) {
+	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) || !n.next.Equal(at.Add(missingNodesInterval)) {
 		t.Errorf("missing %v until %v, want %v", got, n.next.Sub(at), want)
 	}
 	touch("accel9")
-	if got := n.missing(snapshot, at.Add(time.Second)); !maps.Equal(got, want) {
+	if got, _ := n.Missing(snapshot, at.Add(time.Second)); !maps.Equal(got, want) {
 		t.Errorf("missing %v before the nodes are looked for again, want %v", got, want)
 	}
 	at = n.next
 	delete(want, inventory.Key{Backend: "mock", ID: "gone"})
-	if got := n.missing(snapshot, at); !maps.Equal(got, want) {
+	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) {
 		t.Errorf("missing %v, want %v", got, want)
 	}
 	snapshot.Backends[0].Devices = snapshot.Backends[0].Devices[:4]
 	at = n.next
-	if got := n.missing(snapshot, at); len(got) > 0 || !n.next.Equal(at.Add(nodesInterval)) {
+	if got, _ := n.Missing(snapshot, at); len(got) > 0 || !n.next.Equal(at.Add(nodesInterval)) {
 		t.Errorf("missing %v until %v, want none for %v", got, n.next.Sub(at), nodesInterval)
 	}
-	n = nodes{host: inventory.HostNodes{Devfs: filepath.Join(devfs, "no-root")}}
-	if got := n.missing(snapshot, at); len(got) > 0 {
+	n = Nodes{Host: inventory.HostNodes{Devfs: filepath.Join(devfs, "no-root")}}
+	if got, _ := n.Missing(snapshot, at); len(got) > 0 {
 		t.Errorf("without the root of devfs %v are missing, which nobody knows", got)
-	}
-}
-
-// Verifies that a fault is added to all units of its device, beside those that it has, and
-// that nothing else changes.
-func TestWithFaults(t *testing.T) {
-	a, b := deviceWith("a"), deviceWith("b")
-	grave := health.Fault{Code: "grave", Recovery: inventory.RecoveryReboot}
-	table := &resource.Table{Resources: []*resource.Resource{
-		{Name: "x/shared", Units: []resource.Unit{
-			{ID: "a::0", Device: a, Verdict: health.Verdict{Faults: []health.Fault{grave}}},
-			{ID: "a::1", Device: a, Verdict: health.Verdict{Faults: []health.Fault{grave}}},
-		}},
-		{Name: "x/other", Units: []resource.Unit{{ID: "b", Device: b, Verdict: health.Verdict{Healthy: true}}}},
-	}}
-	fault := health.Fault{Code: codeNoNode, Recovery: inventory.RecoverySelf}
-	got := withFaults(table, map[inventory.Key]health.Fault{a.Key: fault})
-	for i, u := range got.Resources[0].Units {
-		if u.Verdict.Healthy || len(u.Verdict.Faults) != 2 || u.Verdict.Faults[0] != grave || u.Verdict.Faults[1] != fault {
-			t.Errorf("unit %s has %+v, want both faults, the gravest first", u.ID, u.Verdict)
-		}
-		if before := table.Resources[0].Units[i]; len(before.Verdict.Faults) != 1 {
-			t.Errorf("the table before was changed: %+v", before.Verdict)
-		}
-	}
-	if got.Resources[1] != table.Resources[1] {
-		t.Error("a resource without such a device was copied")
 	}
 }

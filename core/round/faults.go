@@ -1,0 +1,124 @@
+package round
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Codes of the faults of devices that no container can be started with.
+const (
+	codeNoNode    = "device-node-missing"
+	codeNoCDIName = "no-cdi-name"
+)
+
+// Verdicts are health's verdicts with the faults of devices that are being reset, or that a
+// reset waits for. It implements resource.Verdicts.
+type Verdicts struct {
+	Health *health.View
+	Resets map[inventory.Key]health.Fault
+}
+
+// Verdict implements resource.Verdicts.
+func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
+	return withFault(v.Health.Verdict(key), v.Resets, key)
+}
+
+// Injected returns the devices that need a CDI definition, each once.
+func Injected(table *resource.Table) []*inventory.Device {
+	var devices []*inventory.Device
+	for _, r := range table.Resources {
+		if r.Injection == config.InjectPlain {
+			continue
+		}
+		// A device is in one resource, and its units stand together.
+		var last *inventory.Device
+		for i := range r.Units {
+			if d := r.Units[i].Device; d != last {
+				devices, last = append(devices, d), d
+			}
+		}
+	}
+	return devices
+}
+
+// Unusable returns the faults of devices that no container can be started with: those with
+// a missing device node (missing has its path), and those that CDI cannot give to a
+// container although their resource is injected by CDI. A fault is cleared when its cause
+// is gone; one that the round before had keeps its time.
+func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[inventory.Key]string, before *Round, now time.Time) map[inventory.Key]health.Fault {
+	faults := map[inventory.Key]health.Fault{}
+	add := func(key inventory.Key, code, message string) {
+		since := now
+		if before != nil && before.Unusable[key].Code == code {
+			since = before.Unusable[key].Since
+		}
+		faults[key] = health.Fault{Code: code, Message: message, Recovery: inventory.RecoverySelf, Since: since}
+	}
+	for _, d := range injected {
+		if _, err := names.Qualified(d.Key); err != nil {
+			add(d.Key, codeNoCDIName, err.Error())
+		}
+	}
+	for key, path := range missing {
+		add(key, codeNoNode, fmt.Sprintf("its device node %s is not on this node: is the driver loaded?", path))
+	}
+	return faults
+}
+
+// WithFaults returns the table with these faults added to the verdicts of the devices'
+// units. Resources that nothing changes are the same pointers.
+func WithFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *resource.Table {
+	return withUnits(table, func(r *resource.Resource) []resource.Unit {
+		return addFaults(r.Units, func(key inventory.Key) (health.Fault, bool) {
+			fault, ok := faults[key]
+			return fault, ok
+		})
+	})
+}
+
+// withUnits returns the table with other units of the resources for which change returns
+// some.
+func withUnits(table *resource.Table, change func(*resource.Resource) []resource.Unit) *resource.Table {
+	result := *table
+	result.Resources = slices.Clone(table.Resources)
+	for i, r := range table.Resources {
+		if units := change(r); units != nil {
+			changed := *r
+			changed.Units = units
+			result.Resources[i] = &changed
+		}
+	}
+	return &result
+}
+
+// addFaults returns the units with the faults of their devices; nil if there are none.
+func addFaults(units []resource.Unit, fault func(inventory.Key) (health.Fault, bool)) []resource.Unit {
+	var changed []resource.Unit
+	for i, u := range units {
+		f, ok := fault(u.Device.Key)
+		if !ok {
+			continue
+		}
+		if changed == nil {
+			changed = slices.Clone(units)
+		}
+		changed[i].Verdict = health.Verdict{Faults: append(slices.Clone(u.Verdict.Faults), f)}
+	}
+	return changed
+}
+
+// withFault returns a device's verdict, with its fault if it has one of these.
+func withFault(verdict health.Verdict, faults map[inventory.Key]health.Fault, key inventory.Key) health.Verdict {
+	fault, ok := faults[key]
+	if !ok {
+		return verdict
+	}
+	return health.Verdict{Faults: append(slices.Clone(verdict.Faults), fault)}
+}

@@ -1,0 +1,116 @@
+package round
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Kubelet counts units by resource and ID, and knows nothing of the devices behind them.
+// The table therefore shows it two things:
+//
+//   - A device that is allocated as a unit of another name (the resource was renamed, its
+//     replicas changed) is unhealthy until that container's pod is gone.
+//   - A device that was removed while it is allocated stays listed, as unhealthy, so that
+//     kubelet reports it in the pod's status.
+
+// Codes of the faults that follow from allocations.
+const (
+	codeHeldElsewhere = "held-elsewhere"
+	codeGone          = "device-gone"
+)
+
+// Conflicts reports whether a hold keeps its device from being allocated as a unit of r.
+// Kubelet itself counts holds that have the form of r's units; of the others, only
+// replicas may share a device with replicas.
+func Conflicts(r *resource.Resource, hold holders.Hold) bool {
+	_, _, replica := resource.SplitUnitID(hold.Unit)
+	shared := r.Replicas > 1
+	if hold.Resource == r.Name && replica == shared {
+		return false
+	}
+	return !replica || !shared
+}
+
+// ConflictMessage describes a hold that conflicts, for the operator.
+func ConflictMessage(hold holders.Hold) string {
+	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource)
+}
+
+// HeldResources returns the names of resources with allocated units; nil before every
+// backend of the profile has reported: a resource that is registered before would be empty
+// until its units come, and kubelet would take the containers' devices for gone.
+func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold) map[string]bool {
+	if len(snapshot.Backends) < len(p.Backends) {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, holds := range held {
+		for _, hold := range holds {
+			names[hold.Resource] = true
+		}
+	}
+	return names
+}
+
+// Removed returns the allocated devices that their backend, though it is in the profile, no
+// longer lists, as the round before last saw them.
+func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold, before *Round) map[inventory.Key]*inventory.Device {
+	removed := map[inventory.Key]*inventory.Device{}
+	for key := range held {
+		if device := before.LastSeen(key); device != nil && p.Backend(key.Backend) != nil {
+			removed[key] = device
+		}
+	}
+	for _, backend := range snapshot.Backends {
+		for _, device := range backend.Devices {
+			delete(removed, device.Key)
+		}
+	}
+	return removed
+}
+
+// WithHolds returns the table with the faults that follow from allocations, and the units
+// of removed devices. Resources that nothing changes are the same pointers.
+func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) *resource.Table {
+	return withUnits(table, func(r *resource.Resource) []resource.Unit {
+		units := addFaults(r.Units, func(key inventory.Key) (health.Fault, bool) {
+			i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return Conflicts(r, hold) })
+			if i < 0 {
+				return health.Fault{}, false
+			}
+			hold := held[key][i]
+			return health.Fault{
+				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: ConflictMessage(hold),
+			}, true
+		})
+		more := removedUnits(r, held, removed)
+		if units == nil && len(more) > 0 {
+			units = r.Units
+		}
+		return slices.Concat(units, more)
+	})
+}
+
+// removedUnits are the allocated units of r whose device was removed.
+func removedUnits(r *resource.Resource, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) []resource.Unit {
+	var units []resource.Unit
+	for key, device := range removed {
+		for _, hold := range held[key] {
+			if hold.Resource == r.Name && !Conflicts(r, hold) {
+				units = append(units, resource.Unit{ID: hold.Unit, Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
+					Code: codeGone, Recovery: inventory.RecoverySelf, Since: hold.Since,
+					Message: "its backend no longer lists it, but a container has it",
+				}}}})
+			}
+		}
+	}
+	slices.SortFunc(units, func(a, b resource.Unit) int { return strings.Compare(a.ID, b.ID) })
+	return units
+}

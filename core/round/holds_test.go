@@ -1,0 +1,86 @@
+package round
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Verifies that resources count as held only when every backend has reported: one
+// that is registered before would be empty until its units come.
+func TestHeldNamesWaitForBackends(t *testing.T) {
+	p := &config.Profile{Backends: []config.Backend{{Name: "mock"}, {Name: "other"}}}
+	held := map[inventory.Key][]holders.Hold{
+		{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a::0"}, {Resource: "ex.com/a", Unit: "a::1"}}, {Backend: "mock", ID: "b"}: {{Resource: "ex.com/b", Unit: "b"}},
+	}
+	mock, other := &inventory.Backend{Name: "mock"}, &inventory.Backend{Name: "other"}
+	if names := HeldResources(p, &inventory.Snapshot{Backends: []*inventory.Backend{mock}}, held); len(names) > 0 {
+		t.Errorf("held before all have reported: %v", names)
+	}
+	want := map[string]bool{"ex.com/a": true, "ex.com/b": true}
+	if diff := cmp.Diff(want, HeldResources(p, &inventory.Snapshot{Backends: []*inventory.Backend{mock, other}}, held)); diff != "" {
+		t.Errorf("held (-want +got):\n%s", diff)
+	}
+}
+
+// Verifies that a device which is removed while it is allocated stays known as it was last
+// seen, until it comes back, is free, or its backend leaves the profile.
+func TestRemoved(t *testing.T) {
+	p := &config.Profile{Backends: []config.Backend{{Name: "x"}, {Name: "y"}}}
+	stages := roundWith(2, 1)
+	device := stages.Snapshot.Backends[0].Devices[0]
+	held := map[inventory.Key][]holders.Hold{device.Key: {{Resource: "gpu", Unit: device.ID}}, {Backend: "x", ID: "1"}: {{Resource: "gpu", Unit: "1"}}}
+	before := New(stages)
+	without := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: stages.Snapshot.Backends[0].Devices[1:]}}}
+	for range 2 { // also in the round after
+		removed := Removed(p, without, held, before)
+		if diff := cmp.Diff(map[inventory.Key]*inventory.Device{device.Key: device}, removed); diff != "" {
+			t.Fatalf("removed (-want +got):\n%s", diff)
+		}
+		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
+	}
+	table := WithHolds(&resource.Table{Resources: []*resource.Resource{{Name: "gpu", Replicas: 1}}}, held, before.Removed)
+	if units := table.Resources[0].Units; len(units) != 1 || units[0].Device != device || units[0].Verdict.Faults[0].Code != codeGone {
+		t.Errorf("the units of removed devices are %+v", units)
+	}
+	for name, none := range map[string]map[inventory.Key]*inventory.Device{
+		"listed again":     Removed(p, stages.Snapshot, held, before),
+		"free":             Removed(p, without, nil, before),
+		"another profile":  Removed(&config.Profile{}, without, held, before),
+		"no earlier round": Removed(p, without, held, nil),
+	} {
+		if len(none) > 0 {
+			t.Errorf("%s: removed are %v", name, none)
+		}
+	}
+}
+
+// Verifies which holds keep a device from being allocated as a unit of a resource.
+func TestConflicts(t *testing.T) {
+	whole, shared := &resource.Resource{Name: "gpu", Replicas: 1}, &resource.Resource{Name: "gpu", Replicas: 2}
+	for _, c := range []struct {
+		r    *resource.Resource
+		hold holders.Hold
+		want bool
+	}{
+		{whole, holders.Hold{Resource: "gpu", Unit: "a"}, false},
+		{whole, holders.Hold{Resource: "other", Unit: "a"}, true},
+		{whole, holders.Hold{Resource: "gpu", Unit: "a::1"}, true},
+		{shared, holders.Hold{Resource: "gpu", Unit: "a::1"}, false},
+		{shared, holders.Hold{Resource: "other", Unit: "a::1"}, false},
+		{shared, holders.Hold{Resource: "gpu", Unit: "a"}, true},
+	} {
+		table := WithHolds(&resource.Table{Resources: []*resource.Resource{{
+			Name: c.r.Name, Replicas: c.r.Replicas, Units: []resource.Unit{{ID: "a", Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
+		}}}, map[inventory.Key][]holders.Hold{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
+		if got := !table.Resources[0].Units[0].Verdict.Healthy; got != c.want || Conflicts(c.r, c.hold) != c.want {
+			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package round has the value that one run of the agent's pipeline computes: the verdicts,
+// the resources and the CDI names of one snapshot. The rooms downstream (lifecycle, the
+// frontends, status) read it; a room that needs a newer one waits for the next.
+//
+// The package also composes each device's verdict: what health judged, and the faults that
+// follow from work on the device, from who holds it, and from what the host lacks. It calls
+// nobody and stores nothing between two rounds, but for [Nodes]' cache.
+package round
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+)
+
+// Round is the result of one run of the pipeline. New makes it; nobody changes it. A nil
+// *Round is that of before the first run: its methods find nothing.
+type Round struct {
+	// Profile is the profile in force. One without backends stands for none.
+	Profile *config.Profile
+	// Snapshot has the backends of the profile.
+	Snapshot *inventory.Snapshot
+	// Health has the verdicts of package health alone.
+	Health *health.View
+	// Table has the resources; the verdicts of their units are complete.
+	Table *resource.Table
+	Names *cdi.Names
+	// Removed are devices that are allocated and that their backend no longer lists, as they
+	// were last seen.
+	Removed map[inventory.Key]*inventory.Device
+	// Unusable are the faults of devices that no container can be started with.
+	Unusable map[inventory.Key]health.Fault
+
+	devices map[inventory.Key]*inventory.Device
+	parents map[inventory.Key]bool
+	// owners has the first unit of each device that is in a resource.
+	owners map[inventory.Key]owner
+	// units has the units of each resource by ID.
+	units    map[string]map[string]*resource.Unit
+	replicas map[inventory.Key]int
+}
+
+// owner is a unit of a device, and its resource.
+type owner struct {
+	resource *resource.Resource
+	unit     *resource.Unit
+}
+
+// New returns the round with these exported fields. Snapshot and Table are required.
+func New(r Round) *Round {
+	r.devices, r.parents = map[inventory.Key]*inventory.Device{}, map[inventory.Key]bool{}
+	for _, backend := range r.Snapshot.Backends {
+		for _, device := range backend.Devices {
+			r.devices[device.Key] = device
+			if device.Parent != "" {
+				r.parents[inventory.Key{Backend: device.Backend, ID: device.Parent}] = true
+			}
+		}
+	}
+	r.owners, r.replicas = make(map[inventory.Key]owner, len(r.devices)), map[inventory.Key]int{}
+	r.units = make(map[string]map[string]*resource.Unit, len(r.Table.Resources))
+	for _, res := range r.Table.Resources {
+		units := make(map[string]*resource.Unit, len(res.Units))
+		r.units[res.Name] = units
+		for i := range res.Units {
+			u := &res.Units[i]
+			units[u.ID] = u
+			if r.owners[u.Device.Key].unit == nil {
+				r.owners[u.Device.Key] = owner{res, u}
+			}
+			if res.Replicas > 1 {
+				r.replicas[u.Device.Key] = res.Replicas
+			}
+		}
+	}
+	return &r
+}
+
+// Idle reports whether no profile was in force.
+func (r *Round) Idle() bool { return r == nil || len(r.Profile.Backends) == 0 }
+
+// Backends are those of the snapshot.
+func (r *Round) Backends() []*inventory.Backend {
+	if r == nil {
+		return nil
+	}
+	return r.Snapshot.Backends
+}
+
+// Resources are those of the table.
+func (r *Round) Resources() []*resource.Resource {
+	if r == nil {
+		return nil
+	}
+	return r.Table.Resources
+}
+
+// Each calls show with every device of the snapshot and then the removed ones, each with
+// its complete verdict.
+func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
+	if r == nil {
+		return
+	}
+	for _, backend := range r.Snapshot.Backends {
+		for _, device := range backend.Devices {
+			show(device, r.Verdict(device.Key))
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(r.Removed), inventory.Key.Compare) {
+		show(r.Removed[key], r.Verdict(key))
+	}
+}
+
+// Verdict is the complete verdict on a device: that of its units, if it is in a resource.
+func (r *Round) Verdict(key inventory.Key) health.Verdict {
+	if u := r.owners[key].unit; u != nil {
+		return u.Verdict
+	}
+	return r.OwnVerdict(key)
+}
+
+// OwnVerdict is the verdict without what follows from allocations and resets.
+func (r *Round) OwnVerdict(key inventory.Key) health.Verdict {
+	return withFault(r.Health.Verdict(key), r.Unusable, key)
+}
+
+// Device returns a device of the snapshot, or nil.
+func (r *Round) Device(key inventory.Key) *inventory.Device {
+	if r == nil {
+		return nil
+	}
+	return r.devices[key]
+}
+
+// LastSeen returns a device of the snapshot or a removed one, or nil.
+func (r *Round) LastSeen(key inventory.Key) *inventory.Device {
+	if device := r.Device(key); device != nil || r == nil {
+		return device
+	}
+	return r.Removed[key]
+}
+
+// ResourceOf returns the name of the resource that has the device, or "".
+func (r *Round) ResourceOf(key inventory.Key) string {
+	if r == nil || r.owners[key].resource == nil {
+		return ""
+	}
+	return r.owners[key].resource.Name
+}
+
+// IsSelected reports whether a resource selects the device.
+func (r *Round) IsSelected(key inventory.Key) bool { return r.ResourceOf(key) != "" }
+
+// IsParent reports whether other devices of the snapshot are parts of it.
+func (r *Round) IsParent(key inventory.Key) bool { return r != nil && r.parents[key] }
+
+// Replicas returns how many units each shared device has. It must not be changed.
+func (r *Round) Replicas() map[inventory.Key]int { return r.replicas }
+
+// Kin returns whose resets reach the device. The inventory has checked that no device is a
+// part of itself.
+func (r *Round) Kin(device *inventory.Device) holders.Kin {
+	kin := holders.Kin{ResetGroup: device.ResetGroup}
+	for _, up := range r.Lineage(device.Key)[1:] {
+		kin.Parents = append(kin.Parents, up.ID)
+	}
+	return kin
+}
+
+// Lineage returns a device of the snapshot and its ancestors, from itself up.
+func (r *Round) Lineage(key inventory.Key) []inventory.Key {
+	keys := []inventory.Key{key}
+	for d := r.Device(key); d != nil && d.Parent != ""; d = r.Device(key) {
+		key = inventory.Key{Backend: d.Backend, ID: d.Parent}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Resource returns a resource of the table, or nil.
+func (r *Round) Resource(name string) *resource.Resource {
+	for _, res := range r.Resources() {
+		if res.Name == name {
+			return res
+		}
+	}
+	return nil
+}
+
+// Unit returns a unit of a resource, or nil.
+func (r *Round) Unit(name, id string) *resource.Unit {
+	if r == nil {
+		return nil
+	}
+	return r.units[name][id]
+}
+
+// Backend returns a backend of the snapshot, or nil.
+func (r *Round) Backend(name string) *inventory.Backend {
+	for _, b := range r.Backends() {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// Description returns what a backend reported of itself; the zero value if it is not in the
+// snapshot.
+func (r *Round) Description(backend string) inventory.Description {
+	if b := r.Backend(backend); b != nil {
+		return b.Description
+	}
+	return inventory.Description{}
+}
