@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -396,6 +398,12 @@ func (a *Agent) openState() error {
 	if err := a.ownSpecs(a.plans.inForce()); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
+	// Containers may hold devices of backends that this configuration does not have.
+	held := map[string]bool{}
+	for key := range a.book.Holds() {
+		held[key.Backend] = true
+	}
+	a.cdi.Adopt(slices.Sorted(maps.Keys(held)))
 	a.rivals = rival.New(rival.Options{
 		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,
 		Listening: a.plugin.Listening, Found: a.contested, Renew: a.plugin.Renew, Log: a.log, Timing: a.opts.Timing.Rival,

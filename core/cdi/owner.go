@@ -18,7 +18,8 @@ import (
 // Agents may share a directory if they have different backends: the specs of a backend
 // belong to the agent that has locked its lock file. Two agents that wrote the same file
 // would remove each other's definitions, also those that containers use. Specs without an
-// owner, such as those of a backend that is no longer configured, are left as they are.
+// owner, such as those of a backend that is not configured and of whose devices no container
+// holds any, are left as they are.
 
 const (
 	// lockSuffix is a suffix that runtimes do not read.
@@ -41,6 +42,17 @@ func (s *Store) Own(backends []string) error {
 		}
 	}
 	return nil
+}
+
+// Adopt is [Store.Own] for backends that are not configured any more but whose devices
+// containers hold: their definitions stay on disk until the containers are gone. Specs that
+// another agent has stay that agent's.
+func (s *Store) Adopt(backends []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, backend := range backends {
+		_ = s.own(backend) // the other agent keeps the definitions
+	}
 }
 
 // own locks the specs of a backend for this store, and loads them if it did not have them.

@@ -98,6 +98,26 @@ func TestCDIDirectoryDeleted(t *testing.T) {
 	n.allocate("after", gpu, 3)
 }
 
+// A CDI name that a container holds is defined again also by a later agent whose
+// configuration does not have the backend any more: kubelet gives a container that restarts
+// the name that it got first. Without a holder the definition goes.
+func TestCDIDirectoryDeletedAfterTheBackendWasRemoved(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, 4, oneBackend, persistent)
+	held := n.allocate("pod", gpu, 1)
+	n.stopAgent()
+	n.configure(strings.Replace(oneBackend, "name: mock\n", "name: other\n        command: accelmux-backend-mock\n", 1))
+	options := n.options()
+	quickUsage(&options)
+	n.startAgentWith(options)
+	n.eventually("the other backend's specs are there", func() bool { return len(n.definitions("other", "gpu")) == 4 })
+	n.removeAll("cdi")
+	n.eventually("the held definition is back", func() bool { return len(n.definitions("mock", "gpu")) == 1 })
+	n.wantResolves(held...)
+	n.kubelet.Free("pod")
+	n.eventually("nothing is defined for the removed backend", func() bool { return len(n.definitions("mock", "gpu")) == 0 })
+}
+
 // Another owner's CDI spec that defines one of our names costs that device, as runtimes
 // find neither; status names the file, and the device is back when the file is gone.
 func TestCDIForeignSpec(t *testing.T) {
