@@ -157,7 +157,6 @@ type Agent struct {
 	plugin     *deviceplugin.Plugin
 	// rivals are other device plugins; nil until this is the active agent.
 	rivals *rival.Watch
-	gate   *gate
 	resets *resets
 
 	// wake asks the reconcile loop for another round; one pending is enough.
@@ -271,7 +270,6 @@ func newAgent(opts Options) *Agent {
 		startedAt: time.Now(),
 		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
 		inventory: inventory.NewStore(time.Now),
-		gate:      newGate(),
 		wake:      make(chan struct{}, 1),
 		unsaved:   make(chan struct{}, 1),
 		tally:     status.NewTally(),

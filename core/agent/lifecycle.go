@@ -15,7 +15,6 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -28,16 +27,7 @@ type lifecycle struct{ agent *Agent }
 // waits for a release of one of the devices, and refuses one that is being reset.
 // What Prepare will return for the container has a CDI name of its own.
 func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.Unit) (own string, err error) {
-	keys := make([]inventory.Key, len(units))
-	for i, unit := range units {
-		keys[i] = unit.Device.Key
-	}
-	var elsewhere error
-	err = l.agent.gate.take(ctx, keys, func() {
-		if elsewhere = l.heldElsewhere(name, keys); elsewhere == nil {
-			l.agent.book.Allocated(name, claims(units))
-		}
-	})
+	err = l.agent.book.Take(ctx, name, bookUnits(units))
 	if slices.ContainsFunc(units, func(u resource.Unit) bool { return u.Device.Hooks.Prepare }) {
 		ids := make([]string, len(units))
 		for i, unit := range units {
@@ -45,23 +35,7 @@ func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.U
 		}
 		own = cdi.HolderName(firstDevice(units).Backend, name, ids)
 	}
-	return own, errors.Join(err, elsewhere)
-}
-
-// heldElsewhere refuses devices that kubelet takes for free because their holder
-// got them under another name.
-func (l lifecycle) heldElsewhere(name string, keys []inventory.Key) error {
-	r := l.agent.view.Load().Resource(name)
-	if r == nil {
-		return nil
-	}
-	conflict := func(hold holders.Hold) bool { return round.Conflicts(r, hold) }
-	for _, key := range keys {
-		if hold, ok := l.agent.book.Oldest(key, conflict); ok {
-			return fmt.Errorf("device %s: %s", key, round.ConflictMessage(hold))
-		}
-	}
-	return nil
+	return own, err
 }
 
 // kubeletTrouble says that kubelet is not there, or with "" that it is.
@@ -87,15 +61,15 @@ func (a *Agent) answered(call deviceplugin.Call, name string, took time.Duration
 
 // Abandon takes the holders back: kubelet was refused after all.
 func (l lifecycle) Abandon(name string, units []resource.Unit) {
-	l.agent.book.Abandoned(name, claims(units))
+	l.agent.book.Return(name, bookUnits(units))
 }
 
-func claims(units []resource.Unit) []holders.Claim {
-	claims := make([]holders.Claim, len(units))
+func bookUnits(units []resource.Unit) []holders.Unit {
+	all := make([]holders.Unit, len(units))
 	for i, unit := range units {
-		claims[i] = holders.Claim{Unit: unit.ID, Key: unit.Device.Key, Announced: unit.Device.Hooks.Prepare}
+		all[i] = holders.Unit{ID: unit.ID, Device: unit.Device.Key, Prepared: unit.Device.Hooks.Prepare}
 	}
-	return claims
+	return all
 }
 
 // Prepare has the devices' backends ready them for a container that is about to
@@ -111,7 +85,7 @@ func (l lifecycle) Prepare(ctx context.Context, name string, starting deviceplug
 		l.agent.log.Warn("a container does not start: its parameters are not known", "resource", name, "devices", ids, "error", err)
 		return err
 	}
-	starts, failed := l.agent.book.Starting(name, claims(starting.Units))
+	starts, failed := l.agent.book.Starting(name, bookUnits(starting.Units))
 	l.agent.book.Store() // the backend must hear of the same holders after a restart of the agent
 	answers, err := l.prepare(ctx, name, starts, parameters)
 	if err == nil {
@@ -137,7 +111,7 @@ func (l lifecycle) prepare(ctx context.Context, name string, starts []holders.St
 			var response *backendv1.PrepareResponse
 			var err error
 			if r.ParametersJson, err = parametersJSON(l.agent.view.Load().Description(backend).Parameters, parameters); err == nil {
-				response, err = l.agent.supervisor.Prepare(ctx, backend, r)
+				response, err = l.call(ctx, backend, r)
 			}
 			if err != nil {
 				err = prepareError(backend, deviceIDs(r.GetDevices()), name, err)
@@ -152,6 +126,19 @@ func (l lifecycle) prepare(ctx context.Context, name string, starts []holders.St
 		}
 	}
 	return answers, errors.Join(errs...)
+}
+
+// call waits until no other operation on the devices is in progress, and asks the backend.
+func (l lifecycle) call(ctx context.Context, backend string, r *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+	devices := make([]inventory.Key, len(r.GetDevices()))
+	for i, d := range r.GetDevices() {
+		devices[i] = inventory.Key{Backend: backend, ID: d.GetId()}
+	}
+	end, err := l.agent.book.BeginPrepare(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	return l.agent.supervisor.Prepare(ctx, backend, r, end)
 }
 
 // requestsFor are the requests for one holder, by backend.

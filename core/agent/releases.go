@@ -50,20 +50,11 @@ func (a *Agent) released(ctx context.Context, all []holders.Ended) {
 // ended. If no other holder has the device, none gets it meanwhile.
 func (a *Agent) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	key := ended.Key
-	end, _ := a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
-	for end == nil && !a.book.Held(key) {
-		if ctx.Err() != nil {
-			return true
-		}
-		a.gate.await(ctx, key) // another work on the device ends before
-		end, _ = a.gate.begin(releasing, []inventory.Key{key}, a.book.Held)
+	end, shared, err := a.book.BeginRelease(ctx, key)
+	if err != nil {
+		return true // ctx ended: the next run does it
 	}
-	shared := end == nil
-	if !shared {
-		defer a.poke()
-		defer end()
-	}
-	err := a.release(ctx, ended, a.view.Load().Device(key), shared)
+	err = a.release(ctx, ended, a.view.Load().Device(key), shared, end)
 	a.tally.Released(key.Backend, err)
 	a.opts.Released(key.Backend, key.ID, err)
 	a.unreleased.note(ended, err)
@@ -77,17 +68,19 @@ func (a *Agent) tryRelease(ctx context.Context, ended holders.Ended) bool {
 }
 
 // release does what must follow the end of a holder; device is nil if it is gone, and
-// shared if another holder has it.
-func (a *Agent) release(ctx context.Context, ended holders.Ended, device *inventory.Device, shared bool) error {
+// shared if another holder has it. end is called when no backend works on it any more.
+func (a *Agent) release(ctx context.Context, ended holders.Ended, device *inventory.Device, shared bool, end func()) error {
 	if err := a.cdi.Undefine(ended.Key, a.liveHolders(ended.Key)); err != nil {
+		end()
 		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
 	if device == nil || !device.Hooks.Release {
+		end()
 		return nil
 	}
 	response, err := a.supervisor.Release(ctx, ended.Key.Backend, &backendv1.ReleaseRequest{
 		Holder: containerHolder(ended.Holder), Devices: []*backendv1.HeldDevice{{Id: ended.Key.ID, Shared: shared}},
-	})
+	}, end)
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,10 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	}
 	a := &Agent{
 		tally: status.NewTally(),
-		gate:  newGate(), book: book, cdi: store, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
+		book:  book, cdi: store, log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1),
 		opts: Options{}.withDefaults(),
 	}
-	end, _ := a.gate.begin(resetting, []inventory.Key{keyA, keyB}, nobody)
+	end, _ := book.BeginReset([]inventory.Key{keyA, keyB})
 	a.released(t.Context(), []holders.Ended{{Holder: "h", Key: keyA}})
 	end()
 	a.onDuty.Wait()

@@ -202,7 +202,7 @@ func (r *resets) forget(v *round.Round, wanted map[resetGroup]*need) {
 // one that is not listed now. The caller holds r.mu.
 func (r *resets) start(ctx context.Context, v *round.Round, group resetGroup, members []inventory.Key, current *attempt) {
 	reached := r.reached(v, group, members)
-	end, blocker := r.agent.gate.begin(resetting, reached, r.agent.book.Held)
+	end, blocker := r.agent.book.BeginReset(reached)
 	if end == nil {
 		current.blocker, current.reached = r.awaited(blocker), reached
 		if current.blocked.IsZero() {
@@ -215,8 +215,7 @@ func (r *resets) start(ctx context.Context, v *round.Round, group resetGroup, me
 	r.running[group.backend]++
 	r.agent.poke()
 	r.agent.onDuty.Go(func() {
-		err := r.reset(ctx, group.backend, members)
-		end()
+		err := r.reset(ctx, group.backend, members, end)
 		r.agent.tally.Reset(group.backend, err)
 		r.finish(group, members, err)
 		r.agent.poke()
@@ -249,13 +248,14 @@ func (r *resets) reached(v *round.Round, group resetGroup, members []inventory.K
 	return reached
 }
 
-// reset calls the backend and hands its results to health as evidence.
-func (r *resets) reset(ctx context.Context, backend string, members []inventory.Key) error {
+// reset calls the backend and hands its results to health as evidence. end is called when
+// the backend no longer works on the devices.
+func (r *resets) reset(ctx context.Context, backend string, members []inventory.Key, end func()) error {
 	ids := make([]string, len(members))
 	for i, key := range members {
 		ids[i] = key.ID
 	}
-	response, err := r.agent.supervisor.Reset(ctx, backend, ids)
+	response, err := r.agent.supervisor.Reset(ctx, backend, ids, end)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (r *resets) waiters(v *round.Round) map[inventory.Key]pendingReset {
 // faults returns the faults of devices that are being reset, and of healthy devices that a
 // reset waits for.
 func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
-	faults := r.agent.gate.resetting()
+	faults := resetting(r.agent.book.Resetting())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, waits := range r.pending {
@@ -56,6 +56,21 @@ func (r *resets) faults(judged *health.View) map[inventory.Key]health.Fault {
 		faults[key] = health.Fault{
 			Code: codeResetPending, Recovery: inventory.RecoverySelf, Since: waits.since,
 			Message: fmt.Sprintf("the device is healthy, but no new container gets it: the reset of %s also resets this device, and waits until %s", waits.of.ID, waits.blockers),
+		}
+	}
+	return faults
+}
+
+// resetting returns the faults of devices that are being reset since these times; nil if
+// there are none.
+func resetting(since map[inventory.Key]time.Time) map[inventory.Key]health.Fault {
+	if len(since) == 0 {
+		return nil
+	}
+	faults := map[inventory.Key]health.Fault{}
+	for key, since := range since {
+		faults[key] = health.Fault{
+			Code: "resetting", Message: "the device, or one of its reset group, is being reset", Recovery: inventory.RecoverySelf, Since: since,
 		}
 	}
 	return faults

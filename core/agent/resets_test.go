@@ -17,6 +17,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
+var (
+	keyA = inventory.Key{Backend: "mock", ID: "a"}
+	keyB = inventory.Key{Backend: "mock", ID: "b"}
+)
+
+func nobody(inventory.Key) bool { return false }
+
 // Verifies when a group is reset again: after a reset that failed, when its pause
 // is over; after one that worked, when the fault began anew or does not go.
 func TestResetIsDue(t *testing.T) {
@@ -63,7 +70,7 @@ func TestAbsentHolderKeeps(t *testing.T) {
 			[]*inventory.Device{{Key: instance}}, false},
 	} {
 		for _, restarted := range []bool{false, true} {
-			a := &Agent{gate: newGate(), book: holding(t, keyB)}
+			a := &Agent{book: holding(t, keyB)}
 			all := viewOf(append(c.others, c.reset, c.held)...)
 			r := newResets(a)
 			if restarted {
@@ -99,7 +106,7 @@ func TestHeldPartitionKeepsParent(t *testing.T) {
 		"a partition":       viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
 		"one of that one's": viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
 	} {
-		r := newResets(&Agent{gate: newGate(), book: holding(t, keyB)})
+		r := newResets(&Agent{book: holding(t, keyB)})
 		current := &attempt{}
 		r.start(t.Context(), v, groupOf(v.Device(keyA)), []inventory.Key{keyA}, current)
 		if current.running || current.blocker == "" {
@@ -124,8 +131,31 @@ func holding(t *testing.T, key inventory.Key) *holders.Book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book.Allocated("example.com/gpu", []holders.Claim{{Unit: key.ID, Key: key}})
+	if err := book.Take(t.Context(), "example.com/gpu", []holders.Unit{{ID: key.ID, Device: key}}); err != nil {
+		t.Fatal(err)
+	}
 	return book
+}
+
+// Verifies that devices that are being reset are unhealthy from the next table on, and
+// healthy again after the end, though nothing else has changed.
+func TestResetsAreSeen(t *testing.T) {
+	book, p, all := holding(t, keyA), manyPlan(t), many(3)
+	judged := newJudge(t).Judge(all)
+	table := func() []bool {
+		var healthy []bool
+		for _, u := range p.mapper.Map(all, round.Verdicts{Health: judged, Resets: resetting(book.Resetting())}, nil).Resources[0].Units {
+			healthy = append(healthy, u.Verdict.Healthy)
+		}
+		return healthy
+	}
+	before := table()
+	end, _ := book.BeginReset([]inventory.Key{all.Backends[0].Devices[1].Key})
+	during := table()
+	end()
+	if after := table(); !slices.Equal(before, []bool{true, true, true}) || !slices.Equal(during, []bool{true, false, true}) || !slices.Equal(after, before) {
+		t.Errorf("healthy are before, during and after: %v, %v, %v", before, during, after)
+	}
 }
 
 // Verifies that a reset that is refused for all devices of a group says why once.
@@ -220,7 +250,7 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	backend.Devices[3].Parent = backend.Devices[0].ID
 	backend.Devices[0].Health = inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: inventory.RecoveryReset}
 	p, judge := manyPlan(t), newJudge(t)
-	a := &Agent{gate: newGate(), book: holding(t, backend.Devices[1].Key), wake: make(chan struct{}, 1)}
+	a := &Agent{book: holding(t, backend.Devices[1].Key), wake: make(chan struct{}, 1)}
 	a.resets = newResets(a)
 	run := func() string {
 		judged := judge.Judge(all)

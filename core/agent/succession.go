@@ -196,7 +196,7 @@ func (a *Agent) handOver(endDuty func(), successor *takeover.Successor) error {
 	a.log.Info("another agent takes over")
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
-	a.gate.drain(ctx)
+	a.book.Drain(ctx)
 	a.plugin.Yield(ctx)
 	endDuty()
 	a.onDuty.Wait()

@@ -59,8 +59,11 @@ func TestSupplies(t *testing.T) {
 	}()
 	plugin.Publish(&resource.Table{Resources: v.Table.Resources[:1]}, nil)
 	patience.Until(t, "the plugin knows the topology", func() bool { return plugin.Topology(name) != nil })
-	book.Allocated(name, []holders.Claim{{Unit: "a", Key: r.Units[3].Device.Key}})
-	book.Allocated("ex.com/other", []holders.Claim{{Unit: "b", Key: r.Units[2].Device.Key}})
+	for name, of := range map[string]resource.Unit{name: r.Units[3], "ex.com/other": r.Units[2]} {
+		if err := book.Take(ctx, name, []holders.Unit{{ID: of.ID, Device: of.Device.Key}}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	got := a.supplies(v)
 	if len(got) != 1 || got[0].resource != r || !slices.Equal(got[0].free, []string{"d", "b"}) {
 		t.Fatalf("supplies %+v", got)

@@ -93,14 +93,14 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Claim is a unit that kubelet gives to a container, and the device behind it.
-type Claim struct {
-	// Unit is the ID that kubelet sees: the device's, with ::N for a replica.
-	Unit string
-	Key  inventory.Key
-	// Announced says that the container does not start before [Book.Starting] was
-	// called for the unit.
-	Announced bool
+// Unit is what is allocated as one: a device, or one of its replicas.
+type Unit struct {
+	// ID is the device's, with ::N for a replica.
+	ID     string
+	Device inventory.Key
+	// Prepared: the device is prepared before each start of the container, so that
+	// [Book.Starting] is called for the unit.
+	Prepared bool
 }
 
 // Holder is a container that holds a device.
@@ -160,6 +160,8 @@ type Book struct {
 	// lost says that what an earlier run noted cannot be read any more.
 	lost  bool
 	notes map[string]string
+	// operations are the backends' on devices.
+	operations operations
 }
 
 // unit is what kubelet gives out.
@@ -216,44 +218,38 @@ func Open(opts Options) (*Book, error) {
 		holds:   map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[Ended]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
 		left: map[unit]bool{}, unasked: map[unit]Unasked{},
+		operations: operations{byDevice: map[inventory.Key]*operation{}},
 	}
 	b.load()
 	return b, nil
 }
 
-// Allocated records that kubelet gives these units of the resource to one container,
-// which is a new holder. They are held when it returns, and on disk soon after, if Run
-// runs. The earlier holder of a unit has ended, or is an init container of the same pod:
-// kubelet gives a unit to no other container while its holder is there. So what an init
-// container leaves to its pod is the pod's from the start: [Book.Starting] returns the
-// later holder for both.
-func (b *Book) Allocated(resource string, claims []Claim) {
+// allocate gives the units to a new holder. The caller holds b.mu.
+func (b *Book) allocate(resource string, units []Unit) {
 	now, holder := b.opts.Now(), newHolder()
-	holds := make([]hold, len(claims))
-	unannounced := !slices.ContainsFunc(claims, func(c Claim) bool { return c.Announced })
-	b.mu.Lock()
-	for i, claim := range claims {
-		holds[i] = hold{key: claim.Key, holderID: holder, since: now, idle: claim.Announced, unannounced: unannounced}
-		u := unit{resource: resource, id: claim.Unit}
-		b.put(u, &holds[i])
-		delete(b.left, u)
-		delete(b.unasked, u)
+	holds := make([]hold, len(units))
+	unannounced := !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
+	for i, u := range units {
+		holds[i] = hold{key: u.Device, holderID: holder, since: now, idle: u.Prepared, unannounced: unannounced}
+		name := unit{resource: resource, id: u.ID}
+		b.put(name, &holds[i])
+		delete(b.left, name)
+		delete(b.unasked, name)
 	}
-	b.mu.Unlock()
 	signal(b.dirty)
 	signal(b.changed)
 	signal(b.soon)
 }
 
-// Abandoned takes back what Allocated noted: kubelet was refused after all, so
-// no container has these units. One that kubelet has listed meanwhile, or that
-// stands for another device, stays.
-func (b *Book) Abandoned(resource string, claims []Claim) {
+// Return takes back what Take gave: the allocation was refused after all, so no container
+// has these units. One that kubelet has listed meanwhile, or that stands for another
+// device, stays.
+func (b *Book) Return(resource string, units []Unit) {
 	b.mu.Lock()
-	for _, claim := range claims {
-		u := unit{resource: resource, id: claim.Unit}
-		if h := b.holds[u]; h != nil && h.key == claim.Key && !h.seen {
-			b.drop(u)
+	for _, u := range units {
+		name := unit{resource: resource, id: u.ID}
+		if h := b.holds[name]; h != nil && h.key == u.Device && !h.seen {
+			b.drop(name)
 		}
 	}
 	b.mu.Unlock()
@@ -310,6 +306,11 @@ func (b *Book) Suspect(keys ...inventory.Key) {
 func (b *Book) Held(key inventory.Key) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.held(key)
+}
+
+// held is Held for a caller that holds b.mu.
+func (b *Book) held(key inventory.Key) bool {
 	return len(b.byKey[key]) > 0 || b.suspects[key] || b.unresolved[key.ID]
 }
 

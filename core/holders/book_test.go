@@ -157,7 +157,7 @@ func TestAllocatedAgain(t *testing.T) {
 		t.Errorf("devices of earlier holders (-want +got):\n%s", diff)
 	}
 	// The unit now stands for another device: the first has no holder any more.
-	b.Allocated(gpu, []Claim{{Unit: "a", Key: key("z")}})
+	take(t, b, gpu, []Unit{{ID: "a", Device: key("z")}})
 	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
@@ -309,29 +309,6 @@ func TestEntriesAreJoined(t *testing.T) {
 	}
 }
 
-// Of a device's holds the oldest is found that is chosen, if one is.
-func TestOldest(t *testing.T) {
-	k := newKubelet()
-	b := open(t, k, options(t, k))
-	all := func(Hold) bool { return true }
-	if h, ok := b.Oldest(key("a"), all); ok {
-		t.Errorf("a device that nobody holds has %+v", h)
-	}
-	for _, unit := range []string{"a::2", "a::0", "a::1"} {
-		allocate(t, b, unit)
-		k.pass(time.Second)
-	}
-	if h, ok := b.Oldest(key("a"), all); !ok || h.Unit != "a::2" || h.Resource != gpu || h.Key != key("a") || h.Since.IsZero() {
-		t.Errorf("the oldest is %+v, %v", h, ok)
-	}
-	if h, ok := b.Oldest(key("a"), func(h Hold) bool { return h.Unit != "a::2" }); !ok || h.Unit != "a::0" {
-		t.Errorf("the oldest but a::2 is %+v, %v", h, ok)
-	}
-	if h, ok := b.Oldest(key("a"), func(Hold) bool { return false }); ok {
-		t.Errorf("nothing is chosen, but %+v found", h)
-	}
-}
-
 func TestOpenRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"no path":    func(o *Options) { o.Path = "" },
@@ -351,13 +328,13 @@ func TestOpenRefuses(t *testing.T) {
 
 // An allocation that was refused after all is no hold; one that kubelet has
 // listed is.
-func TestAbandoned(t *testing.T) {
+func TestReturn(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
 	allocate(t, b, "a", "b")
 	k.shows(pod("p", "b"))
 	poll(t, b)
-	b.Abandoned(gpu, []Claim{claim("a"), claim("b"), claim("never")})
+	b.Return(gpu, []Unit{unitOf("a"), unitOf("b"), unitOf("never")})
 	if b.Held(key("a")) || !b.Held(key("b")) {
 		t.Errorf("held: a %v, b %v; want b alone", b.Held(key("a")), b.Held(key("b")))
 	}

@@ -12,11 +12,11 @@ import (
 // starting returns the holders of a container with these units that is about to start.
 func starting(t *testing.T, b *Book, units ...string) []string {
 	t.Helper()
-	var claims []Claim
+	var given []Unit
 	for _, u := range units {
-		claims = append(claims, claim(u))
+		given = append(given, unitOf(u))
 	}
-	starts, _ := b.Starting(gpu, claims)
+	starts, _ := b.Starting(gpu, given)
 	var holders []string
 	for _, s := range starts {
 		holders = append(holders, s.Holder)

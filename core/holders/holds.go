@@ -17,7 +17,7 @@ type Hold struct {
 	Since time.Time
 }
 
-// Holds are all that is held, by device; those of one device as HoldsOf has them.
+// Holds are all that is held, by device; those of one device the oldest first.
 func (b *Book) Holds() map[inventory.Key][]Hold {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -28,29 +28,8 @@ func (b *Book) Holds() map[inventory.Key][]Hold {
 	return holds
 }
 
-// HoldsOf are the holds of one device, the oldest first; nil if it has none.
-func (b *Book) HoldsOf(key inventory.Key) []Hold {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.holdsOf(key)
-}
-
-// Oldest is the oldest hold of a device of those that are chosen; ok is false if there
-// is none. It costs no more than a look, so that every allocation can ask. chosen must not
-// call the book.
-func (b *Book) Oldest(key inventory.Key, chosen func(Hold) bool) (oldest Hold, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for u, h := range b.byKey[key] {
-		hold := Hold{Key: key, Resource: u.resource, Unit: u.id, Since: h.since}
-		if chosen(hold) && (!ok || compareHolds(hold, oldest) < 0) {
-			oldest, ok = hold, true
-		}
-	}
-	return oldest, ok
-}
-
-// holdsOf is HoldsOf for a caller that holds b.mu.
+// holdsOf are the holds of one device, the oldest first; nil if it has none. The caller
+// holds b.mu.
 func (b *Book) holdsOf(key inventory.Key) []Hold {
 	var holds []Hold
 	for u, h := range b.byKey[key] {

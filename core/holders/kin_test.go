@@ -13,7 +13,7 @@ func TestKinAreKept(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
 	b := open(t, k, opts)
-	b.Allocated(gpu, []Claim{{Unit: "a", Key: key("a")}, {Unit: "b", Key: key("b")}, {Unit: "c", Key: key("c")}, {Unit: "p", Key: key("p")}})
+	take(t, b, gpu, []Unit{{ID: "a", Device: key("a")}, {ID: "b", Device: key("b")}, {ID: "c", Device: key("c")}, {ID: "p", Device: key("p")}})
 	group := func(name string) Kin { return Kin{ResetGroup: name} }
 	part := Kin{Parents: []string{"instance", "card"}}
 	now := map[string]Kin{"a": group("card-1"), "b": group("card-1"), "c": {}, "d": group("card-2"), "p": part}
@@ -38,6 +38,6 @@ func TestKinAreKept(t *testing.T) {
 	now["b"] = group("card-3")
 	b.Related(kin)
 	want(b, map[inventory.Key]Kin{key("a"): group("card-1"), key("b"): group("card-3"), key("p"): part})
-	b.Abandoned(gpu, []Claim{{Unit: "a", Key: key("a")}})
+	b.Return(gpu, []Unit{{ID: "a", Device: key("a")}})
 	want(b, map[inventory.Key]Kin{key("b"): group("card-3"), key("p"): part})
 }

@@ -27,9 +27,9 @@ var errNoKubelet = errors.New("no kubelet")
 
 func key(id string) inventory.Key { return inventory.Key{Backend: "mock", ID: id} }
 
-func claim(unit string) Claim {
+func unitOf(unit string) Unit {
 	id, _, _ := strings.Cut(unit, "::")
-	return Claim{Unit: unit, Key: key(id)}
+	return Unit{ID: unit, Device: key(id)}
 }
 
 // pod is a pod with one container, "main", that has these units of gpu.
@@ -139,7 +139,7 @@ func options(t testing.TB, k *kubelet) Options {
 	return Options{
 		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot-1", Socket: "/nowhere",
 		Resolve: func(resource, unit string) (inventory.Key, bool) {
-			return claim(unit).Key, resource == gpu && !strings.HasPrefix(unit, "strange")
+			return unitOf(unit).Device, resource == gpu && !strings.HasPrefix(unit, "strange")
 		},
 		Now: k.clock,
 	}
@@ -173,11 +173,19 @@ func poll(t testing.TB, b *Book) {
 
 func allocate(t testing.TB, b *Book, units ...string) {
 	t.Helper()
-	var claims []Claim
+	var given []Unit
 	for _, u := range units {
-		claims = append(claims, claim(u))
+		given = append(given, unitOf(u))
 	}
-	b.Allocated(gpu, claims)
+	take(t, b, gpu, given)
+}
+
+// take gives the units to a new holder.
+func take(t testing.TB, b *Book, resource string, units []Unit) {
+	t.Helper()
+	if err := b.Take(t.Context(), resource, units); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // server is kubelet's pod-resources API on a real socket.

@@ -141,14 +141,14 @@ func TestStarting(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
 	b.known = true
-	announced := func(units ...string) []Claim {
-		var claims []Claim
+	announced := func(units ...string) []Unit {
+		var given []Unit
 		for _, u := range units {
-			c := claim(u)
-			c.Announced = true
-			claims = append(claims, c)
+			c := unitOf(u)
+			c.Prepared = true
+			given = append(given, c)
 		}
-		return claims
+		return given
 	}
 	start := func(what string, want []inventory.Key, units ...string) (failed func()) {
 		t.Helper()
@@ -159,16 +159,16 @@ func TestStarting(t *testing.T) {
 		return failed
 	}
 	shared := []inventory.Key{key("a")}
-	b.Allocated(gpu, announced("a::0", "a::1", "b::0"))
+	take(t, b, gpu, announced("a::0", "a::1", "b::0"))
 	failed := start("before the other one starts", nil, "a::0", "b::0")
 	start("beside one that starts", shared, "a::1")()
 	failed()
 	start("after it failed", nil, "a::1")
 	start("beside one that runs", shared, "a::0", "b::0")
 	start("once more", shared, "a::1")
-	b.Allocated(gpu, announced("a::1"))
+	take(t, b, gpu, announced("a::1"))
 	start("a new holder of a unit has yet to start", nil, "a::0")
-	b.Allocated("example.com/other", []Claim{claim("b")})
+	take(t, b, "example.com/other", []Unit{unitOf("b::1")})
 	start("under another name, without a word before its start", []inventory.Key{key("b")}, "b::0")
 	start("nobody's", nil, "c")
 
@@ -197,16 +197,16 @@ func TestStartingAfterARestart(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
 	b := open(t, k, opts)
-	b.Allocated(gpu, []Claim{{Unit: "a::0", Key: key("a"), Announced: true}, {Unit: "a::1", Key: key("a"), Announced: true}})
+	take(t, b, gpu, []Unit{{ID: "a::0", Device: key("a"), Prepared: true}, {ID: "a::1", Device: key("a"), Prepared: true}})
 	allocate(t, b, "c")
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	b = open(t, k, opts)
-	if got, _ := b.Starting(gpu, []Claim{claim("a::0"), claim("c")}); len(got) != 2 || got[0].Unannounced || !got[1].Unannounced {
+	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unannounced || !got[1].Unannounced {
 		t.Errorf("starts %+v; want c alone unannounced", got)
 	}
-	if got, _ := b.Starting(gpu, []Claim{{Unit: "a::1", Key: key("a"), Announced: true}}); len(sharedOf(got)) != 1 {
+	if got, _ := b.Starting(gpu, []Unit{{ID: "a::1", Device: key("a"), Prepared: true}}); len(sharedOf(got)) != 1 {
 		t.Errorf("shared: %v", got)
 	}
 }

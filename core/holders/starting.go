@@ -2,7 +2,6 @@ package holders
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
@@ -24,7 +23,7 @@ type StartedDevice struct {
 }
 
 // Starting records that a container with these units of the resource is about to
-// start, and returns its holder with its devices, each once, in the order of the claims.
+// start, and returns its holder with its devices, each once, in the order of the units.
 // An init container whose units went to several containers of its pod has several. If the
 // container does not start after all, failed takes the record back.
 //
@@ -40,21 +39,21 @@ type StartedDevice struct {
 //   - In doubt, it does: a unit that an init container had and handed on to nobody, one
 //     whose pod is gone but still in kubelet's list or in the book's grace, one from before
 //     our start, and, for replicas, a device of which the book does not know everything yet.
-func (b *Book) Starting(resource string, claims []Claim) (starts []Start, failed func()) {
+func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	own := map[unit]bool{}
 	var begun []*hold
 	var unknown string // the holder of units that the book does not have
-	for _, claim := range claims {
-		u := unit{resource: resource, id: claim.Unit}
+	for _, given := range units {
+		u := unit{resource: resource, id: given.ID}
 		own[u] = true
 		h := b.holds[u]
 		if h == nil {
 			if unknown == "" {
 				unknown = newHolder()
 			}
-			h = &hold{key: claim.Key, holderID: unknown, since: b.opts.Now(), idle: true}
+			h = &hold{key: given.Device, holderID: unknown, since: b.opts.Now(), idle: true}
 			b.put(u, h)
 			signal(b.dirty)
 		}
@@ -63,9 +62,9 @@ func (b *Book) Starting(resource string, claims []Claim) (starts []Start, failed
 			begun = append(begun, h)
 		}
 	}
-	for _, claim := range claims {
-		u := unit{resource: resource, id: claim.Unit}
-		starts = addStart(starts, b.holds[u], StartedDevice{claim.Key, b.usedByOthers(u, claim.Key, own)})
+	for _, given := range units {
+		u := unit{resource: resource, id: given.ID}
+		starts = addStart(starts, b.holds[u], StartedDevice{given.Device, b.usedByOthers(u, given.Device, own)})
 	}
 	return starts, func() {
 		b.mu.Lock()
@@ -79,8 +78,7 @@ func (b *Book) Starting(resource string, claims []Claim) (starts []Start, failed
 // usedByOthers reports whether a container with other units than own uses the device, or
 // may use it. The caller holds b.mu.
 func (b *Book) usedByOthers(u unit, key inventory.Key, own map[unit]bool) bool {
-	replica := strings.Contains(u.id, "::")
-	if replica && (b.suspects[key] || b.unresolved[key.ID]) {
+	if isReplica(u.id) && (b.suspects[key] || b.unresolved[key.ID]) {
 		return true
 	}
 	for other, h := range b.byKey[key] {

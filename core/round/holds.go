@@ -1,7 +1,6 @@
 package round
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -25,23 +24,6 @@ const (
 	codeHeldElsewhere = "held-elsewhere"
 	codeGone          = "device-gone"
 )
-
-// Conflicts reports whether a hold keeps its device from being allocated as a unit of r.
-// Kubelet itself counts holds that have the form of r's units; of the others, only
-// replicas may share a device with replicas.
-func Conflicts(r *resource.Resource, hold holders.Hold) bool {
-	_, _, replica := resource.SplitUnitID(hold.Unit)
-	shared := r.Replicas > 1
-	if hold.Resource == r.Name && replica == shared {
-		return false
-	}
-	return !replica || !shared
-}
-
-// ConflictMessage describes a hold that conflicts, for the operator.
-func ConflictMessage(hold holders.Hold) string {
-	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", hold.Unit, hold.Resource)
-}
 
 // HeldResources returns the names of resources with allocated units; nil before every
 // backend of the profile has reported: a resource that is registered before would be empty
@@ -81,13 +63,13 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) *resource.Table {
 	return withUnits(table, func(r *resource.Resource) []resource.Unit {
 		units := addFaults(r.Units, func(key inventory.Key) (health.Fault, bool) {
-			i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return Conflicts(r, hold) })
+			i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return hold.Excludes(r.Name, r.Replicas > 1) })
 			if i < 0 {
 				return health.Fault{}, false
 			}
 			hold := held[key][i]
 			return health.Fault{
-				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: ConflictMessage(hold),
+				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: hold.Message(),
 			}, true
 		})
 		more := removedUnits(r, held, removed)
@@ -103,7 +85,7 @@ func removedUnits(r *resource.Resource, held map[inventory.Key][]holders.Hold, r
 	var units []resource.Unit
 	for key, device := range removed {
 		for _, hold := range held[key] {
-			if hold.Resource == r.Name && !Conflicts(r, hold) {
+			if hold.Resource == r.Name && !hold.Excludes(r.Name, r.Replicas > 1) {
 				units = append(units, resource.Unit{ID: hold.Unit, Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
 					Code: codeGone, Recovery: inventory.RecoverySelf, Since: hold.Since,
 					Message: "its backend no longer lists it, but a container has it",

@@ -79,7 +79,7 @@ func TestConflicts(t *testing.T) {
 		table := WithHolds(&resource.Table{Resources: []*resource.Resource{{
 			Name: c.r.Name, Replicas: c.r.Replicas, Units: []resource.Unit{{ID: "a", Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
 		}}}, map[inventory.Key][]holders.Hold{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
-		if got := !table.Resources[0].Units[0].Verdict.Healthy; got != c.want || Conflicts(c.r, c.hold) != c.want {
+		if got := !table.Resources[0].Units[0].Verdict.Healthy; got != c.want {
 			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
 		}
 	}

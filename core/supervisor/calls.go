@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -34,17 +33,20 @@ func (e *CallError) Error() string {
 // Unwrap returns the gRPC error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Prepare readies the devices of the request for its holder. It waits while another
-// call has one of the devices. Errors: ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a
-// *CallError, the context's. A call that overruns its deadline is cancelled; the
-// process goes on, and the devices' next call waits for Timing.Abandon. Parameters that
-// the backend's schema does not accept are refused before.
-func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest) (*backendv1.PrepareResponse, error) {
+// Prepare readies the devices of the request for its holder. The caller makes one call for
+// a device at a time; ended is called once, when the backend no longer works on the
+// devices. That may be after Prepare has returned: if ctx ended, when the call ends; if the
+// call overran its deadline and was cancelled, when Timing.Abandon has passed or the
+// process is gone. An overrun does not end the process. Errors: ErrUnknownBackend,
+// ErrNotRunning, ErrNotSupported, a *CallError, the context's. Parameters that the backend's
+// schema does not accept are refused before.
+func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
 	if err := s.checkParameters(ctx, backend, request.GetParametersJson()); err != nil {
+		ended()
 		return nil, err
 	}
 	return devices(ctx, s, deviceCall[backendv1.PrepareResponse]{
-		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Prepare,
+		name: "Prepare", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Prepare, ended: ended,
 		can: func(d inventory.Description) bool { return d.Prepare },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.PrepareResponse, error) {
 			return service.Prepare(ctx, request)
@@ -61,11 +63,11 @@ func heldIDs(devices []*backendv1.HeldDevice) []string {
 	return ids
 }
 
-// Release ends what Prepare did for the holder of the request. Waiting and errors are
-// as for Prepare. Whether a device was released is in its result.
-func (s *Supervisor) Release(ctx context.Context, backend string, request *backendv1.ReleaseRequest) (*backendv1.ReleaseResponse, error) {
+// Release ends what Prepare did for the holder of the request. Errors and ended are as for
+// Prepare. Whether a device was released is in its result.
+func (s *Supervisor) Release(ctx context.Context, backend string, request *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.ReleaseResponse]{
-		name: "Release", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Release,
+		name: "Release", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Release, ended: ended,
 		can: func(d inventory.Description) bool { return d.Release },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ReleaseResponse, error) {
 			answer, err := service.Release(ctx, request)
@@ -77,10 +79,10 @@ func (s *Supervisor) Release(ctx context.Context, backend string, request *backe
 	})
 }
 
-// Reset tries to recover faulted devices. Waiting and errors are as for Prepare.
-func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string) (*backendv1.ResetResponse, error) {
+// Reset tries to recover faulted devices. Errors and ended are as for Prepare.
+func (s *Supervisor) Reset(ctx context.Context, backend string, ids []string, ended func()) (*backendv1.ResetResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.ResetResponse]{
-		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset,
+		name: "Reset", backend: backend, ids: ids, deadline: s.timing.Reset, ended: ended,
 		can: func(d inventory.Description) bool { return d.Reset },
 		do: func(ctx context.Context, service backendv1.BackendServiceClient) (*backendv1.ResetResponse, error) {
 			return service.Reset(ctx, &backendv1.ResetRequest{DeviceIds: ids})
@@ -95,25 +97,24 @@ type deviceCall[R any] struct {
 	deadline      time.Duration
 	can           func(inventory.Description) bool
 	do            func(context.Context, backendv1.BackendServiceClient) (*R, error)
+	ended         func()
 }
 
-// devices makes the call when its devices are free. It returns when the context
-// ends, but the call itself goes on to its end or its deadline, and its devices
-// stay claimed: the backend works on them, whoever still waits for it.
+// devices makes the call. It returns when the context ends, but the call itself goes on to
+// its end or its deadline: the backend works on the devices also if nobody waits for it.
 func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, error) {
 	if len(c.ids) == 0 {
+		c.ended()
 		return new(R), nil
 	}
 	u, err := s.unit(c.backend)
 	if err != nil {
+		c.ended()
 		return nil, err
-	}
-	if err := u.claims.take(ctx, c.ids, c.deadline+s.timing.Abandon); err != nil {
-		return nil, fmt.Errorf("backend %s: %s: devices are busy with an earlier call: %w", c.backend, c.name, err)
 	}
 	i, err := u.enter(c.can)
 	if err != nil {
-		u.claims.give(c.ids)
+		c.ended()
 		return nil, fmt.Errorf("%s: %w", c.name, err)
 	}
 	type result struct {
@@ -122,12 +123,16 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	}
 	results := make(chan result, 1)
 	go func() {
-		defer u.claims.give(c.ids)
 		answer, err := c.perform(i)
+		overran := errors.Is(err, errOverran)
+		if !overran {
+			c.ended()
+		}
 		results <- result{answer, err}
 		i.finish() // a call that was given up keeps no replaced process alive
-		if errors.Is(err, errOverran) {
+		if overran {
 			i.outlast()
+			c.ended()
 		}
 	}()
 	select {
@@ -280,55 +285,4 @@ func (u *unit) enter(can func(inventory.Description) bool) (*instance, error) {
 		return nil, fmt.Errorf("backend %s: %w", u.name, ErrNotSupported)
 	}
 	return i, nil
-}
-
-// claims keeps calls for one device apart; the zero value is ready.
-type claims struct {
-	mu    sync.Mutex
-	taken map[string]struct{}
-	freed chan struct{} // closed at the next give
-}
-
-// take claims all the devices at once, when they are free.
-func (c *claims) take(ctx context.Context, ids []string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		freed := c.try(ids)
-		if freed == nil {
-			return nil
-		}
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-func (c *claims) try(ids []string) (freed <-chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.freed == nil {
-		c.taken, c.freed = map[string]struct{}{}, make(chan struct{})
-	}
-	for _, id := range ids {
-		if _, taken := c.taken[id]; taken {
-			return c.freed
-		}
-	}
-	for _, id := range ids {
-		c.taken[id] = struct{}{}
-	}
-	return nil
-}
-
-func (c *claims) give(ids []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range ids {
-		delete(c.taken, id)
-	}
-	close(c.freed)
-	c.freed = make(chan struct{})
 }

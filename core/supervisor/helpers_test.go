@@ -291,7 +291,12 @@ func (r *rig) run(s supervisor.Spec) {
 
 // command sends a command to b.
 func (r *rig) command(ctx context.Context, command string) error {
-	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: command}}, Resource: "example.com/gpu"})
+	return r.prepare(ctx, command, func() {})
+}
+
+// prepare sends a command to b, and calls ended when b no longer works on it.
+func (r *rig) prepare(ctx context.Context, command string, ended func()) error {
+	_, err := r.Prepare(ctx, "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: command}}, Resource: "example.com/gpu"}, ended)
 	return err
 }
 

@@ -92,7 +92,7 @@ func serveHost() error {
 			fmt.Println("answer: <nil>")
 			continue
 		}
-		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: lines.Text()}}, Resource: "example.com/gpu"})
+		_, err := s.Prepare(context.Background(), "b", &backendv1.PrepareRequest{Devices: []*backendv1.HeldDevice{{Id: lines.Text()}}, Resource: "example.com/gpu"}, func() {})
 		fmt.Println("answer:", err)
 	}
 	return nil

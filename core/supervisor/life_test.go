@@ -36,7 +36,7 @@ func TestLife(t *testing.T) {
 	if err := r.command(t.Context(), "dev-1"); err != nil {
 		t.Errorf("Prepare: %v", err)
 	}
-	if _, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: "dev-1"}}}); err != nil {
+	if _, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: "dev-1"}}}, func() {}); err != nil {
 		t.Errorf("Release: %v", err)
 	}
 	if err := r.Check(t.Context(), "b"); err != nil {
@@ -327,33 +327,32 @@ func TestReplaceFinishesCalls(t *testing.T) {
 	}
 }
 
-// Calls for one device wait for each other, even if the first caller left.
-func TestCallsPerDevice(t *testing.T) {
+// Verifies that a call goes on when its caller has left, and that the caller hears of its
+// end then, and not before.
+func TestCallOutlivesItsCaller(t *testing.T) {
 	r := newRig(t, fast())
 	flag := filepath.Join(tempDir(t), "flag")
 	r.run(spec("normal", flagEnv, flag))
 	impatient, leave := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() { left <- r.command(impatient, "wait") }()
+	left, ended := make(chan error, 1), make(chan struct{})
+	go func() { left <- r.prepare(impatient, "wait", func() { close(ended) }) }()
 	r.until(t, "the call is going on", func() bool { return r.count("report b 2") == 1 })
 	leave()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that left: %v", err)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := r.command(short, "wait"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a second call for the device: %v", err)
-	}
 	if err := r.command(t.Context(), "dev-1"); err != nil {
 		t.Errorf("a call for another device: %v", err)
+	}
+	select {
+	case <-ended:
+		t.Error("the call ended with its caller")
+	default:
 	}
 	if err := os.WriteFile(flag, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.command(t.Context(), "wait"); err != nil {
-		t.Errorf("the call after the first one: %v", err)
-	}
+	<-ended
 }
 
 func TestCallErrors(t *testing.T) {
@@ -368,7 +367,7 @@ func TestCallErrors(t *testing.T) {
 		t.Errorf("not running: %v", err)
 	}
 	r.run(spec("normal", flagEnv, "/nonexistent"))
-	if _, err := r.Reset(t.Context(), "b", []string{"dev-1"}); !errors.Is(err, supervisor.ErrNotSupported) {
+	if _, err := r.Reset(t.Context(), "b", []string{"dev-1"}, func() {}); !errors.Is(err, supervisor.ErrNotSupported) {
 		t.Errorf("not supported: %v", err)
 	}
 	err := r.command(t.Context(), "fail")
@@ -381,15 +380,10 @@ func TestCallErrors(t *testing.T) {
 		!errors.As(err, new(*supervisor.CallError)) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("an overrun = %v, want %s", err, want)
 	}
-	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := r.command(short, "wait"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "busy with an earlier call") {
-		t.Errorf("the device's next call: %v", err)
-	}
 	if s := r.status(); s.PID != pid || s.State != supervisor.Running || s.LastError != "" {
 		t.Errorf("status after an overrun = %+v", s)
 	}
-	// Close does not wait for the claim, which would be an hour.
+	// Close does not wait for Abandon, which would be an hour.
 }
 
 func TestSample(t *testing.T) {

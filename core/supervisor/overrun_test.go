@@ -12,17 +12,17 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// One slow device is its own trouble: the process stays, a call for another
-// device that is going on is answered, and the slow one's next call waits until
-// the first is abandoned for sure.
+// Verifies that one slow device does not end the process, that a call for another device
+// which is going on is answered, and that the slow one's call counts as going on until the
+// backend has had the time to abandon it, or its process is gone.
 func TestOverrun(t *testing.T) {
-	prepare := func(r *rig, id string) error { return r.command(t.Context(), id) }
-	release := func(r *rig, id string) error {
-		_, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: id}}})
+	prepare := func(r *rig, id string, ended func()) error { return r.prepare(t.Context(), id, ended) }
+	release := func(r *rig, id string, ended func()) error {
+		_, err := r.Release(t.Context(), "b", &backendv1.ReleaseRequest{Devices: []*backendv1.HeldDevice{{Id: id}}}, ended)
 		return err
 	}
 	tests := map[string]struct {
-		slow, parallel func(r *rig, id string) error
+		slow, parallel func(r *rig, id string, ended func()) error
 		limit          func(*supervisor.Timing) *time.Duration
 	}{
 		"Prepare": {prepare, release, func(t *supervisor.Timing) *time.Duration { return &t.Prepare }},
@@ -39,13 +39,13 @@ func TestOverrun(t *testing.T) {
 			pid := r.status().PID
 
 			parallel := make(chan error, 1)
-			go func() { parallel <- test.parallel(r, "wait") }()
+			go func() { parallel <- test.parallel(r, "wait", func() {}) }()
 			r.until(t, "the parallel call has begun", func() bool { return r.count("report b 2") == 1 })
-			begin := time.Now()
-			if err := test.slow(r, "slow"); !errors.Is(err, context.DeadlineExceeded) {
+			begin, ended := time.Now(), make(chan struct{})
+			if err := test.slow(r, "slow", func() { close(ended) }); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the slow device: %v", err)
 			}
-			if err := prepare(r, "dev-1"); err != nil {
+			if err := r.command(t.Context(), "dev-1"); err != nil {
 				t.Errorf("another device after it: %v", err)
 			}
 			if err := os.WriteFile(flag, nil, 0o600); err != nil {
@@ -54,15 +54,32 @@ func TestOverrun(t *testing.T) {
 			if err := <-parallel; err != nil {
 				t.Errorf("the parallel call: %v", err)
 			}
-			if err := prepare(r, "slow"); err != nil {
-				t.Errorf("the slow device's next call: %v", err)
-			}
-			if waited := time.Since(begin); waited < limit+grace {
-				t.Errorf("the slow device's next call came after %s, not after %s and %s", waited, limit, grace)
+			<-ended
+			if took := time.Since(begin); took < limit+grace {
+				t.Errorf("the slow device's call ended after %s, not after %s and %s", took, limit, grace)
 			}
 			if s := r.status(); s.PID != pid || s.Restarts != 0 || s.LastError != "" {
 				t.Errorf("status = %+v, the process was %d", s, pid)
 			}
 		})
 	}
+}
+
+// Verifies that a call that overran its deadline has ended when its process is gone.
+func TestOverrunEndsWithTheProcess(t *testing.T) {
+	timing := fast()
+	timing.Prepare, timing.Abandon = 100*time.Millisecond, time.Hour
+	r := newRig(t, timing)
+	r.run(spec("normal", flagEnv, "/nonexistent"))
+	ended := make(chan struct{})
+	if err := r.prepare(t.Context(), "wait", func() { close(ended) }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the call: %v", err)
+	}
+	select {
+	case <-ended:
+		t.Error("the call has ended though its process is there")
+	default:
+	}
+	r.Apply(nil)
+	<-ended
 }

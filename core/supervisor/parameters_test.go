@@ -20,7 +20,7 @@ func TestParameters(t *testing.T) {
 	} {
 		_, err := r.Prepare(t.Context(), "b", &backendv1.PrepareRequest{
 			Devices: []*backendv1.HeldDevice{{Id: "dev-1"}}, ParametersJson: []byte(parameters),
-		})
+		}, func() {})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20s: %v, want %q", parameters, err, want)
 		}
@@ -28,7 +28,7 @@ func TestParameters(t *testing.T) {
 	r.run(spec("no-parameters"))
 	_, err := r.Prepare(t.Context(), "b", &backendv1.PrepareRequest{
 		Devices: []*backendv1.HeldDevice{{Id: "dev-1"}}, ParametersJson: []byte(`{}`),
-	})
+	}, func() {})
 	if err == nil || !strings.Contains(err.Error(), "takes no parameters") {
 		t.Errorf("without a schema: %v", err)
 	}

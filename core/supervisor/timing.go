@@ -17,8 +17,8 @@ type Timing struct {
 	// Schema is how long a check of settings against a backend's schema may take; they
 	// go to the backend unchecked then. Default 1m; the check has 10 s of processor time.
 	Schema time.Duration
-	// Abandon is how long devices stay claimed after a call for them was cancelled
-	// at its deadline: the contract's time to abandon it. Default 5s.
+	// Abandon is how long a backend may work on devices after a call for them was
+	// cancelled at its deadline: the contract's time to abandon it. Default 5s.
 	Abandon time.Duration
 	// Health is the deadline of the health check. Default 1s.
 	Health time.Duration

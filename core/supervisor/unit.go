@@ -26,7 +26,6 @@ type unit struct {
 	wake   chan struct{} // one slot: the spec changed, or we close
 	events chan any
 	done   chan struct{}
-	claims claims
 	// living counts the processes that are not reaped; for anybody.
 	living atomic.Int32
 

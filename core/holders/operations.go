@@ -1,0 +1,259 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// takeLimit is how long Take waits for the release of a device before it refuses. Kubelet
+// sets no limit, but admits one pod after another.
+const takeLimit = 30 * time.Second
+
+// operations are the backends' operations in progress, at most one for each device:
+//
+//	operation   begins                              until it ends, the device
+//	Prepare     when no other is in progress        may be taken
+//	Release     when no other is in progress        may be taken if another holder has it
+//	Reset       if no other is, and nobody has it   cannot be taken
+//
+// A call that was given up but that the backend may still work on is in progress. The
+// fields belong to Book.mu.
+type operations struct {
+	byDevice map[inventory.Key]*operation
+	// drained: no further release or reset begins.
+	drained bool
+}
+
+// operation is one call of a backend.
+type operation struct {
+	// what is done to the devices, as a participle.
+	what string
+	// exclusive: no holder has the devices or gets them before the operation has ended.
+	exclusive bool
+	since     time.Time
+	ended     chan struct{}
+}
+
+const (
+	prepared = "prepared"
+	released = "released"
+	reset    = "reset"
+)
+
+// Take gives units of a resource to a new holder: they are held when it returns nil, and
+// on disk soon after, if Run runs. It waits while a device is released, at most 30 s, and
+// refuses a device that is being reset, or that is allocated in a way that kubelet does not
+// know to exclude these units.
+//
+// An earlier holder of a unit has ended, or is an init container of the same pod: kubelet
+// gives a unit to no other container while its holder is there. So what an init container
+// leaves to its pod is the pod's from the start: [Book.Starting] returns the later holder
+// for both.
+func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
+	var err error
+	device, op := b.tryTake(resource, units, &err)
+	if op == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeLimit)
+	defer cancel()
+	for ; op != nil; device, op = b.tryTake(resource, units, &err) {
+		if op.what == reset {
+			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
+				device, op.since.Format(time.TimeOnly))
+		}
+		if !op.wait(ctx) {
+			return fmt.Errorf("device %s is being %s since %s: try again when that has ended", device, op.what, op.since.Format(time.TimeOnly))
+		}
+	}
+	return err
+}
+
+// tryTake takes the units, or sets err, unless one of the devices has an exclusive
+// operation in progress: then it returns that.
+func (b *Book) tryTake(resource string, units []Unit, err *error) (inventory.Key, *operation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, u := range units {
+		if op := b.operations.byDevice[u.Device]; op != nil && op.exclusive {
+			return u.Device, op
+		}
+	}
+	for _, u := range units {
+		if hold, ok := b.excluding(resource, u); ok {
+			*err = fmt.Errorf("device %s: %s", u.Device, hold.Message())
+			return inventory.Key{}, nil
+		}
+	}
+	b.allocate(resource, units)
+	return inventory.Key{}, nil
+}
+
+// excluding is the oldest hold that excludes the unit. The caller holds b.mu.
+func (b *Book) excluding(resource string, u Unit) (oldest Hold, ok bool) {
+	for other, h := range b.byKey[u.Device] {
+		hold := Hold{Key: u.Device, Resource: other.resource, Unit: other.id, Since: h.since}
+		if hold.Excludes(resource, isReplica(u.ID)) && (!ok || compareHolds(hold, oldest) < 0) {
+			oldest, ok = hold, true
+		}
+	}
+	return oldest, ok
+}
+
+// Excludes reports whether the device must not be given out as a unit of the resource,
+// which is one of its replicas or the whole device, while this hold lasts. Kubelet itself
+// excludes units of the same resource and form; of others only replicas may share a device.
+func (h Hold) Excludes(resource string, replica bool) bool {
+	own := isReplica(h.Unit)
+	if h.Resource == resource && own == replica {
+		return false
+	}
+	return !own || !replica
+}
+
+// Message says, for a pod's user, how the device is held.
+func (h Hold) Message() string {
+	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", h.Unit, h.Resource)
+}
+
+// isReplica reports whether a unit is one of several of its device. No device ID contains
+// the separator.
+func isReplica(unit string) bool { return strings.Contains(unit, "::") }
+
+// BeginPrepare marks devices of a holder as being prepared. It waits while another
+// operation on one of them is in progress, until ctx ends. end must be called when the
+// backend no longer works on them.
+func (b *Book) BeginPrepare(ctx context.Context, devices []inventory.Key) (end func(), err error) {
+	for {
+		b.mu.Lock()
+		device, op := b.operations.on(devices)
+		if op == nil {
+			end = b.begin(prepared, false, devices)
+			b.mu.Unlock()
+			return end, nil
+		}
+		b.mu.Unlock()
+		if !op.wait(ctx) {
+			return nil, fmt.Errorf("device %s is being %s since %s: %w", device, op.what, op.since.Format(time.TimeOnly), context.Cause(ctx))
+		}
+	}
+}
+
+// BeginRelease marks a device of a holder that ended as being released. shared says that
+// another holder has the device; if not, none gets it before end is called. It waits while
+// another operation on it is in progress, and for ever after Drain, until ctx ends.
+func (b *Book) BeginRelease(ctx context.Context, device inventory.Key) (end func(), shared bool, err error) {
+	devices := []inventory.Key{device}
+	for {
+		b.mu.Lock()
+		_, op := b.operations.on(devices)
+		if op == nil && !b.operations.drained {
+			shared = b.held(device)
+			end = b.begin(released, !shared, devices)
+			b.mu.Unlock()
+			return end, shared, nil
+		}
+		b.mu.Unlock()
+		if !op.wait(ctx) {
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+// BeginReset marks devices as being reset, unless one of them is held or has an operation
+// in progress: then end is nil, and blocker is that device. After Drain none begins.
+func (b *Book) BeginReset(devices []inventory.Key) (end func(), blocker inventory.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, device := range devices {
+		if b.operations.drained || b.operations.byDevice[device] != nil || b.held(device) {
+			return nil, device
+		}
+	}
+	return b.begin(reset, true, devices), inventory.Key{}
+}
+
+// Resetting returns the devices that are being reset, and since when; nil if there are none.
+func (b *Book) Resetting() map[inventory.Key]time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all map[inventory.Key]time.Time
+	for device, op := range b.operations.byDevice {
+		if op.what == reset {
+			if all == nil {
+				all = map[inventory.Key]time.Time{}
+			}
+			all[device] = op.since
+		}
+	}
+	return all
+}
+
+// Drain lets no further release or reset begin, and waits for the operations in progress
+// until ctx ends.
+func (b *Book) Drain(ctx context.Context) {
+	b.mu.Lock()
+	b.operations.drained = true
+	all := make([]*operation, 0, len(b.operations.byDevice))
+	for _, op := range b.operations.byDevice {
+		all = append(all, op)
+	}
+	b.mu.Unlock()
+	for _, op := range all {
+		if !op.wait(ctx) {
+			return
+		}
+	}
+}
+
+// on returns the operation in progress on one of the devices, and that device; nil if there
+// is none. The caller holds Book.mu.
+func (o *operations) on(devices []inventory.Key) (inventory.Key, *operation) {
+	for _, device := range devices {
+		if op := o.byDevice[device]; op != nil {
+			return device, op
+		}
+	}
+	return inventory.Key{}, nil
+}
+
+// begin marks the devices. The caller holds b.mu.
+func (b *Book) begin(what string, exclusive bool, devices []inventory.Key) (end func()) {
+	op := &operation{what: what, exclusive: exclusive, since: b.opts.Now(), ended: make(chan struct{})}
+	for _, device := range devices {
+		b.operations.byDevice[device] = op
+	}
+	if exclusive {
+		signal(b.changed)
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, device := range devices {
+			delete(b.operations.byDevice, device)
+		}
+		close(op.ended)
+		if exclusive {
+			signal(b.changed)
+		}
+	}
+}
+
+// wait waits for the end of the operation, and returns false if ctx ended before. A nil
+// operation never ends.
+func (op *operation) wait(ctx context.Context) bool {
+	var ended chan struct{}
+	if op != nil {
+		ended = op.ended
+	}
+	select {
+	case <-ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
