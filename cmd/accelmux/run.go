@@ -100,7 +100,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")
-	flags.BoolVar(&f.NodeLabels, "node-labels", false, "label this node with what its devices are, through the API server")
 	hostPathFlags(cmd, &f.HostPaths)
 	flags.StringVar(&f.level, "log-level", "info", "least `level` to log: debug, info, warn, error")
 	flags.StringVar(&f.format, "log-format", "text", "log `format`: text, json")

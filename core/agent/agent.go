@@ -65,10 +65,8 @@ type Options struct {
 	// TakeOver is for [Run].
 	TakeOver bool
 	// FeaturesDir is where a feature file for Node Feature Discovery is kept; ""
-	// for none. NodeLabels keeps the same as labels of the Node instead, and needs
-	// Cluster. At most one of the two.
+	// for none.
 	FeaturesDir string
-	NodeLabels  bool
 	// Settled is called after each round that kubelet was told the outcome of, and must
 	// return at once; nil for nobody.
 	Settled func()
@@ -207,7 +205,7 @@ func Open(opts Options) (*Agent, error) {
 // seat.
 func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Place, error)) (_ *Agent, err error) {
 	opts = opts.withDefaults()
-	if err := errors.Join(opts.HostPaths.check(), opts.checkFeatures()); err != nil {
+	if err := opts.HostPaths.check(); err != nil {
 		return nil, err
 	}
 	a := newAgent(opts)

@@ -22,7 +22,7 @@ func (a *Agent) openCluster() {
 	a.events = events.New(events.Options{
 		Sink: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
 	})
-	if a.fixed() && !a.opts.NodeLabels {
+	if a.fixed() {
 		return
 	}
 	a.selection = profile.Open(profile.Options{

@@ -164,7 +164,6 @@ func (a *Agent) follow(ctx context.Context, files <-chan config.Event) error {
 		case <-ctx.Done():
 			return nil
 		case <-a.selection.Changed():
-			a.features.Seen(a.selection.Labels())
 			a.choose()
 		case event, ok := <-files:
 			if !ok {

@@ -83,6 +83,9 @@ func (b *Backend) fillDefaults(given func(field string) bool) {
 	if !given("features") {
 		b.Features = DefaultFeatures()
 	}
+	if !given("featurePrefix") {
+		b.FeaturePrefix = b.Name + FeatureDomainSuffix
+	}
 	if !given("telemetry.sample") {
 		b.Telemetry.Sample = DefaultSample
 	}

@@ -58,7 +58,7 @@ func Parse(name string, data []byte) (*NodeConfig, error) {
 	d.value(root, root.Line, reflect.ValueOf(c).Elem(), "")
 	if !d.failed[""] {
 		fillDefaults(c, d.given)
-		(&validator{decoder: d}).config(c)
+		(&validator{decoder: d, prefixes: map[string]bool{}}).config(c)
 	}
 	if err := d.errs.finish(); err != nil {
 		return nil, err

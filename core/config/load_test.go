@@ -37,7 +37,8 @@ func TestDefaults(t *testing.T) {
 				"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
 				"profile", "computePartition", "memoryPartition",
 			},
-			Telemetry: TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
+			FeaturePrefix: "mock.accelmux.io",
+			Telemetry:     TelemetryPolicy{Sample: SampleAuto, Interval: Duration(10 * time.Second)},
 		}},
 		Resources: []Resource{
 			{Name: "example.com/gpu", Replicas: 1, Injection: InjectAuto, Registration: RegisterSocket, Allocation: usual},
@@ -74,8 +75,9 @@ func TestEveryField(t *testing.T) {
 				Env:     []string{"ACME_DEVICE", "ACME_*"},
 				GIDs:    []int{44},
 			},
-			Features:  []string{"model", "driverVersion"},
-			Telemetry: TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
+			Features:      []string{"model", "driverVersion"},
+			FeaturePrefix: "gpu.example.com",
+			Telemetry:     TelemetryPolicy{Sample: SampleNever, Interval: Duration(time.Minute)},
 		}},
 		Resources: []Resource{{
 			Name: "example.com/big", Backend: "mock", Class: "gpu",

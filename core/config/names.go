@@ -107,15 +107,30 @@ func checkAttribute(name string) error {
 	return nil
 }
 
-// FeatureDomainSuffix ends the domain of every label that is a feature; the name
-// of its backend begins it.
+// FeatureDomainSuffix ends the default prefix of a backend's features; the name of the
+// backend begins it.
 const FeatureDomainSuffix = ".accelmux.io"
 
-// IsFeature reports whether a label is one that accelmux itself sets, or has set,
-// to say what a node has.
-func IsFeature(label string) bool {
-	domain, _, ok := strings.Cut(label, "/")
-	return ok && strings.HasSuffix(domain, FeatureDomainSuffix)
+// maxFeaturePrefix keeps a feature file of 256 features, each a prefix and twice at most 63
+// characters, below the 64 KiB that Node Feature Discovery reads.
+const maxFeaturePrefix = 100
+
+// checkFeaturePrefix wants a prefix that Node Feature Discovery accepts for labels (Label
+// in its pkg/apis/nfd/validate), and refuses the defaults of other
+// backends.
+func checkFeaturePrefix(prefix, backend string) error {
+	within := func(domain string) bool { return prefix == domain || strings.HasSuffix(prefix, "."+domain) }
+	switch {
+	case len(validation.IsDNS1123Subdomain(prefix)) > 0:
+		return fmt.Errorf("must be a DNS name of lower-case letters, digits, dashes and dots, such as example.com, is %s", show(prefix))
+	case len(prefix) > maxFeaturePrefix:
+		return fmt.Errorf("is too long: %d characters, at most %d", len(prefix), maxFeaturePrefix)
+	case within("kubernetes.io") && !within("feature.node.kubernetes.io") && !within("profile.node.kubernetes.io"):
+		return fmt.Errorf("%s is refused by Node Feature Discovery: of kubernetes.io it accepts feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains", show(prefix))
+	case strings.HasSuffix(prefix, FeatureDomainSuffix) && prefix != backend+FeatureDomainSuffix:
+		return fmt.Errorf("%s is the default of the backend with that name: leave it out, or use a domain of your own", show(prefix))
+	}
+	return nil
 }
 
 // checkCommand wants a plain file name: the directory is the agent's choice.

@@ -40,7 +40,7 @@ func (v *validator) placement(p *Profile, at string) {
 	at += ".nodeSelector"
 	for _, key := range slices.Sorted(maps.Keys(p.NodeSelector.MatchLabels)) {
 		path := fieldPath(at+".matchLabels", key)
-		v.check(path, checkSelectorKey(key))
+		v.check(path, v.checkSelectorKey(key))
 		v.check(path, checkLabelValue(p.NodeSelector.MatchLabels[key]))
 	}
 	for i, r := range p.NodeSelector.MatchExpressions {
@@ -50,7 +50,7 @@ func (v *validator) placement(p *Profile, at string) {
 
 func (v *validator) requirement(r NodeRequirement, at string) {
 	if v.required(at+".key", r.Key, ", the name of a label") {
-		v.check(at+".key", checkSelectorKey(r.Key))
+		v.check(at+".key", v.checkSelectorKey(r.Key))
 	}
 	if !v.required(at+".operator", string(r.Operator), ": In, NotIn, Exists or DoesNotExist") {
 		return
@@ -71,10 +71,10 @@ func (v *validator) requirement(r NodeRequirement, at string) {
 	}
 }
 
-// checkSelectorKey wants a label that does not come from a profile: one that did
-// would go, and the profile with it, when another profile applies.
-func checkSelectorKey(key string) error {
-	if IsFeature(key) {
+// checkSelectorKey wants a label that is no feature: a feature would go, and the profile
+// with it, when another profile applies.
+func (v *validator) checkSelectorKey(key string) error {
+	if domain, _, ok := strings.Cut(key, "/"); ok && (v.prefixes[domain] || strings.HasSuffix(domain, FeatureDomainSuffix)) {
 		return fmt.Errorf("%s is a label that the backends of a profile lead to; it cannot choose the profile: use a label of your own, such as accelmux.io/profile", show(key))
 	}
 	return checkLabelKey(key)

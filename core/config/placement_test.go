@@ -73,7 +73,7 @@ func TestPlacement(t *testing.T) {
 func TestPlacementRefused(t *testing.T) {
 	const at = "profiles[0]"
 	placed := func(text string) string {
-		return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends: [{name: b}]\n" + text
+		return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends: [{name: b, featurePrefix: example.com}]\n" + text
 	}
 	const value = "the value of a label is letters, digits, dashes, underscores and dots, with a letter or digit at both ends, at most 63, is "
 	const loop = " is a label that the backends of a profile lead to; it cannot choose the profile: use a label of your own, such as accelmux.io/profile"
@@ -104,6 +104,9 @@ func TestPlacementRefused(t *testing.T) {
 		"feature": {"  nodeSelector:\n    matchLabels: {mock.accelmux.io/gpu.count: \"8\", accelmux.io/profile: gpu}\n    matchExpressions:\n    - {key: mock.accelmux.io/gpu.model, operator: Exists}\n", []string{
 			`node.yaml:7: ` + at + `.nodeSelector.matchLabels["mock.accelmux.io/gpu.count"]: "mock.accelmux.io/gpu.count"` + loop,
 			`node.yaml:9: ` + at + `.nodeSelector.matchExpressions[0].key: "mock.accelmux.io/gpu.model"` + loop,
+		}},
+		"feature of another prefix": {"  nodeSelector: {matchLabels: {example.com/gpu.count: \"8\"}}\n", []string{
+			`node.yaml:6: ` + at + `.nodeSelector.matchLabels["example.com/gpu.count"]: "example.com/gpu.count"` + loop,
 		}},
 		"priority": {"  nodeSelector: {}\n  priority: 1000001\n", []string{
 			`node.yaml:7: ` + at + `.priority: must be between -1000000 and 1000000, is 1000001`,

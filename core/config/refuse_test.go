@@ -83,10 +83,10 @@ func TestRefused(t *testing.T) {
 			`node.yaml:4: profiles[0].nmae: unknown field "nmae"; did you mean "name"?; the fields here are name, nodeSelector, priority, ignorePCI, backends, resources`,
 		}},
 		"field in other case": {with("holdOver: 5m", ""), []string{
-			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+			`node.yaml:7: ` + backend + `.holdOver: unknown field "holdOver"; did you mean "holdover"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
 		}},
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
-			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
 		}},
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
@@ -146,6 +146,18 @@ func TestRefused(t *testing.T) {
 			`node.yaml:7: ` + backend + `.features[2]: "model" is given twice`,
 			`node.yaml:7: ` + backend + `.features[3]: ` + attribute + `"4x"`,
 		}},
+		"feature prefixes": {with("featurePrefix: Example.com", ""), []string{
+			`node.yaml:7: ` + backend + `.featurePrefix: must be a DNS name of lower-case letters, digits, dashes and dots, such as example.com, is "Example.com"`,
+		}},
+		"feature prefix of NFD": {with("featurePrefix: node.kubernetes.io", ""), []string{
+			`node.yaml:7: ` + backend + `.featurePrefix: "node.kubernetes.io" is refused by Node Feature Discovery: of kubernetes.io it accepts feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains`,
+		}},
+		"feature prefix of a backend": {with("featurePrefix: amd.accelmux.io", ""), []string{
+			`node.yaml:7: ` + backend + `.featurePrefix: "amd.accelmux.io" is the default of the backend with that name: leave it out, or use a domain of your own`,
+		}},
+		"feature prefix too long": {with("featurePrefix: "+strings.Repeat("a.", 50)+"b", ""), []string{
+			`node.yaml:7: ` + backend + `.featurePrefix: is too long: 101 characters, at most 100`,
+		}},
 		"too many features": {with("features: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]", ""), []string{
 			`node.yaml:7: ` + backend + `.features: at most 16 attributes can be features, these are 17`,
 		}},
@@ -190,6 +202,7 @@ func TestRefused(t *testing.T) {
 		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is taken by profiles[0], on line 4`}},
 		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is taken by profiles[0].backends[0], on line 6`}},
 		"placeholder":     {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
+		"prefix twice":    {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is taken by profiles[0].backends[0], on line 6`}},
 		"template twice":  {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is taken by profiles[0].resources[0], on line 8`}},
 		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is taken by profiles[0].resources[0], on line 8`}},
 		"alias to itself": {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
@@ -257,7 +270,7 @@ profiles:
     selector: 1 +
 `,
 		`node.yaml:1: apiVersion: must be accelmux.io/v1alpha1, is "accelmux.io/v1"`,
-		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, telemetry`,
+		`node.yaml:6: profiles[0].backends[0].nam: unknown field "nam"; did you mean "name"?; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
 		`node.yaml:7: profiles[0].backends[0].heartbeat: must be between 100ms and 1m, is 1h`,
 		`node.yaml:9: profiles[0].resources[0].name: must be domain/name, such as example.com/gpu, is "gpu"`,
 		`node.yaml:11: profiles[0].resources[0].replicas: must be a whole number, is the string "two"`,

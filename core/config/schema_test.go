@@ -87,7 +87,7 @@ func agree(t *testing.T, root, schema node, v reflect.Value, path string) {
 	}
 	if !hasDefault {
 		_, isConst := schema["const"]
-		if name := filepath.Ext(path); !v.IsZero() && !isConst && name != ".name" && name != ".command" {
+		if name := filepath.Ext(path); !v.IsZero() && !isConst && name != ".name" && name != ".command" && name != ".featurePrefix" {
 			t.Errorf("%s: the loader has the default %v, the schema none", path, v)
 		}
 		return

@@ -123,8 +123,13 @@ type Backend struct {
 	// features of the node (package features), beside the counts; at most 16. Those
 	// that a device does not have are nothing. Default DefaultFeatures. A list that
 	// is given replaces it; an empty one leaves the counts.
-	Features  []string        `yaml:"features"`
-	Telemetry TelemetryPolicy `yaml:"telemetry"`
+	Features []string `yaml:"features"`
+	// FeaturePrefix is the prefix of the names of these features, before the slash: a DNS
+	// subdomain of at most 100 characters that Node Feature Discovery accepts, and that no
+	// other backend of the profile has. Default: the backend's name and
+	// FeatureDomainSuffix.
+	FeaturePrefix string          `yaml:"featurePrefix"`
+	Telemetry     TelemetryPolicy `yaml:"telemetry"`
 }
 
 // TelemetryPolicy says how the devices are measured.

@@ -26,7 +26,11 @@ const (
 
 // validator checks what the types cannot express. It reports a field once: what
 // decoding refused is not looked at again.
-type validator struct{ *decoder }
+type validator struct {
+	*decoder
+	// prefixes are the featurePrefixes of all profiles.
+	prefixes map[string]bool
+}
 
 // check reports err, if any, at the line of the field or of what it is in.
 func (v *validator) check(path string, err error) {
@@ -88,6 +92,11 @@ func (v *validator) config(c *NodeConfig) {
 	if len(c.Profiles) == 0 {
 		v.report("profiles", "at least one profile is required")
 	}
+	for _, p := range c.Profiles {
+		for _, b := range p.Backends {
+			v.prefixes[b.FeaturePrefix] = true
+		}
+	}
 	names := map[string]string{}
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], itemPath("profiles", i)
@@ -116,7 +125,7 @@ func (v *validator) profile(p *Profile, at string) {
 	for i, id := range p.IgnorePCI {
 		v.check(itemPath(at+".ignorePCI", i), checkPCI(id))
 	}
-	names := map[string]string{}
+	names, prefixes := map[string]string{}, map[string]string{}
 	for i := range p.Backends {
 		b, at := &p.Backends[i], itemPath(at+".backends", i)
 		if v.required(at+".name", b.Name, ", such as mock") {
@@ -124,6 +133,10 @@ func (v *validator) profile(p *Profile, at string) {
 		}
 		v.unique(names, at+".name", b.Name)
 		v.backend(b, at)
+		if v.given(at + ".featurePrefix") {
+			v.check(at+".featurePrefix", checkFeaturePrefix(b.FeaturePrefix, b.Name))
+			v.unique(prefixes, at+".featurePrefix", b.FeaturePrefix)
+		}
 	}
 	backends := slices.Sorted(maps.Keys(names))
 	complete := !v.broken[at+".backends"] && !v.failed[at+".backends"]

@@ -2,15 +2,15 @@
 // of which class, model, driver version and so on, for schedulers and people to
 // choose nodes by.
 //
-// A [Finder] makes features of a snapshot. Names begin with the backend's own
-// domain:
+// A [Finder] makes features of a snapshot. Names begin with the backend's featurePrefix,
+// by default its name and .accelmux.io:
 //
-//	<backend>.accelmux.io/<class>.count                    how many devices: whole ones, and those that
-//	                                                       listed partitions belong to
-//	<backend>.accelmux.io/<class>.partitions               how many partitions; missing if there are none
-//	<backend>.accelmux.io/<class>.replicas                 how many containers may share a device; missing if none is shared
-//	<backend>.accelmux.io/<class>.<attribute>              the value that all devices of the class have
-//	<backend>.accelmux.io/<class>.<attribute>.<value>      where values differ: how many devices have this one
+//	<prefix>/<class>.count                    how many devices: whole ones, and those that
+//	                                          listed partitions belong to
+//	<prefix>/<class>.partitions               how many partitions; missing if there are none
+//	<prefix>/<class>.replicas                 how many containers may share a device; missing if none is shared
+//	<prefix>/<class>.<attribute>              the value that all devices of the class have
+//	<prefix>/<class>.<attribute>.<value>      where values differ: how many devices have this one
 //
 // The capacity memory is in GiB, rounded, such as 48G; other capacities are plain numbers.
 // Which attributes and capacities become features is the backend's setting
@@ -19,8 +19,7 @@
 // values are valid as labels, always the same for the same devices, and bounded;
 // what had to be cut or left out for that is a [Problem].
 //
-// A [Publisher] keeps one [Target] as the newest features are: a [File] for Node
-// Feature Discovery, or the Node's [Labels]. It writes when something is different
-// there, and takes nothing back when it ends, so that an upgrade of the agent
-// changes nothing: what a file says expires by itself, labels stay.
+// A [Publisher] keeps a feature file of Node Feature Discovery equal to the newest
+// features. It leaves the file when it ends, so that an upgrade of the agent changes
+// nothing: the features in the file expire.
 package features

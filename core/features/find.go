@@ -30,7 +30,7 @@ const (
 type Set struct {
 	// Values are the features, by name.
 	Values map[string]string
-	// Pending are domains of which nothing is known yet: their backends start.
+	// Pending are prefixes of which nothing is known yet: their backends start.
 	// What was published of them before still counts.
 	Pending []string
 	// Problems are what an operator must know, in a fixed order.
@@ -53,6 +53,7 @@ type Finder struct {
 // found is what was made of one backend's inventory, which never changes.
 type found struct {
 	backend    *inventory.Backend
+	prefix     string
 	attributes []string
 	// replicas are those of all backends; nobody changes them.
 	replicas map[inventory.Key]int
@@ -95,10 +96,10 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 			}
 		}
 		if backend == nil {
-			set.Pending = append(set.Pending, domain(b.Name))
+			set.Pending = append(set.Pending, b.FeaturePrefix)
 			continue
 		}
-		n := &found{backend: backend, attributes: b.Features, replicas: replicas, values: map[string]string{}}
+		n := &found{backend: backend, prefix: b.FeaturePrefix, attributes: b.Features, replicas: replicas, values: map[string]string{}}
 		n.find()
 		set.add(n)
 	}
@@ -227,7 +228,7 @@ func (n *found) describe(class, attribute string, devices []*inventory.Device, p
 
 // put adds a feature; false if there is no room for it.
 func (n *found) put(value string, parts ...string) bool {
-	name, cut := labelName(n.backend.Name, parts)
+	name, cut := labelName(n.prefix, parts)
 	if before, ok := n.values[name]; ok {
 		n.problem("%s = %s is left out: there is a feature of that name, %s", name, value, before)
 		return true

@@ -22,6 +22,9 @@ func profile(backends ...config.Backend) *config.Profile {
 		if backends[i].Features == nil {
 			backends[i].Features = config.DefaultFeatures()
 		}
+		if backends[i].FeaturePrefix == "" {
+			backends[i].FeaturePrefix = backends[i].Name + config.FeatureDomainSuffix
+		}
 		if backends[i].Holdover == 0 {
 			backends[i].Holdover = config.Duration(config.DefaultHoldover)
 		}
@@ -241,7 +244,7 @@ func TestAlwaysLabels(t *testing.T) {
 		}
 		p := profile()
 		for _, name := range []string{"a", "b", "c", "d", strings.Repeat("e", 63)} {
-			p.Backends = append(p.Backends, config.Backend{Name: name, Features: names})
+			p.Backends = append(p.Backends, config.Backend{Name: name, FeaturePrefix: name + ".example.com", Features: names})
 		}
 		var s, reversed inventory.Snapshot
 		for _, b := range p.Backends {
@@ -259,8 +262,8 @@ func TestAlwaysLabels(t *testing.T) {
 			if problems := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...); len(problems) > 0 || value == "" {
 				t.Fatalf("%s=%s: %v", name, value, problems)
 			}
-			if !config.IsFeature(name) {
-				t.Fatalf("%s is in a domain that is not ours", name)
+			if !slices.ContainsFunc(p.Backends, func(b config.Backend) bool { return strings.HasPrefix(name, b.FeaturePrefix+"/") }) {
+				t.Fatalf("%s has the prefix of no backend", name)
 			}
 		}
 		slices.Reverse(p.Backends)

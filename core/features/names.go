@@ -3,6 +3,7 @@ package features
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -13,31 +14,23 @@ import (
 // edges may not begin or end a label.
 const edges = "-_."
 
-// domain is where the features of a backend are.
-func domain(backend string) string { return backend + config.FeatureDomainSuffix }
-
-// within reports whether a feature is in one of the domains.
-func within(name string, domains []string) bool {
-	in, _, _ := strings.Cut(name, "/")
-	for _, d := range domains {
-		if in == d {
-			return true
-		}
-	}
-	return false
+// within reports whether a feature has one of the prefixes.
+func within(name string, prefixes []string) bool {
+	prefix, _, _ := strings.Cut(name, "/")
+	return slices.Contains(prefixes, prefix)
 }
 
 // labelName joins the parts of a feature's name, of which the first begins with a
 // letter. One that is too long ends in a hash of the whole, so that it stays one
 // of a kind.
-func labelName(backend string, parts []string) (name string, cut bool) {
+func labelName(prefix string, parts []string) (name string, cut bool) {
 	name = strings.TrimRight(strings.Join(parts, "."), edges)
 	if len(name) > validation.LabelValueMaxLength {
 		sum := sha256.Sum256([]byte(name))
 		tail := "-" + hex.EncodeToString(sum[:4])
 		name, cut = name[:validation.LabelValueMaxLength-len(tail)]+tail, true
 	}
-	return domain(backend) + "/" + name, cut
+	return prefix + "/" + name, cut
 }
 
 // labelValue makes a text fit for a label: "+" becomes ".", as in the names of MIG

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/features"
@@ -30,11 +24,12 @@ const (
 )
 
 // inBubble runs a publisher in a bubble of time, with what it logs.
-func inBubble(t *testing.T, target features.Target, test func(t *testing.T, p *features.Publisher, log *bytes.Buffer)) {
+func inBubble(t *testing.T, opts features.Options, test func(t *testing.T, p *features.Publisher, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}
-		p := features.New(features.Options{Target: target, Log: slog.New(slog.NewTextHandler(log, nil))})
+		opts.Log = slog.New(slog.NewTextHandler(log, nil))
+		p := features.New(opts)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- p.Run(ctx) }()
@@ -101,7 +96,7 @@ func lines(t *testing.T, dir string) (text, expiry string, at time.Time) {
 // somebody removed it, and left when the publisher ends.
 func TestFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "features.d")
-	inBubble(t, features.NewFile(dir), func(t *testing.T, p *features.Publisher, log *bytes.Buffer) {
+	inBubble(t, features.Options{Dir: dir}, func(t *testing.T, p *features.Publisher, log *bytes.Buffer) {
 		after(time.Hour)
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("something was written before there are features")
@@ -137,7 +132,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("the file says %q", text)
 		}
 		state, _ := p.State()
-		if state.Target != "file "+filepath.Join(dir, "accelmux") || state.Published[countOf] != "7" || len(state.Problems) > 0 || state.At.IsZero() {
+		if state.Path != filepath.Join(dir, "accelmux") || state.Published[countOf] != "7" || state.Problem != "" || state.At.IsZero() {
 			t.Errorf("state %+v", state)
 		}
 		if n := strings.Count(log.String(), "features published"); n != 3 {
@@ -152,17 +147,17 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// Verifies that an agent which starts anew keeps what the file says of backends that
-// have yet to report, unless that has expired, and takes away what is no more.
+// Verifies that a restarted agent keeps the features of backends that have yet to report,
+// unless they have expired, and removes those that are gone, whatever their prefix.
 func TestFileOfEarlierRun(t *testing.T) {
 	dir := t.TempDir()
 	write := func(expiry time.Time) {
-		text := "# +expiry-time=" + expiry.Format(time.RFC3339) + "\n" + countOf + "=8\n" + otherOf + "=2\ngone.accelmux.io/x=1\nnonsense\n"
+		text := "# +expiry-time=" + expiry.Format(time.RFC3339) + "\n" + countOf + "=8\n" + otherOf + "=2\nexample.com/x=1\nnonsense\n"
 		if err := os.WriteFile(filepath.Join(dir, "accelmux"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	inBubble(t, features.NewFile(dir), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
+	inBubble(t, features.Options{Dir: dir}, func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
 		write(time.Now().Add(20 * time.Minute))
 		p.Publish(pending(set(countOf, "7"), "other.accelmux.io"))
 		after(time.Minute)
@@ -183,13 +178,12 @@ func TestFileOfEarlierRun(t *testing.T) {
 	})
 }
 
-// Verifies that a disk which cannot be written to is told, tried again with growing
-// pauses, and forgotten once it can.
+// Verifies that a disk which cannot be written to is a problem, logged once, that the
+// write is tried again at every scan, and that the problem goes with it.
 func TestFullDisk(t *testing.T) {
 	var mu sync.Mutex
 	full, tries := true, 0
-	file := features.NewFile(t.TempDir())
-	file.Disk = checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+	disk := checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if op == checkpoint.OpCreate {
@@ -200,13 +194,13 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	}}
-	inBubble(t, file, func(t *testing.T, p *features.Publisher, log *bytes.Buffer) {
+	inBubble(t, features.Options{Dir: t.TempDir(), Disk: disk}, func(t *testing.T, p *features.Publisher, log *bytes.Buffer) {
 		p.Publish(set(countOf, "8"))
 		after(time.Hour)
-		if tries < 10 || tries > 25 {
-			t.Errorf("%d tries in an hour", tries)
+		if tries < 30 || tries > 61 {
+			t.Errorf("%d tries in an hour, want about one a minute", tries)
 		}
-		if state, _ := p.State(); len(state.Problems) != 1 || !strings.Contains(state.Problems[0], "no space left on device") || state.Published != nil {
+		if state, _ := p.State(); !strings.Contains(state.Problem, "no space left on device") || state.Published != nil {
 			t.Errorf("state %+v", state)
 		}
 		if n := strings.Count(log.String(), "no space left"); n != 1 {
@@ -215,152 +209,32 @@ func TestFullDisk(t *testing.T) {
 		mu.Lock()
 		full = false
 		mu.Unlock()
-		after(10 * time.Minute)
-		if state, _ := p.State(); len(state.Problems) != 0 || state.Published[countOf] != "8" {
+		after(2 * time.Minute)
+		if state, _ := p.State(); state.Problem != "" || state.Published[countOf] != "8" {
 			t.Errorf("state %+v", state)
 		}
 	})
 }
 
-// node is an API server in memory.
-type node struct {
-	mu           sync.Mutex
-	labels       map[string]string
-	err          error
-	hangs        bool // GetNode answers no more
-	gets, writes int
-	at           []time.Time
-}
-
-func (n *node) GetNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	if n.hangs {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.gets++
-	if n.err != nil {
-		return nil, n.err
-	}
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Labels: maps.Clone(n.labels)}}, ctx.Err()
-}
-
-func (n *node) ApplyNodeLabels(_ context.Context, _ string, uid types.UID, labels map[string]string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.writes++; n.err != nil || uid != "uid" {
-		return errors.Join(n.err, errors.New(string(uid)))
-	}
-	n.at = append(n.at, time.Now())
-	n.labels = maps.Clone(labels)
-	return nil
-}
-
-func (n *node) fail(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.err = err
-}
-
-// Verifies that labels cost requests only when something changed, and that a hundred
-// changes in a row are a few writes, of which the last has the newest.
-func TestLabelsCostLittle(t *testing.T) {
-	n := &node{}
-	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
-		p.Publish(set(countOf, "8"))
-		after(24 * time.Hour)
-		if n.gets != 1 || n.writes != 1 {
-			t.Errorf("%d looks and %d writes in a day, want one each", n.gets, n.writes)
+// Verifies that a hundred changes in a row are a few writes, of which the last has the
+// newest features.
+func TestGap(t *testing.T) {
+	dir := t.TempDir()
+	writes := 0
+	disk := checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
+		if op == checkpoint.OpRename {
+			writes++
 		}
-		p.Publish(set(countOf, "8"))
-		p.Seen(map[string]string{countOf: "8", "other": "label"})
-		after(time.Hour)
-		if n.gets != 1 {
-			t.Error("a request though nothing changed")
-		}
-		// News from before the write, and then of the write: nothing to look at.
-		p.Publish(set(countOf, "9"))
-		after(0)
-		p.Seen(map[string]string{countOf: "8"})
-		after(time.Second)
-		p.Seen(map[string]string{countOf: "9"})
-		after(time.Minute)
-		if n.gets != 2 || n.writes != 2 {
-			t.Errorf("%d looks and %d writes, want two each", n.gets, n.writes)
-		}
+		return nil
+	}}
+	inBubble(t, features.Options{Dir: dir, Disk: disk}, func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
 		for i := range 100 {
 			p.Publish(set(countOf, []string{"6", "7"}[i%2]))
 			after(time.Second)
 		}
 		after(time.Minute)
-		if got := n.writes - 2; got < 2 || got > 11 || n.labels[countOf] != "7" {
-			t.Errorf("%d writes, at last %v", got, n.labels)
-		}
-		for i := 1; i < len(n.at); i++ {
-			if gap := n.at[i].Sub(n.at[i-1]); gap < 10*time.Second {
-				t.Errorf("two writes within %v", gap)
-			}
-		}
-	})
-}
-
-// Verifies what the operator reads of an API server that forbids, is away or has no
-// such Node, that it is asked ever more rarely, and that it is forgotten after that.
-func TestLabelsTrouble(t *testing.T) {
-	resource := schema.GroupResource{Resource: "nodes"}
-	for name, tc := range map[string]struct {
-		err  error
-		want string
-	}{
-		"forbidden":    {apierrors.NewForbidden(resource, "node-1", errors.New("no rights")), "needs the verbs get and patch on nodes"},
-		"unauthorized": {apierrors.NewUnauthorized("expired"), "does not accept this agent's credentials"},
-		"no such Node": {apierrors.NewNotFound(resource, "node-1"), "the cluster has no such Node"},
-		"away":         {errors.New("connection refused"), "labels of Node node-1: connection refused"},
-		"silent":       {context.DeadlineExceeded, "the API server does not answer"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := &node{err: tc.err}
-			inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
-				p.Publish(set(countOf, "8"))
-				after(time.Hour)
-				if n.gets < 10 || n.gets > 25 {
-					t.Errorf("%d tries in an hour", n.gets)
-				}
-				if state, _ := p.State(); len(state.Problems) != 1 || !strings.Contains(state.Problems[0], tc.want) {
-					t.Errorf("problems %q, want %q", state.Problems, tc.want)
-				}
-				n.fail(nil)
-				after(8 * time.Minute)
-				if state, _ := p.State(); len(state.Problems) != 0 || n.labels[countOf] != "8" {
-					t.Errorf("state %+v, labels %v", state, n.labels)
-				}
-			})
-		})
-	}
-}
-
-// Verifies that a request which is never answered ends at its deadline and is told,
-// and that one which the end of the agent cuts short is not.
-func TestHangingServer(t *testing.T) {
-	n := &node{hangs: true}
-	var log *bytes.Buffer
-	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, l *bytes.Buffer) {
-		log = l
-		p.Publish(set(countOf, "8"))
-		after(12 * time.Second)
-		if state, _ := p.State(); len(state.Problems) > 0 {
-			t.Errorf("problems %q before the deadline", state.Problems)
-		}
-	})
-	if strings.Contains(log.String(), "WARN") {
-		t.Errorf("log:\n%s", log)
-	}
-	inBubble(t, features.NewLabels(n, "node-1"), func(t *testing.T, p *features.Publisher, _ *bytes.Buffer) {
-		p.Publish(set(countOf, "8"))
-		after(26 * time.Second)
-		if state, _ := p.State(); len(state.Problems) != 1 || !strings.Contains(state.Problems[0], "the API server does not answer") {
-			t.Errorf("problems %q", state.Problems)
+		if text, _, _ := lines(t, dir); text != countOf+"=7" || writes < 2 || writes > 11 {
+			t.Errorf("%d writes, at last %q", writes, text)
 		}
 	})
 }

@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -88,35 +87,6 @@ func (c *Client) WatchNode(ctx context.Context, name, version string, lifetime t
 	events, err := c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).
 		SetHeader("Accept", metadataOnly).MaxRetries(0).Watch(ctx)
 	return events, brief(err)
-}
-
-// GetNode returns the metadata of a Node.
-func (c *Client) GetNode(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
-	node := &metav1.PartialObjectMetadata{}
-	err := c.core.Get().Resource("nodes").Name(name).SetHeader("Accept", metadataOnly).MaxRetries(0).Do(ctx).Into(node)
-	return node, brief(err)
-}
-
-// fieldManager owns the labels that are applied.
-const fieldManager = "accelmux"
-
-// ApplyNodeLabels makes these the labels that we own of the Node with that UID, by
-// server-side apply
-// (https://kubernetes.io/docs/reference/using-api/server-side-apply/): one that we
-// own no more, and nobody else does, goes away. It is not forced: labels that
-// others have set to other values make the whole a conflict, whose causes name
-// them. Without the Node, or with another UID, nothing is made (a conflict, too).
-func (c *Client) ApplyNodeLabels(ctx context.Context, name string, uid types.UID, labels map[string]string) error {
-	patch, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": name, "uid": uid, "labels": labels},
-	})
-	if err != nil {
-		return err
-	}
-	return brief(c.core.Patch(types.ApplyPatchType).Resource("nodes").Name(name).
-		VersionedParams(&metav1.PatchOptions{FieldManager: fieldManager}, metav1.ParameterCodec).
-		SetHeader("Accept", metadataOnly).Body(patch).MaxRetries(0).Do(ctx).Error())
 }
 
 // CreateEvent writes a new Event.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/accelmux/accelmux/core/agent"
 	"github.com/accelmux/accelmux/core/features"
-	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 	"github.com/accelmux/accelmux/core/status"
 )
 
@@ -42,7 +41,7 @@ func allOf() map[string]string {
 }
 
 func quickFeatures(options *agent.Options) {
-	options.Timing.Features = features.Timing{Spread: 1, Gap: 10 * time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond}
+	options.Timing.Features = features.Timing{Gap: 10 * time.Millisecond}
 }
 
 // wantFile waits until the feature file has these features and nothing else.
@@ -115,72 +114,6 @@ func TestFeatureFile(t *testing.T) {
 	n.wantFile(map[string]string{"mock.accelmux.io/gpu.count": "5", "mock.accelmux.io/gpu.model": "Mock-M1", "mock.accelmux.io/gpu.replicas": "3"})
 	if devices := n.agent.Devices(); len(devices) != 5 || devices[0].Replicas != 3 {
 		t.Errorf("devices: %+v, want five that three may share", devices)
-	}
-}
-
-// Verifies the labels of the agent's own Node: they follow the devices, beside those
-// of others; nothing is asked of the API server when nothing changes; what somebody
-// removed comes back, also where a profile is named; and rights that are missing
-// are told.
-func TestNodeLabels(t *testing.T) {
-	server := clustertest.New(t, "node-1", map[string]string{"kubernetes.io/os": "linux"})
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(described)
-	options := n.inCluster(server)
-	options.NodeLabels, options.Profile = true, "default"
-	quickFeatures(&options)
-	n.startAgentWith(options)
-	want := allOf()
-	want["kubernetes.io/os"] = "linux"
-	labelled := func() bool { return maps.Equal(server.Labels(), want) }
-	n.eventually("labels", labelled)
-	n.eventually("the whole is found to be published", func() bool { return len(n.agent.Report().Features.Published) == len(want)-1 })
-
-	gets, applies := server.Requests("get"), server.Requests("apply")
-	n.scenario("devices: {mock-0: {fault: {code: broken}}}")
-	n.wantCounts(gpu, 6, 5)
-	server.AddLabels(map[string]string{"somebody": "else"})
-	want["somebody"] = "else"
-	n.scenario("")
-	n.wantCounts(gpu, 6, 6)
-	// One look may still follow when the watch brings old news of our own write late.
-	if g, a := server.Requests("get"), server.Requests("apply"); g > gets+1 || a != applies {
-		t.Errorf("%d more looks and %d more writes though no feature changed", g-gets, a-applies)
-	}
-
-	server.AddLabels(map[string]string{"mock.accelmux.io/gpu.count": ""})
-	n.eventually("the label that was removed", labelled)
-
-	n.scenario("devices: {mock-3: {unplugged: true}}")
-	want["mock.accelmux.io/gpu.count"] = "3"
-	n.eventually("a label that changes", labelled)
-
-	server.Forbid(true)
-	n.scenario("")
-	n.wantProblem("cannot be published as labels of Node node-1", "needs the verbs get and patch on nodes")
-	server.Forbid(false)
-	want["mock.accelmux.io/gpu.count"] = "4"
-	n.eventually("labels after the rights are back", labelled)
-	n.eventually("no problem is left", func() bool { return n.problems() == "" })
-}
-
-// Verifies that what cannot be published is refused at the start.
-func TestFeaturesRefused(t *testing.T) {
-	n := newNode(t)
-	n.configure(oneBackend)
-	for want, edit := range map[string]func(*agent.Options){
-		"need the API server": func(o *agent.Options) { o.NodeLabels = true },
-		"not both": func(o *agent.Options) {
-			o.NodeLabels, o.FeaturesDir = true, n.path("features.d")
-			o.Cluster = clustertest.New(t, "node-1", nil).Client(t)
-		},
-	} {
-		options := n.options()
-		edit(&options)
-		if _, err := agent.Open(options); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
 	}
 }
 

@@ -126,7 +126,6 @@ func TestValuesAreStrict(t *testing.T) {
 		"unavailable":              {"maxUnavailable: 1", []string{"maxUnavailable"}},
 		"nothing may be updated":   {"maxSurge: 0", []string{"/maxSurge"}},
 		"features' target":         {"nodeFeatures: {publish: both}", []string{"/nodeFeatures/publish"}},
-		"labels without rights":    {"{nodeFeatures: {publish: labels}, rbac: {create: false}}", []string{"needs rbac.create"}},
 		"program with path":        {"extraBackends: [{program: ../sh, image: x}]", []string{"/extraBackends/0/program"}},
 		"program without image":    {"extraBackends: [{program: accelmux-backend-acme}]", []string{"/extraBackends/0", "image"}},
 		"toleration":               {"tolerations: [{operator: Exist}]", []string{"/tolerations/0/operator"}},

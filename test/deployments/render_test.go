@@ -40,7 +40,6 @@ func valueSets(t *testing.T) map[string][]string {
 		"everything": {
 			"-f", chart + "/examples/third-party.yaml", "-f", write(t, "values.yaml", everything),
 		},
-		"node labels": with("--set", "nodeFeatures.publish=labels"),
 	}
 	for _, path := range examples {
 		sets["example "+filepath.Base(path)] = []string{"-f", path, "--set", "image.repository=registry.example.com/accelmux"}

@@ -79,7 +79,6 @@ func (n *node) clean() {
 	n.deletePods()
 	n.uninstall()
 	n.label("")
-	n.dropFeatures()
 	for _, dir := range []string{stateDir, cdiDir, playDir} {
 		if err := empty(dir); err != nil {
 			n.Error(err)

@@ -37,11 +37,8 @@ type Server struct {
 	version, oldest int
 	history         []change
 	node            *metav1.PartialObjectMetadata // nil: there is none
-	// applied are the labels that the agent set by an apply; all others are somebody
-	// else's.
-	applied map[string]bool
-	events  map[string]*corev1.Event
-	order   []string
+	events          map[string]*corev1.Event
+	order           []string
 	// pods are by namespace/name.
 	pods map[string]*corev1.Pod
 
@@ -81,8 +78,6 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/nodes", s.serve("watch", s.watch))
-	mux.HandleFunc("GET /api/v1/nodes/{name}", s.serve("get", s.get))
-	mux.HandleFunc("PATCH /api/v1/nodes/{name}", s.serve("apply", s.apply))
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
@@ -117,7 +112,6 @@ func (s *Server) URL() string { return s.http.URL }
 func (s *Server) SetLabels(labels map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.applied = nil
 	s.change(labels)
 }
 
@@ -207,8 +201,8 @@ func (s *Server) ForbidVerbs(verbs ...string) {
 	s.forbidden = verbs
 }
 
-// Requests counts those of a verb since the start: watch, get and apply for the Node,
-// create and patch for Events.
+// Requests counts those of a verb since the start: watch for the Node, create and patch
+// for Events.
 func (s *Server) Requests(verb string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +241,6 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, verb string) {
 		resource, name, scope = "events", r.PathValue("name"), fmt.Sprintf("in the namespace %q", namespace)
 	}
 	switch verb {
-	case "apply":
-		verb = "patch"
 	case "get pod":
 		verb, resource = "get", "pods"
 	}
@@ -279,7 +271,7 @@ func answer(w http.ResponseWriter, code int, body any) {
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if query.Get("watch") == "" || !strings.HasPrefix(query.Get("fieldSelector"), "metadata.name=") {
-		fail(w, apierrors.NewForbidden(nodes, "", fmt.Errorf("only one Node may be watched, and none listed")))
+		fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", fmt.Errorf("only one Node may be watched, and none listed")))
 		return
 	}
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
