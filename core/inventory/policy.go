@@ -153,12 +153,12 @@ func matchAny(patterns []string, name string) bool {
 // directory above name matches what is before it.
 func match(pattern, name string) bool {
 	// Most patterns differ from most names before their first wildcard.
-	literal := pattern
-	if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
-		literal = pattern[:i]
-	}
-	if !strings.HasPrefix(name, literal) {
-		return false
+	for i := range len(pattern) {
+		if c := pattern[i]; c == '*' || c == '?' || c == '[' || c == '\\' {
+			break
+		} else if i == len(name) || name[i] != c {
+			return false
+		}
 	}
 	parent, below := strings.CutSuffix(pattern, "/**")
 	if !below {
