@@ -121,18 +121,12 @@ type Agent struct {
 	opts      Options
 	log       *slog.Logger
 	startedAt time.Time
-	// loaded is the newest good configuration, of Open and then of follow, and source
-	// the file that it is from.
-	loaded *config.NodeConfig
-	source []byte
-	// file is the configuration file as Open found it, and keeper has what is
-	// applied at the next start if the file is no good then.
-	file   config.Event
+	// file is the configuration file as Open found it.
+	file config.Event
+	// keeper stores the configuration in force for the next start.
 	keeper *config.Keeper
 	// selection knows the node's labels; nil if they don't count.
 	selection *profile.Watcher
-	// unchosen says why no profile is chosen; nil if one is.
-	unchosen atomic.Pointer[unchosen]
 	// events writes Events; nil without an API server.
 	events *events.Recorder
 	// bus reads which accelerators the machine has.
@@ -161,13 +155,8 @@ type Agent struct {
 	wake chan struct{}
 	// unsaved asks for the state of health to be written.
 	unsaved chan struct{}
-	// plans is what is in force and what is being switched to.
-	plans plans
-	// switching is held from a step of plans until the supervisor has its specs, so
-	// that they get there in order, and no step is decided by the status of
-	// backends that have yet to hear of the step before.
-	switching    sync.Mutex
-	descriptions descriptions
+	// plans has the plan in force, and switches to another.
+	plans *profile.Switch
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[round.Round]
 	journal journal
@@ -209,11 +198,12 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 		return nil, err
 	}
 	a := newAgent(opts)
-	// What is wrong is told at once, before anything is touched.
-	refused, err := a.loadFirst()
+	// A configuration that cannot be used is reported before anything is touched.
+	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.keeper)
 	if err != nil {
 		return nil, err
 	}
+	a.file = loaded.File
 	a.telemetry = telemetry.New(telemetry.Options{
 		Sample: a.sample, Look: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
@@ -247,13 +237,8 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 	a.openCluster()
 	a.openFeatures()
 	a.journal = journal{log: opts.Log, events: a.events}
-	first, err := a.firstPlan()
-	if err != nil {
+	if err := a.openSwitch(loaded); err != nil {
 		return nil, err
-	}
-	a.plans.start(first)
-	if refused != nil {
-		a.refuseFile(refused)
 	}
 	if a.post != nil {
 		err = a.openState()
@@ -263,19 +248,17 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 
 func newAgent(opts Options) *Agent {
 	return &Agent{
-		opts:      opts,
-		log:       opts.Log,
-		startedAt: time.Now(),
-		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
-		inventory: inventory.NewStore(time.Now),
-		wake:      make(chan struct{}, 1),
-		unsaved:   make(chan struct{}, 1),
-		tally:     status.NewTally(),
-		nodes:     round.Nodes{Host: opts.HostPaths.nodes()},
-		bus:       pcibus.New(opts.HostPaths.Sysfs),
-
-		descriptions: descriptions{of: map[string]described{}},
-		endKubelet:   func() {},
+		opts:       opts,
+		log:        opts.Log,
+		startedAt:  time.Now(),
+		keeper:     config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
+		inventory:  inventory.NewStore(time.Now),
+		wake:       make(chan struct{}, 1),
+		unsaved:    make(chan struct{}, 1),
+		tally:      status.NewTally(),
+		nodes:      round.Nodes{Host: opts.HostPaths.nodes()},
+		bus:        pcibus.New(opts.HostPaths.Sysfs),
+		endKubelet: func() {},
 	}
 }
 
@@ -381,7 +364,7 @@ func (a *Agent) openState() error {
 		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),
 		Rewrite:    a.plugin.Repeat,
 		Resolve:    a.resolve,
-		Owns:       func(name string) bool { return a.plans.inForce().mapper.Owns(name) },
+		Owns:       func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
 		Interval:   a.opts.Timing.UsagePoll,
 		Timing:     a.opts.Timing.Usage,
 		Log:        a.log,
@@ -391,7 +374,7 @@ func (a *Agent) openState() error {
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
-	if err := a.ownSpecs(a.plans.inForce()); err != nil {
+	if err := a.ownSpecs(a.plans.InForce()); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
 	// Containers may hold devices of backends that this configuration does not have.

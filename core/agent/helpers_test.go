@@ -7,6 +7,7 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -25,7 +26,7 @@ func newJudge(tb testing.TB) *health.Judge {
 }
 
 // manyPlan has one backend and all of its devices in one resource.
-func manyPlan(tb testing.TB) *plan {
+func manyPlan(tb testing.TB) *profile.Plan {
 	tb.Helper()
 	c, err := config.Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: default\n"+
 		"  backends: [{name: mock}]\n  resources: [{name: example.com/gpu}]\n"))
@@ -36,7 +37,7 @@ func manyPlan(tb testing.TB) *plan {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &plan{profile: &c.Profiles[0], mapper: mapper}
+	return &profile.Plan{Profile: &c.Profiles[0], Mapper: mapper}
 }
 
 // many is a snapshot of so many devices.

@@ -11,6 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -100,7 +101,7 @@ func (l lifecycle) checkEdits(v *round.Round, name string, key inventory.Key, wi
 	if backend == nil || r == nil {
 		return inventory.Edits{}, errors.New("the resource is no longer configured")
 	}
-	policy := l.agent.editPolicy(backend)
+	policy := profile.EditPolicy(backend, l.agent.opts.HostPaths.nodes())
 	policy.Declared = v.Description(key.Backend).Needs.Edits
 	edits, omitted, err := inventory.ParseEdits(policy, wire)
 	if err != nil {

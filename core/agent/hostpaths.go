@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
@@ -22,6 +23,9 @@ func (h HostPaths) check() error {
 	}
 	return nil
 }
+
+// nodes gives access to the host's device nodes.
+func (h HostPaths) nodes() inventory.HostNodes { return inventory.HostNodes{Devfs: h.Devfs} }
 
 // wire returns the paths as backends get them.
 func (h HostPaths) wire() *backendv1.HostPaths {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 )
 
@@ -85,20 +86,20 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	statuses, current := a.supervisor.Status(), a.plans.inForce()
+	statuses, current := a.supervisor.Status(), a.plans.InForce()
 	a.journal.backends(statuses)
-	a.telemetry.Apply(sampled(current, statuses))
-	if a.plans.held() {
+	a.telemetry.Apply(sampled(current.Profile, statuses))
+	if a.plans.Reconfiguring() {
 		return next, nil
 	}
 	all := a.inventory.Snapshot()
-	a.health.SetPolicies(current.policies())
+	a.health.SetPolicies(current.HealthPolicies())
 	judged := a.health.Judge(all)
-	snapshot := current.part(all)
+	snapshot := current.Part(all)
 	held := a.book.Holds()
 	before := a.view.Load()
-	removed := round.Removed(current.profile, snapshot, held, before)
-	table := current.mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, round.HeldResources(current.profile, snapshot, held))
+	removed := round.Removed(current.Profile, snapshot, held, before)
+	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithHolds(table, held, removed)
 	devices := round.Injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
@@ -108,7 +109,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	unusable := round.Unusable(devices, names, missing, before, now)
 	table = round.WithFaults(table, unusable)
 	v := round.New(round.Round{
-		Profile: current.profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
+		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.view.Store(v)
 	a.journal.write(before, v)
@@ -123,43 +124,25 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	return earliest(next, a.resets.consider(ctx, v)), nil
 }
 
-// advance takes a switch to another plan as far as it goes now, and returns when
-// it is to be looked at again though nothing changes. A plan that comes in force
-// gets a round of its own before the next one may hold the publishing up again.
-// The error is for a first plan whose CDI specs another agent has.
+// advance takes a switch to another plan as far as it goes now, and returns when it is due
+// again though nothing changes. The error is for a first plan whose CDI specs another agent
+// has.
 func (a *Agent) advance() (time.Time, error) {
-	a.switching.Lock()
-	defer a.switching.Unlock()
-	before := a.plans.inForce()
-	for {
-		moved, retry := a.plans.advance(a.statuses(), time.Now())
-		if !moved {
-			a.tellStuck(before)
-			return retry, nil
-		}
-		a.supervisor.Apply(a.plans.specs())
-		if current := a.plans.inForce(); current != before {
-			if before.idle() {
-				if err := a.ownSpecs(current); err != nil {
-					return time.Time{}, err
-				}
-			}
-			current.mapper.Inherit(before.mapper)
-			a.applied(current, true)
-			a.adopt()
-			a.poke()
-			return time.Time{}, nil
-		}
+	before := a.plans.InForce()
+	changed, retry := a.plans.Advance(time.Now())
+	if changed && before.Idle() {
+		return retry, a.ownSpecs(a.plans.InForce())
 	}
+	return retry, nil
 }
 
 // ownSpecs locks the CDI specs of the first plan. An agent that serves nothing yet ends if
 // another agent has them: kubelet would take the devices from this one, and no container
 // could have them.
-func (a *Agent) ownSpecs(first *plan) error {
-	_, err := patiently(a.log, func() (struct{}, error) { return struct{}{}, a.cdi.Own(first.defined()) })
+func (a *Agent) ownSpecs(first *profile.Plan) error {
+	_, err := patiently(a.log, func() (struct{}, error) { return struct{}{}, a.cdi.Own(first.Defined()) })
 	if err != nil {
-		return fmt.Errorf("lock the CDI specs of profile %s: %w", first.profile.Name, err)
+		return fmt.Errorf("lock the CDI specs of profile %s: %w", first.Profile.Name, err)
 	}
 	return nil
 }

@@ -16,20 +16,12 @@ import (
 
 // Report implements status.Source.
 func (a *Agent) Report() status.Report {
-	current, applied, waits, refused := a.plans.notes()
-	reason, unchosen := current.reason, ""
-	switch why := a.unchosen.Load(); {
-	case why == nil:
-	case why.nothing && current.idle():
-		reason = why.text
-	default:
-		unchosen = why.text
-	}
+	current := a.plans.Status()
 	report := status.Report{
 		Role: status.RoleActive, Node: a.opts.NodeName, Version: status.Version, PID: os.Getpid(), StartedAt: a.startedAt,
 		Config: status.Config{
-			Path: a.opts.ConfigPath, Profile: current.profile.Name, Reason: reason, AppliedAt: applied,
-			Refused: refused, Unchosen: unchosen, Waits: waits,
+			Path: current.Path, Profile: current.Profile, Reason: current.Reason, AppliedAt: current.AppliedAt,
+			Refused: current.Refused, Unchosen: current.Unchosen, Waits: current.Waits,
 		},
 		Cluster:  a.reportCluster(),
 		Backends: []status.Backend{}, Resources: []status.Resource{}, Problems: []status.Problem{},
@@ -40,7 +32,7 @@ func (a *Agent) Report() status.Report {
 	a.reportOthers(&report)
 	a.reportRivals(&report)
 	report.KubeletMissing = a.plugin.Trouble()
-	a.reportNode(&report, waits, refused, a.choiceNotes(current, unchosen))
+	a.reportNode(&report, current.Problems)
 	v := a.view.Load()
 	a.reportBackends(&report)
 	a.reportResources(&report, v)
@@ -52,7 +44,7 @@ func (a *Agent) Report() status.Report {
 	report.Problems = append(report.Problems, a.unreleased.problems()...)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)
-	report.NotReady = append(a.notReady(current, v), a.takenAway(v)...)
+	report.NotReady = append(a.notReady(v), a.takenAway(v)...)
 	report.Problems = status.Bound(status.Fold(report.Problems))
 	return report
 }
@@ -83,17 +75,10 @@ func (a *Agent) reportSuccessor(report status.Report) status.Report {
 }
 
 // reportNode adds what is wrong with the agent itself.
-func (a *Agent) reportNode(report *status.Report, waits, refused string, choice []string) {
-	if refused != "" {
-		report.Problems = append(report.Problems, status.Problem{
-			Message: "the configuration file is refused, the last good one stays in force: " + refused,
-		})
-	}
-	notes := slices.Concat(choice, a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.keeper.Notes(), a.endpoint.Notes())
-	for _, note := range []string{waits, report.KubeletMissing} {
-		if note != "" {
-			notes = append(notes, note)
-		}
+func (a *Agent) reportNode(report *status.Report, choice []string) {
+	notes := slices.Concat(choice, a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes())
+	if report.KubeletMissing != "" {
+		notes = append(notes, report.KubeletMissing)
 	}
 	for _, note := range notes {
 		report.Problems = append(report.Problems, status.Problem{Message: note})
@@ -212,7 +197,7 @@ func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
 // Alive implements status.Source. It returns when the parts that the node depends on have
 // answered.
 func (a *Agent) Alive() {
-	a.plans.inForce()
+	a.plans.InForce()
 	a.supervisor.Status()
 	if a.active.Load() {
 		a.plugin.Status()

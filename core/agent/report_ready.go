@@ -11,9 +11,10 @@ import (
 // notReady returns what is missing before the node can use what the profile promises:
 // backends that have not reported, and resources that kubelet does not have from this
 // agent. A broken device does not count: the agent has done its part.
-func (a *Agent) notReady(current *plan, v *round.Round) []string {
-	if current.idle() {
-		return a.notChosen()
+func (a *Agent) notReady(v *round.Round) []string {
+	current := a.plans.InForce()
+	if current.Idle() {
+		return a.plans.Status().Missing
 	}
 	if v == nil {
 		return []string{"no profile is in force yet"}
@@ -24,25 +25,12 @@ func (a *Agent) notReady(current *plan, v *round.Round) []string {
 		reported[backend.Name] = true
 	}
 	statuses := a.statuses()
-	for _, backend := range current.profile.Backends {
+	for _, backend := range current.Profile.Backends {
 		if !reported[backend.Name] {
 			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
 		}
 	}
 	return append(missing, a.unregistered(v)...)
-}
-
-// notChosen returns what is missing while no profile is in force; nothing if no profile is
-// for this node.
-func (a *Agent) notChosen() []string {
-	switch why := a.unchosen.Load(); {
-	case why == nil:
-		return []string{"no profile is in force yet"}
-	case why.nothing:
-		return []string{}
-	default:
-		return []string{"no profile can be chosen: " + why.text}
-	}
 }
 
 // notReported says why a backend has not reported yet.

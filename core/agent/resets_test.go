@@ -144,7 +144,7 @@ func TestResetsAreSeen(t *testing.T) {
 	judged := newJudge(t).Judge(all)
 	table := func() []bool {
 		var healthy []bool
-		for _, u := range p.mapper.Map(all, round.Verdicts{Health: judged, Resets: resetting(book.Resetting())}, nil).Resources[0].Units {
+		for _, u := range p.Mapper.Map(all, round.Verdicts{Health: judged, Resets: resetting(book.Resetting())}, nil).Resources[0].Units {
 			healthy = append(healthy, u.Verdict.Healthy)
 		}
 		return healthy
@@ -191,7 +191,7 @@ func TestWanted(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		p := manyPlan(t)
-		p.profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
+		p.Profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
 		all := many(8)
 		backend := all.Backends[0]
 		backend.Description.Reset = random.IntN(5) > 0
@@ -207,10 +207,10 @@ func TestWanted(t *testing.T) {
 			all = flapped(all, random.IntN(8), i == 0)
 		}
 		judged := judge.Judge(all)
-		v := round.New(round.Round{Profile: p.profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
+		v := round.New(round.Round{Profile: p.Profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
 		want := map[resetGroup][]inventory.Key{}
 		for _, faulted := range all.Backends[0].Devices {
-			if p.profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
+			if p.Profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
 				continue
 			}
 			want[groupOf(faulted)] = nil
@@ -254,8 +254,8 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	a.resets = newResets(a)
 	run := func() string {
 		judged := judge.Judge(all)
-		table := p.mapper.Map(all, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, nil)
-		v := round.New(round.Round{Profile: p.profile, Snapshot: all, Health: judged, Table: table})
+		table := p.Mapper.Map(all, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, nil)
+		v := round.New(round.Round{Profile: p.Profile, Snapshot: all, Health: judged, Table: table})
 		a.resets.consider(t.Context(), v)
 		codes := ""
 		for _, u := range table.Resources[0].Units {

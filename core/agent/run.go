@@ -67,11 +67,11 @@ func (a *Agent) part(ctx context.Context, end context.CancelCauseFunc, group *sy
 // parts ends, the others until duty does.
 func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) {
 	a.log.Info("accelmux starts", "version", status.Version, "node", a.opts.NodeName,
-		"path", a.opts.ConfigPath, "profile", a.plans.inForce().profile.Name)
+		"path", a.opts.ConfigPath, "profile", a.plans.InForce().Profile.Name)
 	onDuty := func(name string, run func(context.Context) error) { a.part(duty, end, &a.onDuty, name, run) }
 	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
 	a.onDuty.Go(func() { watcher.Run(duty) })
-	onDuty("follow the configuration", func(ctx context.Context) error { return a.follow(ctx, watcher.Events()) })
+	onDuty("follow the configuration", func(ctx context.Context) error { return a.plans.Run(ctx, watcher.Events()) })
 	onDuty("keep the configuration", a.keeper.Run)
 	onDuty("keep the state of health", a.keepHealth)
 	onDuty("watch usage", a.book.Run)
@@ -91,12 +91,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	if a.features != nil {
 		onDuty("publish features", a.features.Run)
 	}
-	if first := a.plans.inForce(); !first.idle() {
-		// That it goes on with what ran last is no news: a whole cluster's agents may
-		// be restarted at once.
-		a.applied(first, a.selection.Last() != first.profile.Name)
-	}
-	a.supervisor.Apply(a.plans.specs())
+	a.plans.Apply()
 	onDuty("serve the devices", a.loop)
 	if a.place != nil || a.before != nil {
 		a.onDuty.Go(func() { a.relieve(duty) })
@@ -154,24 +149,6 @@ func (a *Agent) close(successor *takeover.Successor) error {
 // not held are removed; nil keeps all.
 func (a *Agent) closeState(held func(inventory.Key) bool) error {
 	return errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
-}
-
-// follow takes on each new configuration, or notes why not, and follows the
-// node's labels.
-func (a *Agent) follow(ctx context.Context, files <-chan config.Event) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.selection.Changed():
-			a.choose()
-		case event, ok := <-files:
-			if !ok {
-				return nil
-			}
-			a.take(event)
-		}
-	}
 }
 
 // statuses are the supervisor's, by backend.

@@ -60,7 +60,7 @@ func (a *Agent) warmUp(ctx context.Context) error {
 	defer cancel()
 	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
 	a.onDuty.Go(func() { watcher.Run(ctx) })
-	a.supervisor.Apply(a.plans.specs())
+	a.plans.Apply()
 	if err := a.awaitPost(ctx, watcher.Events()); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (a *Agent) awaitPost(ctx context.Context, files <-chan config.Event) error 
 // work here.
 func (a *Agent) warm() (waits string, failing []string) {
 	statuses := a.statuses()
-	for _, b := range a.plans.inForce().profile.Backends {
+	for _, b := range a.plans.InForce().Profile.Backends {
 		switch s := statuses[b.Name]; {
 		case s.Settled:
 		case s.Failed:
@@ -156,7 +156,7 @@ func (a *Agent) lostTo(failing []string) string {
 
 // holdsOver reports whether kubelet still has the devices of a backend that stopped.
 func (a *Agent) holdsOver(name string) bool {
-	b := a.plans.backend(name)
+	b := a.plans.InForce().Profile.Backend(name)
 	return b != nil && slices.ContainsFunc(a.inventory.Snapshot().Backends, func(known *inventory.Backend) bool {
 		return known.Name == name && !known.LostAt.IsZero() && time.Since(known.LostAt) < time.Duration(b.Holdover)
 	})
@@ -242,7 +242,7 @@ func (a *Agent) relieve(ctx context.Context) {
 	missing := func() bool {
 		v := a.view.Load()
 		if a.before != nil { // the backends have just been started
-			return len(a.notReady(a.plans.inForce(), v)) > 0
+			return len(a.notReady(v)) > 0
 		}
 		return v == nil || len(a.unregistered(v)) > 0
 	}

@@ -15,10 +15,10 @@ import (
 
 // sampled are the backends of the plan that can be measured now, with their
 // intervals.
-func sampled(current *plan, statuses []supervisor.Status) map[string]time.Duration {
+func sampled(current *config.Profile, statuses []supervisor.Status) map[string]time.Duration {
 	targets := map[string]time.Duration{}
 	for _, s := range statuses {
-		b := current.backend(s.Name)
+		b := current.Backend(s.Name)
 		if b != nil && unsampled(b, s) == "" {
 			targets[s.Name] = time.Duration(b.Telemetry.Interval)
 		}
@@ -99,9 +99,9 @@ func (a *Agent) Telemetry(ctx context.Context) status.Telemetry {
 // unmeasured says by backend why there are no values.
 func (a *Agent) unmeasured() map[string]string {
 	missing := map[string]string{}
-	statuses, current := a.statuses(), a.plans.inForce()
-	for i := range current.profile.Backends {
-		b := &current.profile.Backends[i]
+	statuses, current := a.statuses(), a.plans.InForce()
+	for i := range current.Profile.Backends {
+		b := &current.Profile.Backends[i]
 		why := unsampled(b, statuses[b.Name])
 		if why == "" {
 			why = a.telemetry.Missing(b.Name)

@@ -58,7 +58,8 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 		Generation: max(next.GetGeneration(), 1), Devices: next.GetDevices(), SettingsRevision: next.GetSettingsRevision(), CounterSets: next.GetCounterSets(),
 	}
 	store := inventory.NewStore(nil)
-	store.Describe(name, described, inventory.Policy{Allowed: allowed, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}})
+	store.SetPolicies(map[string]inventory.Policy{name: {Allowed: allowed, Nodes: inventory.HostNodes{Devfs: c.HostPaths.Devfs}}})
+	store.Describe(name, described)
 	if err := store.Report(name, wire); err != nil {
 		return []inventory.Problem{{Message: err.Error()}}
 	}

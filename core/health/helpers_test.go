@@ -71,7 +71,8 @@ func newRigIn(t failer, dir string, ids ...string) *rig {
 func (r *rig) newStore() {
 	scope := inventory.EditScope{Devices: []string{"/dev/**"}}
 	r.store, r.wireGen = inventory.NewStore(r.clock), 0
-	r.store.Describe("mock", inventory.Description{Name: "mock", Classes: []string{"gpu"}, Needs: inventory.Needs{Edits: scope}}, inventory.Policy{Allowed: scope})
+	r.store.SetPolicies(map[string]inventory.Policy{"mock": {Allowed: scope}})
+	r.store.Describe("mock", inventory.Description{Name: "mock", Classes: []string{"gpu"}, Needs: inventory.Needs{Edits: scope}})
 }
 
 // restart is one of the whole process, backends included.

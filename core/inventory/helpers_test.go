@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +77,21 @@ func newTestStore(t testing.TB) (*Store, *clock) {
 	t.Helper()
 	c := newClock()
 	s := NewStore(c.now)
-	s.Describe("mock", testDesc, testPolicy)
+	describe(s, "mock", testDesc, testPolicy)
 	return s, c
+}
+
+// describe describes a backend, with a policy for it.
+func describe(s *Store, backend string, d Description, p Policy) {
+	s.mu.Lock()
+	policies := maps.Clone(s.policies)
+	s.mu.Unlock()
+	if policies == nil {
+		policies = map[string]Policy{}
+	}
+	policies[backend] = p
+	s.SetPolicies(policies)
+	s.Describe(backend, d)
 }
 
 func mustReport(t testing.TB, s *Store, w *backendv1.Inventory) *Backend {

@@ -20,7 +20,7 @@ func TestEditsMustBeDeclared(t *testing.T) {
 		desc := testDesc
 		undeclare(&desc.Needs.Edits)
 		s, _ := newTestStore(t)
-		s.Describe("mock", desc, testPolicy)
+		describe(s, "mock", desc, testPolicy)
 		b := mustReport(t, s, inv(1, wireDevice("a")))
 		if len(b.Problems) != 1 || !strings.Contains(b.Problems[0].Message, "("+field+")") {
 			t.Errorf("%s: problems %+v", field, b.Problems)
@@ -37,15 +37,15 @@ func TestNeedsApplyAtOnce(t *testing.T) {
 	s, _ := newTestStore(t)
 	fewer := testDesc
 	fewer.Needs.Edits.Mounts = nil
-	s.Describe("mock", fewer, testPolicy)
+	describe(s, "mock", fewer, testPolicy)
 	if b := mustReport(t, s, inv(1, wireDevice("a"))); len(b.Devices) != 0 {
 		t.Fatalf("devices %s", ids(b.Devices))
 	}
 	for name, desc := range map[string]Description{"more": testDesc, "none": {Classes: testDesc.Classes, Prepare: true, Release: true}} {
 		if name == "none" {
-			s.Describe("mock", testDesc, testPolicy)
+			describe(s, "mock", testDesc, testPolicy)
 		}
-		s.Describe("mock", desc, testPolicy)
+		describe(s, "mock", desc, testPolicy)
 		if b := s.Snapshot().Backends[0]; len(b.Devices) != 1 {
 			t.Errorf("%s needs: devices %s, problems %+v", name, ids(b.Devices), b.Problems)
 		}

@@ -289,7 +289,7 @@ func TestHooksNeedTheAbility(t *testing.T) {
 		backendv1.Hook_HOOK_RELEASE: {Classes: []string{"gpu"}, Prepare: true, Needs: testDesc.Needs},
 	} {
 		s, _ := newTestStore(t)
-		s.Describe("mock", desc, testPolicy)
+		describe(s, "mock", desc, testPolicy)
 		bad, good := wireDevice("bad"), wireDevice("good")
 		bad.Hooks, good.Hooks = []backendv1.Hook{hook}, nil
 		b := mustReport(t, s, inv(1, bad, good))

@@ -18,9 +18,11 @@ import (
 //
 // What the calls of one backend mean, in their usual order:
 //
-//   - Describe: what it is and may touch; required before the first Report.
+//   - SetPolicies: what its devices may contain.
+//   - Describe: what it is; required before the first Report.
 //   - Report: its whole inventory. It also ends a loss.
-//   - Lost: it stopped reporting; its devices stay, marked with the time.
+//   - Lost: it stopped reporting; its devices stay, marked with the time, if it is still
+//     configured.
 //   - Restarted: a new process; generations count from 1 again.
 //   - Remove: it is configured no more; its devices go.
 type Store struct {
@@ -32,6 +34,7 @@ type Store struct {
 
 	mu         sync.Mutex // guards what follows; taken after a source's
 	sources    map[string]*source
+	policies   map[string]Policy
 	generation uint64
 	published  map[string]*Backend
 	// accepted counts reports for ever: Backend.Generation never goes back,
@@ -43,9 +46,12 @@ type Store struct {
 // source is what the store knows of one backend.
 type source struct {
 	mu      sync.Mutex
+	name    string
 	removed bool
-	desc    Description
-	policy  Policy
+	// lost is set from Lost until the next Describe.
+	lost   bool
+	desc   Description
+	policy Policy
 	// last is the generation of the process's latest inventory.
 	last uint64
 	// wire is the latest accepted report and wireDesc the description that it was checked
@@ -75,13 +81,37 @@ func (s *Store) Snapshot() *Snapshot { return s.current.Load() }
 // receives takes the newest Snapshot. There is one channel, for one receiver.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Describe says what a backend is and what its devices may touch; it may come
-// again at any time. A changed policy and further needs apply at once, also to what is
-// listed already. Otherwise a changed description applies to the next report, so that a
-// new version of a backend does not make the devices of the old one vanish.
-func (s *Store) Describe(backend string, d Description, p Policy) {
+// SetPolicies sets what the configuration lets the container edits of each backend contain.
+// It applies at once, also to devices that are listed. A backend without a policy is no
+// longer configured: it is removed when it is lost, at once if it is lost already.
+func (s *Store) SetPolicies(policies map[string]Policy) {
+	s.mu.Lock()
+	s.policies = map[string]Policy{}
+	for backend, p := range policies {
+		s.policies[backend] = p.clone()
+	}
+	sources := maps.Clone(s.sources)
+	s.mu.Unlock()
+	for backend, src := range sources {
+		src.mu.Lock()
+		_, configured := policies[backend]
+		removed, lost := src.removed, src.lost
+		if configured && !removed {
+			s.describe(src, src.desc)
+		}
+		src.mu.Unlock()
+		if !configured && lost {
+			s.Remove(backend)
+		}
+	}
+}
+
+// Describe sets what a backend reports of itself; it may come again at any time. Further
+// needs apply at once, also to what is listed already. Otherwise a changed description
+// applies to the next report, so that a new version of a backend does not make the devices
+// of the old one vanish. Without a policy no device of it may have container edits.
+func (s *Store) Describe(backend string, d Description) {
 	d.Classes = slices.Clone(d.Classes)
-	p = p.clone()
 	for {
 		src := s.source(backend, true)
 		src.mu.Lock()
@@ -90,22 +120,31 @@ func (s *Store) Describe(backend string, d Description, p Policy) {
 			continue
 		}
 		defer src.mu.Unlock()
-		sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
-		src.desc, src.policy = d, p
-		if src.backend == nil || sameDesc && samePolicy {
-			return
-		}
-		next := *src.backend
-		next.Description = d
-		if !samePolicy {
-			// What the process before declared counts for its devices until the next report.
-			src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
-			r := parseReport(newParser(src.wireDesc, p), backend, src.wire, src.backend.Devices)
-			next.Devices, next.CounterSets, next.Problems = r.devices, r.sets, r.problems
-		}
-		s.publish(src, &next, true)
+		src.lost = false
+		s.describe(src, d)
 		return
 	}
+}
+
+// describe applies a description and the policy in force. The caller holds src.mu.
+func (s *Store) describe(src *source, d Description) {
+	s.mu.Lock()
+	p := s.policies[src.name]
+	s.mu.Unlock()
+	sameDesc, samePolicy := equalDescription(src.desc, d), src.policy.equal(p) && src.desc.Needs.Equal(d.Needs)
+	src.desc, src.policy = d, p
+	if src.backend == nil || sameDesc && samePolicy {
+		return
+	}
+	next := *src.backend
+	next.Description = d
+	if !samePolicy {
+		// What the process before declared counts for its devices until the next report.
+		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
+		r := parseReport(newParser(src.wireDesc, p), src.name, src.wire, src.backend.Devices)
+		next.Devices, next.CounterSets, next.Problems = r.devices, r.sets, r.problems
+	}
+	s.publish(src, &next, true)
 }
 
 // Restarted says that a new process of the backend counts its generations from
@@ -140,6 +179,7 @@ func (s *Store) Report(backend string, wire *backendv1.Inventory) error {
 	if err != nil {
 		return fmt.Errorf("inventory of backend %q refused: %w", backend, err)
 	}
+	src.lost = false
 	src.last, src.wire, src.wireDesc = wire.GetGeneration(), wire, src.desc
 
 	next := &Backend{
@@ -179,22 +219,37 @@ func (src *source) check(backend string, wire *backendv1.Inventory) (report, err
 	return r, nil
 }
 
-// Lost says that the backend stopped reporting. Its devices stay in the
-// snapshot; whether they are still good is for others to judge. Only the first
-// call after a report counts.
+// Lost marks the devices of a backend that stopped reporting. They stay in the snapshot;
+// package health judges how long. Only the first call after a report counts. The devices of
+// a backend without a policy are removed.
 func (s *Store) Lost(backend string) {
 	src := s.source(backend, false)
 	if src == nil {
 		return
 	}
+	if !s.lost(src) {
+		s.Remove(backend)
+	}
+}
+
+// lost marks the devices as lost, or returns false if the backend is no longer configured.
+func (s *Store) lost(src *source) bool {
 	src.mu.Lock()
 	defer src.mu.Unlock()
-	if src.removed || src.backend == nil || !src.backend.LostAt.IsZero() {
-		return
+	s.mu.Lock()
+	_, configured := s.policies[src.name]
+	s.mu.Unlock()
+	if src.removed || !configured {
+		return src.removed
+	}
+	src.lost = true
+	if src.backend == nil || !src.backend.LostAt.IsZero() {
+		return true
 	}
 	next := *src.backend
 	next.LostAt = s.now()
 	s.publish(src, &next, true)
+	return true
 }
 
 // Remove forgets the backend and its devices. A report that is under way is
@@ -224,7 +279,7 @@ func (s *Store) source(backend string, create bool) *source {
 	defer s.mu.Unlock()
 	src := s.sources[backend]
 	if src == nil && create {
-		src = &source{}
+		src = &source{name: backend}
 		s.sources[backend] = src
 	}
 	return src

@@ -48,7 +48,7 @@ func TestReportRefused(t *testing.T) {
 // reason to kill a backend.
 func TestPolicyIsNotGarbage(t *testing.T) {
 	s, _ := newTestStore(t)
-	s.Describe("mock", testDesc, Policy{})
+	describe(s, "mock", testDesc, Policy{})
 	b := mustReport(t, s, inv(1, wireDevice("a")))
 	if len(b.Devices) != 0 || len(b.Problems) != 1 || b.Problems[0].Device != "a" {
 		t.Errorf("backend is %+v", b)
@@ -126,7 +126,7 @@ func TestLostRestartedBack(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	s, _ := newTestStore(t)
-	s.Describe("another", testDesc, testPolicy)
+	describe(s, "another", testDesc, testPolicy)
 	if err := s.Report("another", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestRemove(t *testing.T) {
 	if s.Report("mock", inv(6)) == nil {
 		t.Error("a removed backend may report")
 	}
-	s.Describe("mock", testDesc, testPolicy)
+	describe(s, "mock", testDesc, testPolicy)
 	if err := s.Report("mock", inv(1, wireDevice("a"))); err != nil {
 		t.Fatal(err)
 	}
@@ -163,23 +163,23 @@ func TestDescribeAgain(t *testing.T) {
 	plain.Edits.Mounts = nil
 	mustReport(t, s, inv(1, mounts, plain))
 	before := s.Snapshot().Generation
-	s.Describe("mock", testDesc, testPolicy)
+	describe(s, "mock", testDesc, testPolicy)
 	if s.Snapshot().Generation != before {
 		t.Error("the same description counts as a change")
 	}
 	tight := testPolicy
 	tight.Allowed.Mounts = nil
-	s.Describe("mock", testDesc, tight)
+	describe(s, "mock", testDesc, tight)
 	b := s.Snapshot().Backends[0]
 	if ids(b.Devices) != "plain" || len(b.Problems) != 1 {
 		t.Errorf("after a tighter policy: %s, %+v", ids(b.Devices), b.Problems)
 	}
-	s.Describe("mock", testDesc, testPolicy)
+	describe(s, "mock", testDesc, testPolicy)
 	if b = s.Snapshot().Backends[0]; ids(b.Devices) != "mounts plain" || len(b.Problems) != 0 {
 		t.Errorf("after the wider policy: %s, %+v", ids(b.Devices), b.Problems)
 	}
 	newer := Description{Name: "mock", Version: "2.0.0", Classes: []string{"npu"}}
-	s.Describe("mock", newer, testPolicy)
+	describe(s, "mock", newer, testPolicy)
 	if b = s.Snapshot().Backends[0]; ids(b.Devices) != "mounts plain" || b.Description.Version != "2.0.0" {
 		t.Errorf("after the new version: %s, %+v", ids(b.Devices), b.Description)
 	}
@@ -270,7 +270,7 @@ func TestConcurrentUse(t *testing.T) {
 		name := fmt.Sprintf("b%d", i%2)
 		writers.Go(func() {
 			for g := range uint64(50) {
-				s.Describe(name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
+				describe(s, name, testDesc, Policy{Allowed: EditScope{Devices: []string{"/dev/**"}, Mounts: []string{fmt.Sprintf("/opt/acme%d/**", g)}}})
 				_ = s.Report(name, inv(g+1, wireDevices(int(g%7))...)) // may come late: refused
 				s.Lost(name)
 				s.Restarted(name)
@@ -300,5 +300,30 @@ func BenchmarkReport(b *testing.B) {
 				mustReport(b, s, inv(g, w...))
 			}
 		})
+	}
+}
+
+// Verifies that a backend without a policy is removed when it is lost, and one that is lost
+// already at once; one with a policy stays.
+func TestLostWithoutPolicy(t *testing.T) {
+	for name, lostFirst := range map[string]bool{"lost first": true, "lost later": false} {
+		s, _ := newTestStore(t)
+		mustReport(t, s, inv(1, wireDevice("a")))
+		if lostFirst {
+			s.Lost("mock")
+		}
+		if got := s.Snapshot().Backends; len(got) != 1 {
+			t.Fatalf("%s: backends are %+v, want the lost one", name, got)
+		}
+		s.SetPolicies(nil)
+		if !lostFirst {
+			if got := s.Snapshot().Backends; len(got) != 1 {
+				t.Fatalf("%s: backends are %+v, want the one that still reports", name, got)
+			}
+			s.Lost("mock")
+		}
+		if got := s.Snapshot().Backends; len(got) != 0 {
+			t.Errorf("%s: backends are %+v, want none", name, got)
+		}
 	}
 }

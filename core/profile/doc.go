@@ -1,5 +1,5 @@
 // Package profile answers which profile of the configuration applies on this
-// node.
+// node, and puts it in force.
 //
 // [Choose] has the rules, in this order:
 //
@@ -12,7 +12,7 @@
 //  4. If none matches, the profile named default applies if it has no
 //     nodeSelector, or else the only one that has none.
 //
-// While nobody knows the labels yet, a profile is chosen only if the labels cannot
+// While the labels are not known yet, a profile is chosen only if the labels cannot
 // matter: no profile has a nodeSelector. Where none is chosen, what runs stays.
 //
 // A [Watcher] knows the labels: it watches one object, the agent's own Node, and
@@ -21,6 +21,7 @@
 // away for hours, rights that are taken away and a Node that is deleted; in all
 // these the labels last seen count.
 //
-// The package starts and stops nothing: what follows from a choice is the
-// agent's.
+// A [Switch] has the [Plan] in force, and changes it without a gap when the
+// configuration file or the labels change. What must run goes to the supervisor;
+// the Switch itself starts and stops nothing.
 package profile

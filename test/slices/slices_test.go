@@ -32,7 +32,7 @@ func TestTheAPIServerAcceptsWhatTheInventoryAccepts(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.DRAListTypeAttributes, true)
 	rapid.Check(t, func(t *rapid.T) {
 		store := inventory.NewStore(nil)
-		store.Describe("acme", inventory.Description{Name: "acme", Classes: []string{"gpu"}, Prepare: true, Release: true}, inventory.Policy{})
+		store.Describe("acme", inventory.Description{Name: "acme", Classes: []string{"gpu"}, Prepare: true, Release: true})
 		report := &backendv1.Inventory{Generation: 1, Devices: []*backendv1.Device{{Id: "valid", Class: "gpu"}}}
 		for range 2 {
 			report.CounterSets = append(report.CounterSets, &backendv1.CounterSet{Name: name.Draw(t, "set"), Counters: counters.Draw(t, "counters")})

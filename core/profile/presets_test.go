@@ -1,4 +1,4 @@
-package agent
+package profile
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func presetPolicy(t *testing.T, name string) inventory.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := (&Agent{}).editPolicy(&c.Profiles[0].Backends[0])
+	policy := EditPolicy(&c.Profiles[0].Backends[0], inventory.HostNodes{})
 	policy.Declared = inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}}
 	return policy
 }

@@ -1,4 +1,4 @@
-package agent
+package profile
 
 import (
 	"slices"
@@ -10,22 +10,22 @@ import (
 // Verifies whose CDI specs an agent needs: not those of backends whose resources are all
 // injected without CDI, so that it may run beside an agent that has them.
 func TestDefinedBackends(t *testing.T) {
-	p := &plan{profile: &config.Profile{
+	p := &Plan{Profile: &config.Profile{
 		Backends: []config.Backend{{Name: "a"}, {Name: "b"}},
 		Resources: []config.Resource{
 			{Name: "ex.com/a", Backend: "a", Injection: config.InjectPlain},
 			{Name: "ex.com/b", Backend: "b", Injection: config.InjectAuto},
 		},
 	}}
-	if got := p.defined(); !slices.Equal(got, []string{"b"}) {
+	if got := p.Defined(); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("backends with CDI specs are %v, want b alone", got)
 	}
-	p.profile.Resources[1].Injection = config.InjectPlain
-	if got := p.defined(); len(got) != 0 {
+	p.Profile.Resources[1].Injection = config.InjectPlain
+	if got := p.Defined(); len(got) != 0 {
 		t.Errorf("backends with CDI specs are %v, want none", got)
 	}
-	p.profile.Resources[1] = config.Resource{Name: "ex.com/all", Injection: config.InjectCDI}
-	if got := p.defined(); !slices.Equal(got, []string{"a", "b"}) {
+	p.Profile.Resources[1] = config.Resource{Name: "ex.com/all", Injection: config.InjectCDI}
+	if got := p.Defined(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("backends with CDI specs are %v, want both", got)
 	}
 }

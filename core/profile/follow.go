@@ -1,0 +1,194 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/events"
+)
+
+// Run follows the configuration file and the node's labels until ctx ends or files is
+// closed, and logs which profile applies. What Watcher and Keeper do needs their own Run.
+func (s *Switch) Run(ctx context.Context, files <-chan config.Event) error {
+	s.mu.Lock()
+	if !s.current.Idle() {
+		// An Event only if it is another profile than before the restart: a cluster's
+		// agents may all be restarted at once.
+		s.announce(s.current, s.opts.Labels.Last() != s.current.Profile.Name)
+	}
+	s.mu.Unlock()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.opts.Labels.Changed():
+			s.mu.Lock()
+			s.chooseAgain()
+			s.mu.Unlock()
+		case file, ok := <-files:
+			if !ok {
+				return nil
+			}
+			s.load(file)
+		}
+	}
+}
+
+// load takes a new configuration file, or refuses it.
+func (s *Switch) load(file config.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := usable(file, s.opts.Path, s.opts.Name, s.opts.Labels != nil); err != nil {
+		s.refuseFile(err)
+		return
+	}
+	s.loaded = Loaded{File: file, config: file.Config, source: file.Data}
+	s.chooseAgain()
+}
+
+// chooseAgain chooses after the configuration or the labels changed. Without a choice, what
+// runs stays. The caller holds s.mu.
+func (s *Switch) chooseAgain() {
+	next, err := s.choose()
+	if err != nil {
+		s.refuseChoice(err)
+		return
+	}
+	again := s.unchosen != nil
+	s.unchosen = nil
+	if s.explain(next) {
+		if again {
+			s.recordApplied(next)
+		}
+		return
+	}
+	s.propose(next, time.Now())
+	s.opts.Wake()
+}
+
+// explain gives the plan that is in force, or on its way to that, the newest reason. It
+// returns false if that is not the plan of next's profile. The caller holds s.mu.
+func (s *Switch) explain(next *Plan) bool {
+	target := &s.current
+	switch {
+	case s.queued != nil:
+		target = &s.queued
+	case s.next != nil:
+		target = &s.next
+	}
+	if (*target).Profile != next.Profile {
+		return false
+	}
+	explained := **target
+	explained.reason = next.reason
+	*target = &explained
+	return true
+}
+
+// refuseFile records why the newest configuration file is not used. A switch that is going
+// on goes on.
+func (s *Switch) refuseFile(err error) {
+	s.loaded.refused = err
+	s.log.Error("configuration refused, the last good one stays in force", "path", s.opts.Path, "error", err)
+	s.opts.Events.Record(events.ConfigurationRefused, "the configuration is refused, the last good one stays in force: %v", err)
+}
+
+// refuseChoice records why no profile is chosen. It is no problem if no profile is for this
+// node and none ran before.
+func (s *Switch) refuseChoice(err error) {
+	before := s.unchosen
+	s.unchosen = err
+	switch {
+	case before != nil && before.Error() == err.Error():
+	case errors.Is(err, ErrUnknown):
+		s.log.Info("no profile is chosen before the node's labels are known", "node", s.opts.Node)
+	case errors.Is(err, ErrNone) && s.next == nil && (s.current == nil || s.current.Idle()):
+		s.log.Info("no profile is for this node: nothing to do", "node", s.opts.Node, "reason", err)
+	default:
+		s.log.Error("no profile can be chosen, what runs stays", "node", s.opts.Node, "error", err)
+		s.opts.Events.Record(events.ProfileRefused, "no profile can be chosen, what runs stays: %v", err)
+	}
+}
+
+// announce logs that a plan is in force and stores it for a restart; event says whether to
+// record an Event.
+func (s *Switch) announce(p *Plan, event bool) {
+	s.log.Info("configuration applied", "path", s.opts.Path, "profile", p.Profile.Name, "reason", p.reason)
+	s.opts.Labels.Remember(p.Profile.Name)
+	s.opts.Keeper.Keep(p.source)
+	if event {
+		s.recordApplied(p)
+	}
+}
+
+func (s *Switch) recordApplied(p *Plan) {
+	s.opts.Events.Record(events.ProfileApplied, "profile %s is applied: %s", p.Profile.Name, p.reason)
+}
+
+// reportStuck reports once per switch that it cannot go on, so that what runs stays.
+func (s *Switch) reportStuck() {
+	if s.reportedStuck {
+		return
+	}
+	s.reportedStuck = true
+	name := s.current.Profile.Name
+	s.log.Error("the switch to another configuration cannot go on, what runs stays", "profile", name, "reason", s.waits)
+	s.opts.Events.Record(events.ProfileSwitchBlocked, "profile %s stays in force: %s", name, s.waits)
+}
+
+// Status is what a Switch does, for the operator.
+type Status struct {
+	// Path is the configuration file.
+	Path string
+	// Profile is the name of the profile in force, "" for none. Reason is why it was
+	// chosen, as a clause, and AppliedAt when it came in force.
+	Profile, Reason string
+	AppliedAt       time.Time
+	// Refused is why the newest configuration file is not used; "" if it is.
+	Refused string
+	// Unchosen is why no profile can be chosen; "" if one can, or none is for this node.
+	Unchosen string
+	// Waits is what a switch to another profile waits for; "" if there is none.
+	Waits string
+	// Missing is what is missing before a profile is in force; none if one is, or no
+	// profile is for this node.
+	Missing []string
+	// Problems are all of that which an operator should know.
+	Problems []string
+}
+
+// Status returns the newest status.
+func (s *Switch) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{
+		Path: s.opts.Path, Profile: s.current.Profile.Name, Reason: s.current.reason, AppliedAt: s.applied, Waits: s.waits,
+	}
+	idle := s.current.Idle()
+	switch {
+	case s.unchosen != nil && errors.Is(s.unchosen, ErrNone) && idle:
+		status.Reason = s.unchosen.Error()
+	case s.unchosen != nil:
+		status.Unchosen = s.unchosen.Error()
+		stays := "profile " + status.Profile + " stays in force"
+		if idle {
+			stays = "nothing runs until one can"
+			status.Missing = []string{"no profile can be chosen: " + status.Unchosen}
+		}
+		status.Problems = append(status.Problems, "no profile can be chosen, "+stays+": "+status.Unchosen)
+	case idle:
+		status.Missing = []string{"no profile is in force yet"}
+	}
+	if s.loaded.refused != nil {
+		status.Refused = s.loaded.refused.Error()
+		status.Problems = append(status.Problems, "the configuration file is refused, the last good one stays in force: "+status.Refused)
+	}
+	if s.waits != "" {
+		status.Problems = append(status.Problems, s.waits)
+	}
+	status.Problems = append(status.Problems, s.opts.Labels.Notes()...)
+	status.Problems = append(status.Problems, s.opts.Keeper.Notes()...)
+	return status
+}

@@ -1,0 +1,57 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/accelmux/accelmux/core/config"
+)
+
+// Loaded is the configuration that an agent starts with.
+type Loaded struct {
+	// File is the configuration file as it was found; for config.NewWatcher.
+	File   config.Event
+	config *config.NodeConfig
+	source []byte
+	// refused is why the file is not used; nil if it is.
+	refused error
+}
+
+// Load loads the configuration file at path, or, if that cannot be used, the configuration
+// that was in force last with the same file. name is that of [SwitchOptions]. The error
+// names what is wrong with both.
+func Load(path, name string, byLabels bool, keeper *config.Keeper) (Loaded, error) {
+	file := config.Read(path)
+	refused := usable(file, path, name, byLabels)
+	if refused == nil {
+		return Loaded{File: file, config: file.Config, source: file.Data}, nil
+	}
+	data, err := keeper.Kept()
+	if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(refused, fs.ErrNotExist) {
+			refused = fmt.Errorf("%w: write one, or name yours with --config", refused)
+		}
+		return Loaded{}, refused
+	}
+	stored := config.Event{Data: data}
+	if err == nil {
+		stored.Config, stored.Err = config.Parse("stored copy of "+path, data)
+		err = usable(stored, path, name, byLabels)
+	}
+	if err != nil {
+		return Loaded{}, fmt.Errorf("%w; the configuration that was in force before cannot be used either: %w", refused, err)
+	}
+	return Loaded{File: file, config: stored.Config, source: stored.Data, refused: refused}, nil
+}
+
+// usable returns why a configuration cannot be used; nil if it can.
+func usable(event config.Event, path, name string, byLabels bool) error {
+	if event.Err != nil || byLabels {
+		return event.Err
+	}
+	if _, err := Named(event.Config, name); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

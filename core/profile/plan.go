@@ -1,0 +1,94 @@
+package profile
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Plan is one profile, ready to be put in force. Nobody changes it.
+type Plan struct {
+	// Profile has no backends as long as none is chosen.
+	Profile *config.Profile
+	Mapper  *resource.Mapper
+	// reason is why the profile was chosen, as a clause.
+	reason string
+	// source is the configuration file that it is from.
+	source []byte
+}
+
+func newPlan(choice Choice, source []byte) (*Plan, error) {
+	mapper, err := resource.Compile(choice.Profile)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: %w", choice.Profile.Name, err)
+	}
+	return &Plan{Profile: choice.Profile, Mapper: mapper, reason: choice.Reason, source: source}, nil
+}
+
+// Idle reports whether there is nothing to do, because no profile is chosen.
+func (p *Plan) Idle() bool { return len(p.Profile.Backends) == 0 }
+
+// Defined returns the backends whose devices may need CDI definitions.
+func (p *Plan) Defined() []string {
+	var names []string
+	for _, b := range p.Profile.Backends {
+		if slices.ContainsFunc(p.Profile.Resources, func(r config.Resource) bool {
+			return r.Injection != config.InjectPlain && cmp.Or(r.Backend, b.Name) == b.Name
+		}) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// Part returns the snapshot without the backends that the plan does not have: those that
+// start for the next plan, and those that are being stopped. A selector need not name a
+// backend, so it would select their devices, too.
+func (p *Plan) Part(all *inventory.Snapshot) *inventory.Snapshot {
+	part := &inventory.Snapshot{Generation: all.Generation}
+	for _, backend := range all.Backends {
+		if p.Profile.Backend(backend.Name) != nil {
+			part.Backends = append(part.Backends, backend)
+		}
+	}
+	return part
+}
+
+// HealthPolicies are health's policies, by backend.
+func (p *Plan) HealthPolicies() map[string]health.BackendPolicy {
+	policies := map[string]health.BackendPolicy{}
+	for _, b := range p.Profile.Backends {
+		policies[b.Name] = health.BackendPolicy{
+			Holdover: time.Duration(b.Holdover), Delay: time.Duration(b.Recovery.Delay),
+		}
+	}
+	return policies
+}
+
+// specOf is how the supervisor runs a backend.
+func specOf(b *config.Backend) supervisor.Spec {
+	return supervisor.Spec{
+		Name: b.Name, Command: b.Command, Checksum: b.Checksum, Env: b.Env,
+		Settings: json.RawMessage(b.Settings), Heartbeat: time.Duration(b.Heartbeat),
+	}
+}
+
+// EditPolicy is what the configuration lets the container edits of a backend contain.
+func EditPolicy(b *config.Backend, nodes inventory.HostNodes) inventory.Policy {
+	allowed := b.Allow.Expand()
+	return inventory.Policy{
+		Allowed: inventory.EditScope{
+			Devices: allowed.Devices, Mounts: allowed.Mounts, ReadOnlyMounts: allowed.ReadOnlyMounts, Hooks: allowed.Hooks,
+			Env: allowed.Env, GIDs: allowed.GIDs,
+		},
+		Nodes: nodes,
+	}
+}

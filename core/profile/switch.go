@@ -1,0 +1,313 @@
+package profile
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// SwitchOptions are what a Switch needs.
+type SwitchOptions struct {
+	// Path is the configuration file.
+	Path string
+	// Name is the profile named on the command line; "" if none is.
+	Name string
+	// Node is the name of the agent's own Node, for the log.
+	Node string
+	// Labels has the node's labels; nil if they don't count: a profile is named, or there
+	// is no API server.
+	Labels *Watcher
+	// Keeper stores the configuration in force for a restart.
+	Keeper *config.Keeper
+	// Limit is how long the backends of a new configuration may take to start before it is
+	// applied without those that are late. Default 30s.
+	Limit time.Duration
+	// Statuses returns the backends' newest statuses.
+	Statuses func() []supervisor.Status
+	// Apply makes these the backends that run, with these policies for the container edits
+	// of their devices. It must not block, and must not call the Switch.
+	Apply func([]supervisor.Spec, map[string]inventory.Policy)
+	// Wake is called when Advance has something to do. It must not block.
+	Wake func()
+	// Nodes gives access to the host's device nodes.
+	Nodes inventory.HostNodes
+	// Events takes Events about the choice; nil for nowhere.
+	Events *events.Recorder
+	Log    *slog.Logger
+}
+
+// Switch has the plan in force, and changes it without a gap:
+//
+//	           new configuration           new backends have reported
+//	in force ─────────────────────► starting ─────────────────────────► reconfiguring
+//	   ▲                     the new backends run beside the    │  backends of both plans get
+//	   │                     old ones; the old resources are    │  their new settings; nothing
+//	   │                     advertised                         │  is published
+//	   └────────────────────────────────────────────────────────┘
+//	      every backend has reported or refused: the backends of the old plan
+//	      alone are stopped, the new resources are advertised
+//
+// A new backend that fails holds the switch up only if the switch would stop an old one:
+// what runs is not stopped for what does not. Resources and the inventories that they are
+// made of change in one round, so that a selector and an attribute may change together. A
+// third configuration replaces the second while that is starting; while backends are
+// reconfigured it is queued, because they already use the second one's settings.
+//
+// Its methods are safe for concurrent use.
+type Switch struct {
+	opts SwitchOptions
+	log  *slog.Logger
+
+	// mu is held while Apply is called, so that specs are applied in order, and no step is
+	// decided by the status of backends that do not know of the step before.
+	mu      sync.Mutex
+	loaded  Loaded
+	current *Plan
+	next    *Plan
+	// queued replaces next as soon as that is in force.
+	queued *Plan
+	stage  stage
+	// deadline ends the stage.
+	deadline time.Time
+	// waits is what the switch waits for, "" for nothing.
+	waits string
+	// reportedStuck is whether it was reported that the switch cannot go on.
+	reportedStuck bool
+	// unchosen is why no profile is chosen; nil if one is.
+	unchosen error
+	applied  time.Time
+}
+
+// stage is how far a switch is.
+type stage int
+
+const (
+	inForce stage = iota
+	starting
+	reconfiguring
+)
+
+// reconfigureLimit is how long reconfiguring may take: longer than a backend may take for
+// Configure and for the inventory that follows.
+const reconfigureLimit = 15 * time.Second
+
+// NewSwitch chooses the first plan, which is in force at once. Where labels count and no
+// profile can be chosen, that is the profile which ran last, or a plan that is idle until
+// there is a choice.
+func NewSwitch(opts SwitchOptions, loaded Loaded) (*Switch, error) {
+	opts.Limit = cmp.Or(opts.Limit, 30*time.Second)
+	s := &Switch{opts: opts, log: opts.Log, loaded: loaded, applied: time.Now()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	first, err := s.first()
+	if err != nil {
+		return nil, err
+	}
+	s.current = first
+	if loaded.refused != nil {
+		s.refuseFile(loaded.refused)
+	}
+	return s, nil
+}
+
+func (s *Switch) first() (*Plan, error) {
+	first, err := s.choose()
+	if err == nil || s.opts.Labels == nil {
+		return first, err
+	}
+	s.refuseChoice(err)
+	if last := s.opts.Labels.Last(); last != "" {
+		if named, lastErr := s.loaded.config.Profile(last); lastErr == nil {
+			return newPlan(Choice{Profile: named, Reason: "it ran before the agent was restarted"}, s.loaded.source)
+		}
+	}
+	return newPlan(Choice{Profile: &config.Profile{}, Reason: "none is chosen yet"}, nil)
+}
+
+// choose returns the plan by the newest configuration and the newest labels.
+func (s *Switch) choose() (*Plan, error) {
+	var choice Choice
+	var err error
+	if s.opts.Labels == nil {
+		choice, err = Named(s.loaded.config, s.opts.Name)
+	} else {
+		choice, err = Choose(s.loaded.config, s.opts.Labels.Labels())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(choice, s.loaded.source)
+}
+
+// InForce returns the plan in force.
+func (s *Switch) InForce() *Plan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+// Reconfiguring reports whether inventories may already be those of the next plan, so that
+// nothing may be published.
+func (s *Switch) Reconfiguring() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stage == reconfiguring
+}
+
+// Apply has the backends started that must run now.
+func (s *Switch) Apply() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.apply()
+}
+
+// apply applies the backends that must run now. While switching, that is those of both
+// plans; those that both have get their new settings when the backends are reconfigured.
+// The caller holds s.mu.
+func (s *Switch) apply() {
+	plans := []*Plan{s.current, s.next}
+	if s.stage == reconfiguring {
+		plans = []*Plan{s.next, s.current}
+	}
+	var specs []supervisor.Spec
+	policies := map[string]inventory.Policy{}
+	for _, plan := range plans {
+		if plan == nil {
+			continue
+		}
+		for i := range plan.Profile.Backends {
+			b := &plan.Profile.Backends[i]
+			if _, ok := policies[b.Name]; !ok {
+				policies[b.Name] = EditPolicy(b, s.opts.Nodes)
+				specs = append(specs, specOf(b))
+			}
+		}
+	}
+	s.opts.Apply(specs, policies)
+}
+
+// propose makes a plan the one to switch to, at once or, if backends are being
+// reconfigured, when that is done. The caller holds s.mu.
+func (s *Switch) propose(next *Plan, now time.Time) {
+	if s.stage == reconfiguring {
+		s.queued = next
+		return
+	}
+	s.begin(next, now)
+	s.apply()
+}
+
+// begin begins to start the backends of next. The caller holds s.mu.
+func (s *Switch) begin(next *Plan, now time.Time) {
+	s.next, s.queued, s.stage, s.waits, s.reportedStuck = next, nil, starting, "", false
+	s.deadline = now.Add(s.opts.Limit)
+}
+
+// Advance takes a switch to another plan as far as it goes now. It returns whether a plan
+// came in force, and when to call it again although nothing changes; zero for never. A plan
+// that comes in force is published before the next one may hold the publishing up again.
+func (s *Switch) Advance(now time.Time) (changed bool, retry time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	statuses := map[string]supervisor.Status{}
+	if s.stage != inForce {
+		for _, status := range s.opts.Statuses() {
+			statuses[status.Name] = status
+		}
+	}
+	if s.stage == starting {
+		waits, stuck := s.startBlocked(statuses, now)
+		if s.waits = waits; waits == "" {
+			s.stage, s.deadline = reconfiguring, now.Add(reconfigureLimit)
+			s.apply()
+			for _, status := range s.opts.Statuses() {
+				statuses[status.Name] = status
+			}
+		} else if stuck {
+			s.reportStuck()
+		}
+	}
+	if s.stage == reconfiguring {
+		if s.waits = s.reconfigureBlocked(statuses, now); s.waits == "" {
+			s.putInForce(now)
+			return true, time.Time{}
+		}
+	}
+	if s.stage == inForce || !now.Before(s.deadline) {
+		return false, time.Time{} // only a backend can end the wait
+	}
+	return false, s.deadline
+}
+
+// putInForce ends a switch. The caller holds s.mu.
+func (s *Switch) putInForce(now time.Time) {
+	s.next.Mapper.Inherit(s.current.Mapper)
+	s.current, s.next, s.stage, s.applied = s.next, nil, inForce, now
+	if s.queued != nil {
+		s.begin(s.queued, now)
+	}
+	s.apply()
+	s.announce(s.current, true)
+	s.opts.Wake()
+}
+
+// startBlocked returns what the start waits for; "" if for nothing. It is stuck if that
+// backend does not work, or is late.
+func (s *Switch) startBlocked(statuses map[string]supervisor.Status, now time.Time) (waits string, stuck bool) {
+	if s.current.Idle() {
+		return "", false // nothing can be lost
+	}
+	stops := s.stopped()
+	for _, b := range s.next.Profile.Backends {
+		status := statuses[b.Name]
+		switch {
+		case s.current.Profile.Backend(b.Name) != nil, status.Settled:
+		case !status.Failed && now.Before(s.deadline):
+			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name), false
+		case stops != "":
+			return fmt.Sprintf("the switch to the new configuration would stop backend %s, but backend %s does not run: %s",
+				stops, b.Name, cmp.Or(status.LastError, "it has not started yet")), true
+		}
+	}
+	return "", false
+}
+
+// stopped is the first backend that the switch would stop, "" if none.
+func (s *Switch) stopped() string {
+	for _, b := range s.current.Profile.Backends {
+		if s.next.Profile.Backend(b.Name) == nil {
+			return b.Name
+		}
+	}
+	return ""
+}
+
+// reconfigureBlocked returns what reconfiguring waits for; "" if for nothing.
+func (s *Switch) reconfigureBlocked(statuses map[string]supervisor.Status, now time.Time) string {
+	for i := range s.next.Profile.Backends {
+		b := &s.next.Profile.Backends[i]
+		before, status := s.current.Profile.Backend(b.Name), statuses[b.Name]
+		if before == nil || sameProgram(before, b) {
+			continue // it has reported already, or goes on as before
+		}
+		if !status.Settled && !status.Failed && now.Before(s.deadline) {
+			return fmt.Sprintf("the switch to the new configuration waits for backend %s to apply its new settings", b.Name)
+		}
+	}
+	return ""
+}
+
+// sameProgram reports whether the backend's process runs on unchanged.
+func sameProgram(a, b *config.Backend) bool {
+	return a.Command == b.Command && maps.Equal(a.Env, b.Env) && bytes.Equal(a.Settings, b.Settings) && a.Heartbeat == b.Heartbeat
+}
