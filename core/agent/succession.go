@@ -123,7 +123,7 @@ func (a *Agent) warm() (waits string, failing []string) {
 	statuses := a.statuses()
 	for _, b := range a.plans.InForce().Profile.Backends {
 		switch s := statuses[b.Name]; {
-		case s.Settled:
+		case s.Applied:
 		case s.Failed:
 			failing = append(failing, b.Name)
 		default:

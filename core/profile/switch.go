@@ -271,7 +271,7 @@ func (s *Switch) startBlocked(statuses map[string]supervisor.Status, now time.Ti
 	for _, b := range s.next.Profile.Backends {
 		status := statuses[b.Name]
 		switch {
-		case s.current.Profile.Backend(b.Name) != nil, status.Settled:
+		case s.current.Profile.Backend(b.Name) != nil, status.Applied:
 		case !status.Failed && now.Before(s.deadline):
 			return fmt.Sprintf("the switch to the new configuration waits for the first inventory of backend %s", b.Name), false
 		case stops != "":
@@ -300,7 +300,7 @@ func (s *Switch) reconfigureBlocked(statuses map[string]supervisor.Status, now t
 		if before == nil || sameProgram(before, b) {
 			continue // it has reported already, or goes on as before
 		}
-		if !status.Settled && !status.Failed && now.Before(s.deadline) {
+		if !status.Applied && !status.Failed && now.Before(s.deadline) {
 			return fmt.Sprintf("the switch to the new configuration waits for backend %s to apply its new settings", b.Name)
 		}
 	}

@@ -78,7 +78,7 @@ func planWith(t *testing.T, settings string, more ...string) *Plan {
 	return p
 }
 
-var settled = supervisor.Status{Settled: true}
+var settled = supervisor.Status{Applied: true}
 
 // Verifies when a switch ends: at once if nothing new is to start or nothing old to stop
 // for a backend that fails; else not before the new backends have reported.

@@ -107,12 +107,12 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 		c.ended()
 		return new(R), nil
 	}
-	u, err := s.unit(c.backend)
+	b, err := s.backend(c.backend)
 	if err != nil {
 		c.ended()
 		return nil, err
 	}
-	i, err := u.enter(c.can)
+	i, err := b.enter(c.can)
 	if err != nil {
 		c.ended()
 		return nil, fmt.Errorf("%s: %w", c.name, err)
@@ -184,7 +184,7 @@ func (i *instance) outlast() {
 	select {
 	case <-timer.C:
 	case <-i.process.exited:
-	case <-i.unit.done:
+	case <-i.backend.done:
 	}
 }
 
@@ -192,11 +192,11 @@ func (i *instance) outlast() {
 // whoever wants more calls again. It is nil only if the context ended. Errors are
 // as for Prepare, and ErrBusy: there is one stream for each process.
 func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error {
-	u, err := s.unit(backend)
+	b, err := s.backend(backend)
 	if err != nil {
 		return err
 	}
-	i, err := u.enter(func(d inventory.Description) bool { return d.Sample })
+	i, err := b.enter(func(d inventory.Description) bool { return d.Sample })
 	if err != nil {
 		return fmt.Errorf("Sample: %w", err)
 	}
@@ -238,11 +238,11 @@ func (i *instance) startSampling(on bool) bool {
 // Check asks whether the backend's server answers, with a deadline. It says
 // nothing of the loop that watches the hardware; heartbeats do.
 func (s *Supervisor) Check(ctx context.Context, backend string) error {
-	u, err := s.unit(backend)
+	b, err := s.backend(backend)
 	if err != nil {
 		return err
 	}
-	i, err := u.enter(nil)
+	i, err := b.enter(nil)
 	if err != nil {
 		return fmt.Errorf("Check: %w", err)
 	}
@@ -253,24 +253,24 @@ func (s *Supervisor) Check(ctx context.Context, backend string) error {
 	return nil
 }
 
-func (s *Supervisor) unit(name string) (*unit, error) {
+func (s *Supervisor) backend(name string) (*backend, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if u := s.units[name]; u != nil {
-		return u, nil
+	if b := s.backends[name]; b != nil {
+		return b, nil
 	}
 	return nil, fmt.Errorf("backend %s: %w", name, ErrUnknownBackend)
 }
 
 // enter finds the running process and counts a call in; finish counts it out.
-func (u *unit) enter(can func(inventory.Description) bool) (*instance, error) {
+func (b *backend) enter(can func(inventory.Description) bool) (*instance, error) {
 	var i *instance
 	for {
-		u.mu.Lock()
-		next, public := u.serving, u.public
-		u.mu.Unlock()
+		b.mu.Lock()
+		next, public := b.serving, b.public
+		b.mu.Unlock()
 		if next == nil || next == i {
-			err := fmt.Errorf("backend %s: %w (%s)", u.name, ErrNotRunning, public.State)
+			err := fmt.Errorf("backend %s: %w (%s)", b.name, ErrNotRunning, public.State)
 			if public.LastError != "" {
 				err = fmt.Errorf("%w: %s", err, public.LastError)
 			}
@@ -282,7 +282,7 @@ func (u *unit) enter(can func(inventory.Description) bool) (*instance, error) {
 	}
 	if can != nil && !can(i.desc) {
 		i.finish()
-		return nil, fmt.Errorf("backend %s: %w", u.name, ErrNotSupported)
+		return nil, fmt.Errorf("backend %s: %w", b.name, ErrNotSupported)
 	}
 	return i, nil
 }

@@ -55,7 +55,7 @@ func TestPinnedDescriptor(t *testing.T) {
 				}
 			}
 			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
-			process, err := newProcess(p, os.Environ(), t.TempDir(), log, &unit{sup: &Supervisor{}})
+			process, err := newProcess(p, os.Environ(), t.TempDir(), log, &backend{sup: &Supervisor{}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -117,10 +117,10 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		// handshake comes over gRPC. It must be read, or the backend blocks.
 		SyncStdout:       log.writer(),
 		SyncStderr:       log.writer(),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.unit.sup.socketDir},
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.backend.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
-			p, err := newProcess(program, env, dir, log, i.unit)
+			p, err := newProcess(program, env, dir, log, i.backend)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}

@@ -286,7 +286,7 @@ func (r *rig) untilState(state supervisor.State) supervisor.Status {
 func (r *rig) run(s supervisor.Spec) {
 	r.t.Helper()
 	r.Apply([]supervisor.Spec{s})
-	r.until(r.t, "the spec is in force", func() bool { return r.status().Settled })
+	r.until(r.t, "the spec is in force", func() bool { return r.status().Applied })
 }
 
 // command sends a command to b.

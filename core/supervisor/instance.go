@@ -22,9 +22,9 @@ import (
 // end. Its goroutine tells the unit what happens by events and is told to end by
 // its context; only the fields below the mutex are shared.
 type instance struct {
-	unit   *unit
-	timing *Timing
-	spec   Spec
+	backend *backend
+	timing  *Timing
+	spec    Spec
 	// fallback are earlier settings, to use if the spec's are refused; nil if none.
 	fallback json.RawMessage
 	log      *slog.Logger
@@ -97,16 +97,16 @@ type (
 func (i *instance) run() {
 	err := i.live()
 	i.cancel(err)
-	i.unit.post(endedEvent{i, failureOf(err)})
+	i.backend.post(endedEvent{i, failureOf(err)})
 	if !i.end() {
-		i.unit.post(stuckEvent{i})
+		i.backend.post(stuckEvent{i})
 		select {
 		case <-i.process.exited:
-		case <-i.unit.done:
+		case <-i.backend.done:
 			return
 		}
 	}
-	i.unit.post(goneEvent{i})
+	i.backend.post(goneEvent{i})
 }
 
 // live takes the process through its states and returns why it cannot go on.
@@ -114,7 +114,7 @@ func (i *instance) live() error {
 	if err := checkEnv(i.spec.Env); err != nil {
 		return fail(misconfigured, "%w", err)
 	}
-	program, err := checkProgram(i.unit.sup.backendDir, i.spec.Command)
+	program, err := checkProgram(i.backend.sup.backendDir, i.spec.Command)
 	if err != nil {
 		return fail(unavailable, "%w", err)
 	}
@@ -125,7 +125,7 @@ func (i *instance) live() error {
 	i.mu.Lock()
 	i.program = program
 	i.mu.Unlock()
-	i.unit.post(stageEvent{i, Starting})
+	i.backend.post(stageEvent{i, Starting})
 	if err := i.connect(program); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (i *instance) live() error {
 		}
 		return fail(violated, "its server must serve grpc.health.v1.Health with the service %q: %s", backendplugin.HealthService, printable(status.Convert(err).Message(), 256))
 	}
-	i.unit.post(stageEvent{i, Configuring})
+	i.backend.post(stageEvent{i, Configuring})
 	if err := i.configureFirst(); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (i *instance) configureFirst() error {
 // configure checks settings and hands them over. It returns a *SettingsError if
 // they were refused, a *failure if the process is of no more use.
 func (i *instance) configure(settings json.RawMessage) error {
-	err := checkSettings(i.ctx, i.unit.sup.reaper, i.desc.SettingsSchema, settings, i.timing.Schema)
+	err := checkSettings(i.ctx, i.backend.sup.reaper, i.desc.SettingsSchema, settings, i.timing.Schema)
 	i.schemaBad = nil
 	if errors.Is(err, errBrokenSchema) {
 		i.schemaBad = err
@@ -195,7 +195,7 @@ func (i *instance) configure(settings json.RawMessage) error {
 	var answer *backendv1.ConfigureResponse
 	err = i.ask("Configure", i.timing.Configure, func(ctx context.Context) (err error) {
 		answer, err = i.service.Configure(ctx, &backendv1.ConfigureRequest{
-			SettingsJson: settings, Paths: i.unit.sup.paths, Revision: revision,
+			SettingsJson: settings, Paths: i.backend.sup.paths, Revision: revision,
 		})
 		return err
 	})

@@ -112,25 +112,25 @@ func TestSpread(t *testing.T) {
 // A process that hangs in the kernel is not joined by a second one, and does not
 // keep the unit from ending.
 func TestStuckProcess(t *testing.T) {
-	u := newUnit(&Supervisor{timing: *testTiming(), log: slog.New(slog.DiscardHandler)}, "b")
-	i := &instance{unit: u}
+	b := newBackend(&Supervisor{timing: *testTiming(), log: slog.New(slog.DiscardHandler)}, "b")
+	i := &instance{backend: b}
 	i.ctx, i.cancel = context.WithCancelCause(t.Context())
-	u.drop(i, errReplaced)
-	if u.stopAll(ErrRemoved) {
+	b.drop(i, errReplaced)
+	if b.stopAll(ErrRemoved) {
 		t.Error("the unit would end before its process")
 	}
-	u.handle(stuckEvent{i})
-	if !u.blocked() {
+	b.handle(stuckEvent{i})
+	if !b.blocked() {
 		t.Error("a second process would start beside one that hangs in the kernel")
 	}
-	if !strings.Contains(u.lastError, "does not die of SIGKILL") {
-		t.Errorf("last error = %q", u.lastError)
+	if !strings.Contains(b.lastError, "does not die of SIGKILL") {
+		t.Errorf("last error = %q", b.lastError)
 	}
-	if !u.stopAll(ErrRemoved) {
+	if !b.stopAll(ErrRemoved) {
 		t.Error("the unit would wait for ever")
 	}
-	u.handle(goneEvent{i})
-	if u.blocked() {
+	b.handle(goneEvent{i})
+	if b.blocked() {
 		t.Error("nothing is in the way any more")
 	}
 }
@@ -401,10 +401,10 @@ func TestCloseOnAStalledDisk(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
 				s := &Supervisor{timing: Timing{}.withDefaults(), log: slog.New(slog.DiscardHandler), socketDir: dir}
-				u := newUnit(s, "b")
-				s.units = map[string]*unit{"b": u}
-				u.living.Store(c.living)
-				time.AfterFunc(c.ends, func() { close(u.done) })
+				b := newBackend(s, "b")
+				s.backends = map[string]*backend{"b": b}
+				b.living.Store(c.living)
+				time.AfterFunc(c.ends, func() { close(b.done) })
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := s.Close(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -121,7 +121,7 @@ func TestCrashLoop(t *testing.T) {
 		t.Errorf("after the second crash: %q", s.Problems)
 	}
 	r.Apply([]supervisor.Spec{spec("normal", "OTHER", "1")})
-	r.until(t, "the other runs", func() bool { s = r.status(); return s.Settled })
+	r.until(t, "the other runs", func() bool { s = r.status(); return s.Applied })
 	if len(s.Problems) > 0 {
 		t.Errorf("of another specification: %q", s.Problems)
 	}
@@ -207,7 +207,7 @@ func TestReconfigure(t *testing.T) {
 	} {
 		r.Apply([]supervisor.Spec{with(spec("normal"), settings)})
 		s := r.untilError(want)
-		if s.PID != pid || s.State != supervisor.Running || s.Settled || !s.Failed || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, want) }) {
+		if s.PID != pid || s.State != supervisor.Running || s.Applied || !s.Failed || !slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, want) }) {
 			t.Errorf("status with refused settings = %+v", s)
 		}
 	}
@@ -218,7 +218,7 @@ func TestReconfigure(t *testing.T) {
 	if got := r.problem("b", "settings"); got != `{"count":2}` {
 		t.Errorf("settings after the crash = %s", got)
 	}
-	if s := r.status(); s.Settled || len(s.Problems) != 1 {
+	if s := r.status(); s.Applied || len(s.Problems) != 1 {
 		t.Errorf("status after the crash = %+v", s)
 	}
 	r.run(with(spec("normal"), `{"count": 4}`))
@@ -277,7 +277,7 @@ func TestReplaceFails(t *testing.T) {
 	old := r.status().PID
 	r.Apply([]supervisor.Spec{spec("exit")})
 	s := r.untilError("status 3")
-	if s.State != supervisor.Running || s.PID != old || s.Settled || !s.Failed || len(s.Problems) != 1 {
+	if s.State != supervisor.Running || s.PID != old || s.Applied || !s.Failed || len(s.Problems) != 1 {
 		t.Errorf("status = %+v", s)
 	}
 	if err := r.command(t.Context(), "changed"); err != nil {

@@ -82,11 +82,11 @@ func (s *Supervisor) checkParameters(ctx context.Context, backend string, parame
 	if len(parameters) > maxParametersJSON {
 		return fmt.Errorf("the parameters have %d bytes as JSON; at most %d are possible", len(parameters), maxParametersJSON)
 	}
-	u, err := s.unit(backend)
+	b, err := s.backend(backend)
 	if err != nil {
 		return err
 	}
-	i, err := u.enter(func(d inventory.Description) bool { return d.Prepare })
+	i, err := b.enter(func(d inventory.Description) bool { return d.Prepare })
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ var _ runner.Runner = (*process)(nil)
 // socket. A pinned program is executed from its open file, which the process inherits as
 // descriptor 3; a link in dir to that descriptor has the program's name. The interpreter of
 // a script opens the file again by that link.
-func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*process, error) {
+func newProcess(p *program, env []string, dir string, log *logPipe, b *backend) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -80,8 +80,8 @@ func newProcess(p *program, env []string, dir string, log *logPipe, u *unit) (*p
 			},
 		},
 		dir:     dir,
-		living:  &u.living,
-		reaper:  u.sup.reaper,
+		living:  &b.living,
+		reaper:  b.sup.reaper,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),

@@ -49,68 +49,68 @@ type Status struct {
 	Problems []string
 	// RetryAt is when the next process is tried; zero if none is waited for.
 	RetryAt time.Time
-	// Settled says that the newest spec is in force: its process runs, has
+	// Applied says that the newest spec is in force: its process runs, has
 	// accepted the settings and has delivered an inventory that follows from them.
-	Settled bool
+	Applied bool
 	// Failed says that the newest spec was tried and is not in force.
 	Failed bool
 }
 
 // publish makes the state visible, and tells the sink if it is another one.
-func (u *unit) publish() {
+func (b *backend) publish() {
 	s := Status{
-		Name: u.name, Command: u.spec.Command, State: u.state(),
-		Description: u.description, Protocol: u.protocol, Restarts: max(0, u.starts-1),
-		LastError: u.lastError, LastErrorAt: u.lastErrorAt, RetryAt: u.retryAt,
-		Settled: u.current != nil && sameSpec(u.current.spec, u.spec) && u.delivered(),
+		Name: b.name, Command: b.spec.Command, State: b.state(),
+		Description: b.description, Protocol: b.protocol, Restarts: max(0, b.starts-1),
+		LastError: b.lastError, LastErrorAt: b.lastErrorAt, RetryAt: b.retryAt,
+		Applied: b.current != nil && sameSpec(b.current.spec, b.spec) && b.delivered(),
 	}
-	if s.Settled {
-		u.didFail = false
+	if s.Applied {
+		b.didFail = false
 	}
-	s.Failed = u.didFail
+	s.Failed = b.didFail
 	switch {
-	case u.current != nil:
-		s.PID = u.current.pid()
-	case u.candidate != nil:
-		s.PID = u.candidate.pid()
+	case b.current != nil:
+		s.PID = b.current.pid()
+	case b.candidate != nil:
+		s.PID = b.candidate.pid()
 	}
-	if u.refused != nil {
-		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", printable(u.refused.Error(), 1024)))
+	if b.refused != nil {
+		s.Problems = append(s.Problems, fmt.Sprintf("%s; the earlier settings stay in force", printable(b.refused.Error(), 1024)))
 	}
-	if u.schema != nil {
-		s.Problems = append(s.Problems, printable(u.schema.Error(), 512))
+	if b.schema != nil {
+		s.Problems = append(s.Problems, printable(b.schema.Error(), 512))
 	}
-	if u.current != nil && u.didFail && !sameProcess(u.current.spec, u.spec) {
-		s.Problems = append(s.Problems, "the process of the newer configuration does not come up, the earlier one goes on: "+u.lastError)
+	if b.current != nil && b.didFail && !sameProcess(b.current.spec, b.spec) {
+		s.Problems = append(s.Problems, "the process of the newer configuration does not come up, the earlier one goes on: "+b.lastError)
 	}
-	u.mu.Lock()
-	if u.want == nil || !sameSpec(*u.want, u.spec) {
-		s.Settled, s.Failed = false, false // of a spec that is no longer the newest
+	b.mu.Lock()
+	if b.want == nil || !sameSpec(*b.want, b.spec) {
+		s.Applied, s.Failed = false, false // of a spec that is no longer the newest
 	}
-	s.Since = u.public.Since
-	if s.State != u.public.State {
+	s.Since = b.public.Since
+	if s.State != b.public.State {
 		s.Since = time.Now()
 	}
-	changed := !reflect.DeepEqual(s, u.public)
-	u.public = s
-	u.mu.Unlock()
+	changed := !reflect.DeepEqual(s, b.public)
+	b.public = s
+	b.mu.Unlock()
 	if changed {
-		u.sup.sink.Changed(u.name)
+		b.sup.sink.Changed(b.name)
 	}
 }
 
 // delivered reports whether the sink has an inventory that follows from the
 // settings in force.
-func (u *unit) delivered() bool { return u.current.last.GetSettingsRevision() >= u.revision }
+func (b *backend) delivered() bool { return b.current.last.GetSettingsRevision() >= b.revision }
 
-func (u *unit) state() State {
+func (b *backend) state() State {
 	switch {
-	case u.current != nil:
+	case b.current != nil:
 		return Running
-	case u.candidate != nil:
-		return u.stage
-	case u.spec.Heartbeat == 0: // no spec
+	case b.candidate != nil:
+		return b.stage
+	case b.spec.Heartbeat == 0: // no spec
 		return Stopping
 	}
-	return u.pause
+	return b.pause
 }

@@ -86,9 +86,9 @@ type Supervisor struct {
 	timing     Timing
 	reaper     *Reaper
 
-	mu     sync.Mutex
-	units  map[string]*unit
-	closed bool
+	mu       sync.Mutex
+	backends map[string]*backend
+	closed   bool
 }
 
 // New sweeps what an earlier run left, and starts nothing yet.
@@ -116,7 +116,7 @@ func New(o Options) (*Supervisor, error) {
 	}
 	return &Supervisor{
 		backendDir: backendDir, socketDir: socketDir, paths: o.Paths, sink: o.Sink, log: o.Log,
-		timing: o.Timing.withDefaults(), reaper: o.Reaper, units: map[string]*unit{},
+		timing: o.Timing.withDefaults(), reaper: o.Reaper, backends: map[string]*backend{},
 	}, nil
 }
 
@@ -135,19 +135,19 @@ func (s *Supervisor) Apply(specs []Spec) {
 		wanted[spec.Name] = &clean
 	}
 	for name, spec := range wanted {
-		u := s.units[name]
-		if u == nil {
-			u = newUnit(s, name)
-			s.units[name] = u
-			u.want = spec
-			go u.run()
+		b := s.backends[name]
+		if b == nil {
+			b = newBackend(s, name)
+			s.backends[name] = b
+			b.want = spec
+			go b.run()
 			continue
 		}
-		u.demand(spec, false)
+		b.demand(spec, false)
 	}
-	for name, u := range s.units {
+	for name, b := range s.backends {
 		if wanted[name] == nil {
-			u.demand(nil, false)
+			b.demand(nil, false)
 		}
 	}
 }
@@ -163,15 +163,15 @@ func normalized(spec Spec) Spec {
 }
 
 // forget removes a unit that is at its end, unless it was asked for again.
-func (s *Supervisor) forget(u *unit) bool {
+func (s *Supervisor) forget(b *backend) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.want != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.want != nil {
 		return false
 	}
-	delete(s.units, u.name)
+	delete(s.backends, b.name)
 	return true
 }
 
@@ -179,16 +179,16 @@ func (s *Supervisor) forget(u *unit) bool {
 // its process is gone.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()
-	units := slices.Collect(maps.Values(s.units))
+	backends := slices.Collect(maps.Values(s.backends))
 	s.mu.Unlock()
-	all := make([]Status, 0, len(units))
-	for _, u := range units {
-		u.mu.Lock()
-		public, serving := u.public, u.serving
-		if loop := u.crashLoop(time.Now()); loop != "" {
+	all := make([]Status, 0, len(backends))
+	for _, b := range backends {
+		b.mu.Lock()
+		public, serving := b.public, b.serving
+		if loop := b.crashLoop(time.Now()); loop != "" {
 			public.Problems = append(slices.Clip(public.Problems), loop)
 		}
-		u.mu.Unlock()
+		b.mu.Unlock()
 		if serving != nil {
 			public.Problems = slices.Concat(public.Problems, serving.remarks())
 		}
@@ -206,10 +206,10 @@ func (s *Supervisor) Status() []Status {
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
-	units := slices.Collect(maps.Values(s.units))
+	backends := slices.Collect(maps.Values(s.backends))
 	s.mu.Unlock()
-	for _, u := range units {
-		u.demand(nil, true)
+	for _, b := range backends {
+		b.demand(nil, true)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.closing())
 	defer cancel()
@@ -223,16 +223,16 @@ func (s *Supervisor) Close(ctx context.Context) error {
 		return end
 	})
 	var stuck, late, unclear []string
-	for _, u := range units {
+	for _, b := range backends {
 		switch {
-		case u.stopped(over):
-			if len(u.ending) > 0 {
-				stuck = append(stuck, u.name)
+		case b.stopped(over):
+			if len(b.ending) > 0 {
+				stuck = append(stuck, b.name)
 			}
-		case u.living.Load() > 0:
-			late = append(late, u.name)
-		case !u.stopped(cleared()):
-			unclear = append(unclear, u.name)
+		case b.living.Load() > 0:
+			late = append(late, b.name)
+		case !b.stopped(cleared()):
+			unclear = append(unclear, b.name)
 		}
 	}
 	if len(stuck)+len(late)+len(unclear) > 0 {

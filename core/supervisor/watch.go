@@ -103,13 +103,13 @@ type intake struct {
 func (in *intake) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
-	const unit = backendplugin.MessageBytes
-	budget := rate.NewLimiter(backendplugin.MessageRate*unit, backendplugin.MessageBurst*unit)
+	const least = backendplugin.MessageBytes
+	budget := rate.NewLimiter(backendplugin.MessageRate*least, backendplugin.MessageBurst*least)
 	for {
 		response, err := in.next()
 		var wait time.Duration
 		if err == nil { // the stream's end costs nothing
-			wait = budget.ReserveN(time.Now(), unit+response.size).Delay()
+			wait = budget.ReserveN(time.Now(), least+response.size).Delay()
 		}
 		if wait > 0 {
 			in.holding.Store(true)
@@ -178,7 +178,7 @@ func (w *watcher) answered(err error) error {
 		w.accepted = append(w.accepted, w.revision)
 		w.awaitInventory()
 	}
-	w.unit.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
+	w.backend.post(configuredEvent{w.instance, w.settings, w.revision, w.needs, err, w.schemaBad})
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (w *watcher) take(m message) error {
 		if !w.running {
 			w.running, w.readyAt = true, time.Now()
 		}
-		w.unit.post(inventoryEvent{w.instance, inventory})
+		w.backend.post(inventoryEvent{w.instance, inventory})
 	}
 	if w.running {
 		w.extend(w.limit)

@@ -19,7 +19,7 @@ import (
 // current is the process whose inventory counts; candidate is on its way to
 // take its place, whether that is empty or not; ending are those being stopped.
 // All fields but those below the mutex belong to the loop.
-type unit struct {
+type backend struct {
 	sup    *Supervisor
 	name   string
 	log    *slog.Logger
@@ -70,8 +70,8 @@ type unit struct {
 	crashes []time.Time
 }
 
-func newUnit(s *Supervisor, name string) *unit {
-	return &unit{
+func newBackend(s *Supervisor, name string) *backend {
+	return &backend{
 		sup: s, name: name, log: s.log.With("backend", name),
 		wake: make(chan struct{}, 1), events: make(chan any), done: make(chan struct{}),
 		ending: map[*instance]bool{}, breaker: breaker{timing: &s.timing},
@@ -81,71 +81,71 @@ func newUnit(s *Supervisor, name string) *unit {
 }
 
 // post hands an event to the loop.
-func (u *unit) post(event any) {
+func (b *backend) post(event any) {
 	select {
-	case u.events <- event:
-	case <-u.done:
+	case b.events <- event:
+	case <-b.done:
 	}
 }
 
 // demand sets what the unit is to run. It does not block.
-func (u *unit) demand(want *Spec, closing bool) {
-	u.mu.Lock()
-	if want == nil || u.want == nil || !sameSpec(*want, *u.want) {
+func (b *backend) demand(want *Spec, closing bool) {
+	b.mu.Lock()
+	if want == nil || b.want == nil || !sameSpec(*want, *b.want) {
 		// Whoever asks right after Apply must not be told of the earlier spec.
-		u.public.Settled, u.public.Failed = false, false
+		b.public.Applied, b.public.Failed = false, false
 	}
-	u.want, u.closing = want, u.closing || closing
-	u.mu.Unlock()
+	b.want, b.closing = want, b.closing || closing
+	b.mu.Unlock()
 	select {
-	case u.wake <- struct{}{}:
+	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
 // run is the unit's goroutine.
-func (u *unit) run() {
-	defer close(u.done)
+func (b *backend) run() {
+	defer close(b.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		u.mu.Lock()
-		want, closing := u.want, u.closing
-		u.mu.Unlock()
+		b.mu.Lock()
+		want, closing := b.want, b.closing
+		b.mu.Unlock()
 		switch {
 		case closing:
-			if u.stopAll(ErrClosed) {
+			if b.stopAll(ErrClosed) {
 				return
 			}
 		case want == nil:
-			if u.stopAll(ErrRemoved) && u.sup.forget(u) {
+			if b.stopAll(ErrRemoved) && b.sup.forget(b) {
 				return
 			}
 		default:
-			u.reconcile(*want)
+			b.reconcile(*want)
 		}
-		u.publish()
-		timer.Reset(u.nextLook())
+		b.publish()
+		timer.Reset(b.nextLook())
 		select {
-		case <-u.wake:
-		case event := <-u.events:
-			u.handle(event)
+		case <-b.wake:
+		case event := <-b.events:
+			b.handle(event)
 		case <-timer.C:
-			u.lookAtProgram()
+			b.lookAtProgram()
 		}
 	}
 }
 
 // stopped waits for the unit's end, not longer than until over is closed, and reports
 // whether it came. What is left in ending then does not die.
-func (u *unit) stopped(over <-chan struct{}) bool {
+func (b *backend) stopped(over <-chan struct{}) bool {
 	select {
-	case <-u.done:
+	case <-b.done:
 		return true
 	case <-over:
 	}
 	select {
-	case <-u.done:
+	case <-b.done:
 		return true
 	default:
 		return false
@@ -154,14 +154,14 @@ func (u *unit) stopped(over <-chan struct{}) bool {
 
 // stopAll stops every process and reports whether all are gone; one that hangs
 // in the kernel is not waited for.
-func (u *unit) stopAll(reason error) bool {
-	u.lose(reason)
-	if u.candidate != nil {
-		u.drop(u.candidate, reason)
-		u.candidate = nil
+func (b *backend) stopAll(reason error) bool {
+	b.lose(reason)
+	if b.candidate != nil {
+		b.drop(b.candidate, reason)
+		b.candidate = nil
 	}
-	u.spec, u.accepted = Spec{}, nil
-	for i, stuck := range u.ending {
+	b.spec, b.accepted = Spec{}, nil
+	for i, stuck := range b.ending {
 		i.cancel(reason) // also one that is finishing its calls
 		if !stuck {
 			return false
@@ -171,118 +171,118 @@ func (u *unit) stopAll(reason error) bool {
 }
 
 // lose ends the current process and tells the sink.
-func (u *unit) lose(reason error) {
-	if u.current != nil {
-		u.drop(u.current, reason)
-		u.serve(nil)
-		for i := range u.ending {
+func (b *backend) lose(reason error) {
+	if b.current != nil {
+		b.drop(b.current, reason)
+		b.serve(nil)
+		for i := range b.ending {
 			i.cancel(reason) // nothing to finish beside a dead successor
 		}
 	}
-	if u.announced {
-		u.announced = false
-		u.sup.sink.Lost(u.name, reason)
+	if b.announced {
+		b.announced = false
+		b.sup.sink.Lost(b.name, reason)
 	}
 }
 
-func (u *unit) drop(i *instance, reason error) {
-	u.ending[i] = false
+func (b *backend) drop(i *instance, reason error) {
+	b.ending[i] = false
 	i.cancel(reason)
 }
 
-func (u *unit) serve(i *instance) {
-	u.current = i
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.serving = i
+func (b *backend) serve(i *instance) {
+	b.current = i
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serving = i
 }
 
 // reconcile brings what runs closer to the spec.
-func (u *unit) reconcile(spec Spec) {
-	if !sameSpec(spec, u.spec) {
-		u.spec = spec
-		u.retryAt = time.Time{}
-		u.breaker.reset()
-		u.forgetCrashes()
-		u.didFail, u.refused = false, nil
+func (b *backend) reconcile(spec Spec) {
+	if !sameSpec(spec, b.spec) {
+		b.spec = spec
+		b.retryAt = time.Time{}
+		b.breaker.reset()
+		b.forgetCrashes()
+		b.didFail, b.refused = false, nil
 	}
-	if u.candidate != nil && !sameSpec(u.candidate.spec, spec) {
-		u.drop(u.candidate, errReplaced)
-		u.candidate = nil
+	if b.candidate != nil && !sameSpec(b.candidate.spec, spec) {
+		b.drop(b.candidate, errReplaced)
+		b.candidate = nil
 	}
-	if u.current != nil && sameProcess(u.current.spec, spec) {
-		if u.candidate != nil {
-			u.drop(u.candidate, errReplaced)
-			u.candidate = nil
+	if b.current != nil && sameProcess(b.current.spec, spec) {
+		if b.candidate != nil {
+			b.drop(b.candidate, errReplaced)
+			b.candidate = nil
 		}
-		u.offer(spec.Settings)
+		b.offer(spec.Settings)
 		return
 	}
-	if u.candidate == nil && !u.blocked() && !time.Now().Before(u.retryAt) {
-		u.start()
+	if b.candidate == nil && !b.blocked() && !time.Now().Before(b.retryAt) {
+		b.start()
 	}
 }
 
 // offer hands changed settings to the running process.
-func (u *unit) offer(settings json.RawMessage) {
-	if bytes.Equal(u.offered, settings) {
+func (b *backend) offer(settings json.RawMessage) {
+	if bytes.Equal(b.offered, settings) {
 		return
 	}
-	u.offered = settings
+	b.offered = settings
 	select {
-	case <-u.current.offers: // one that was not taken up yet
+	case <-b.current.offers: // one that was not taken up yet
 	default:
 	}
-	u.current.offers <- settings // its one slot is free, and only we fill it
+	b.current.offers <- settings // its one slot is free, and only we fill it
 }
 
 // blocked reports whether an earlier process stands in the way: one that is
 // being stopped, unless it only finishes calls beside its successor.
-func (u *unit) blocked() bool {
-	for i, stuck := range u.ending {
-		if stuck || u.current == nil || i.ctx.Err() != nil {
+func (b *backend) blocked() bool {
+	for i, stuck := range b.ending {
+		if stuck || b.current == nil || i.ctx.Err() != nil {
 			return true
 		}
 	}
 	return false
 }
 
-func (u *unit) start() {
-	u.pause, u.retryAt = "", time.Time{}
-	u.seen = markOf(filepath.Join(u.sup.backendDir, u.spec.Command))
-	u.starts++
+func (b *backend) start() {
+	b.pause, b.retryAt = "", time.Time{}
+	b.seen = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
+	b.starts++
 	i := &instance{
-		unit: u, timing: &u.sup.timing, spec: u.spec, log: u.log,
+		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
 		offers: make(chan json.RawMessage, 1),
 	}
-	if u.current == nil && u.accepted != nil && !bytes.Equal(u.accepted, u.spec.Settings) {
-		i.fallback = u.accepted
+	if b.current == nil && b.accepted != nil && !bytes.Equal(b.accepted, b.spec.Settings) {
+		i.fallback = b.accepted
 	}
 	i.ctx, i.cancel = context.WithCancelCause(context.Background())
-	u.candidate = i
-	u.stage = Checking
+	b.candidate = i
+	b.stage = Checking
 	go i.run()
 }
 
 // nextLook is when the loop must look again though nothing happened. If an earlier
 // process is in the way, its end will wake it.
-func (u *unit) nextLook() time.Duration {
+func (b *backend) nextLook() time.Duration {
 	const idle = time.Hour
-	if u.candidate != nil || u.current != nil && sameProcess(u.current.spec, u.spec) || u.retryAt.IsZero() || u.blocked() {
+	if b.candidate != nil || b.current != nil && sameProcess(b.current.spec, b.spec) || b.retryAt.IsZero() || b.blocked() {
 		return idle
 	}
-	return max(0, min(time.Until(u.retryAt), u.sup.timing.ProgramPoll))
+	return max(0, min(time.Until(b.retryAt), b.sup.timing.ProgramPoll))
 }
 
 // lookAtProgram ends a pause if the program file is another one than before.
-func (u *unit) lookAtProgram() {
-	if u.retryAt.IsZero() || u.spec.Command == "" || u.candidate != nil {
+func (b *backend) lookAtProgram() {
+	if b.retryAt.IsZero() || b.spec.Command == "" || b.candidate != nil {
 		return
 	}
-	if markOf(filepath.Join(u.sup.backendDir, u.spec.Command)) != u.seen {
-		u.breaker.reset()
-		u.forgetCrashes()
-		u.retryAt = time.Now()
+	if markOf(filepath.Join(b.sup.backendDir, b.spec.Command)) != b.seen {
+		b.breaker.reset()
+		b.forgetCrashes()
+		b.retryAt = time.Now()
 	}
 }
 
