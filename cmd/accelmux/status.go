@@ -109,9 +109,6 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 
 // otherLine says that there is another agent.
 func otherLine(o status.Other) string {
-	if o.Role == status.RoleUnrelated {
-		return fmt.Sprintf("there is another agent: %s, seen for %s: %s", o.Role, age(o.Since), o.Note)
-	}
 	return fmt.Sprintf("there is another agent: %s for %s, pid %d on %s, version %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Version, o.Note)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
@@ -26,7 +27,6 @@ import (
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
-	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -110,7 +110,7 @@ type Timing struct {
 	Supervisor supervisor.Timing
 	Telemetry  telemetry.Timing
 	Plugin     deviceplugin.Timing
-	Rival      rival.Timing
+	Conflict   conflict.Timing
 }
 
 // runLockName is the file in the run directory that its process holds.
@@ -147,9 +147,9 @@ type Agent struct {
 	cdi        *cdi.Store
 	supervisor *supervisor.Supervisor
 	plugin     *deviceplugin.Plugin
-	// rivals are other device plugins; nil until this is the active agent.
-	rivals *rival.Watch
-	resets *resets
+	// conflicts finds conflicting device plugins; nil until this is the active agent.
+	conflicts *conflict.Detector
+	resets    *resets
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
@@ -383,10 +383,7 @@ func (a *Agent) openState() error {
 		held[key.Backend] = true
 	}
 	a.cdi.Adopt(slices.Sorted(maps.Keys(held)))
-	a.rivals = rival.New(rival.Options{
-		Sockets: a.plugin.OtherSockets, Served: a.plugin.Served, Listed: a.plugin.Listed, Allocatable: a.book.Allocatable, Unasked: a.book.Unasked,
-		Listening: a.plugin.Listening, Found: a.contested, Renew: a.plugin.Renew, Log: a.log, Timing: a.opts.Timing.Rival,
-	})
+	a.conflicts = a.newConflicts()
 	a.active.Store(true)
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/accelmux/accelmux/core/events"
-	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
 )
@@ -43,28 +41,6 @@ func (a *Agent) reportOthers(report *status.Report) {
 		report.Problems = append(report.Problems, status.Problem{
 			Message: "refused to let a process take over from this agent: " + intruder,
 		})
-	}
-}
-
-// contested tells of another device plugin.
-func (a *Agent) contested(r rival.Rival) {
-	if r.Resource != "" {
-		a.events.Record(events.ResourceContested, "%s", r.Message)
-	}
-}
-
-// reportRivals adds other device plugins, and with them agents that know nothing of this
-// one: each once, whatever it serves.
-func (a *Agent) reportRivals(report *status.Report) {
-	known := map[int]bool{}
-	for _, r := range a.rivals.Rivals() {
-		if r.Resource != "" {
-			report.Problems = append(report.Problems, status.Problem{Resource: r.Resource, Message: r.Message})
-		}
-		if r.Sign == rival.SignSocket && !known[r.PID] {
-			known[r.PID] = true
-			report.Others = append(report.Others, status.Other{Role: status.RoleUnrelated, PID: r.PID, Since: r.Since, Note: r.Message})
-		}
 	}
 }
 

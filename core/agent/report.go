@@ -30,7 +30,7 @@ func (a *Agent) Report() status.Report {
 		return a.reportSuccessor(report)
 	}
 	a.reportOthers(&report)
-	a.reportRivals(&report)
+	a.reportConflicts(&report)
 	report.KubeletMissing = a.plugin.Trouble()
 	a.reportNode(&report, current.Problems)
 	v := a.view.Load()
@@ -44,7 +44,7 @@ func (a *Agent) Report() status.Report {
 	report.Problems = append(report.Problems, a.unreleased.problems()...)
 	a.reportFeatures(&report)
 	a.reportTelemetry(&report)
-	report.NotReady = append(a.notReady(v), a.takenAway(v)...)
+	report.NotReady = append(a.notReady(v), a.conflicting(v)...)
 	report.Problems = status.Bound(status.Fold(report.Problems))
 	return report
 }

@@ -58,17 +58,3 @@ func (a *Agent) unregistered(v *round.Round) []string {
 	}
 	return missing
 }
-
-// takenAway returns the resources that another device plugin serves, too. Which of the two
-// kubelet uses is not known for certain.
-func (a *Agent) takenAway(v *round.Round) []string {
-	var missing []string
-	seen := map[string]bool{}
-	for _, r := range a.rivals.Rivals() {
-		if !seen[r.Resource] && v.Resource(r.Resource) != nil {
-			seen[r.Resource] = true
-			missing = append(missing, "kubelet may not have resource "+r.Resource+" from this agent: "+r.Message)
-		}
-	}
-	return missing
-}

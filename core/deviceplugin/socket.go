@@ -119,23 +119,32 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// isOthers tells whether this is the socket of another process of ours.
+// OtherSockets returns the sockets in kubelet's directories on which other processes listen,
+// whatever they serve; kubelet's own is none.
+func (p *Plugin) OtherSockets(ctx context.Context) []string {
+	var found []string
+	for _, dir := range p.sockets.dirs {
+		entries, _ := os.ReadDir(dir) // registering reports a directory that cannot be read
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			if entry.Type()&fs.ModeSocket != 0 && path != p.watch.socket && !p.sockets.isOwn(entry.Name()) && accepts(ctx, path) == nil {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// isOthers reports whether this is the socket of another process of ours.
 func (s *sockets) isOthers(entry fs.DirEntry) bool {
 	name := strings.TrimPrefix(entry.Name(), hidden)
 	return entry.Type()&fs.ModeSocket != 0 && strings.HasPrefix(name, socketPrefix) && strings.HasSuffix(name, socketSuffix) &&
 		!s.isOwn(name)
 }
 
-// isOwn tells whether this is the name of one of this process's sockets.
+// isOwn reports whether this is the name of one of this process's sockets.
 func (s *sockets) isOwn(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, hidden), socketPrefix) && strings.Contains(name, "-"+s.process+"-")
-}
-
-// isOf tells whether the name is one that next makes for the resource, in any process.
-func (s *sockets) isOf(path, resource string) bool {
-	rest, ok := strings.CutPrefix(path, s.path(filepath.Dir(path), resource))
-	process, count, _ := strings.Cut(rest, "-")
-	return ok && len(process) == processLength && !strings.Contains(count, "-")
 }
 
 // listen makes a socket that listens from the moment on that it has its name. A socket

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,5 +134,45 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := New(opts); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
+	}
+}
+
+// Verifies that sockets on which other processes listen are found, whatever they serve, and
+// none of kubelet's, this process's and dead ones.
+func TestOtherSockets(t *testing.T) {
+	dir, err := os.MkdirTemp("", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	own, err := newSockets(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := newSockets(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, vendor, theirs, dead := filepath.Join(dir, "kubelet.sock"), filepath.Join(dir, "nvidia-gpu.sock"), other.next(dir, "example.com/gpu"), other.next(dir, "example.com/gpu")
+	for _, path := range []string{kubelet, vendor, theirs, dead, own.next(dir, "example.com/gpu")} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if path == dead {
+			_ = l.Close()
+			continue
+		}
+		defer func() { _ = l.Close() }()
+	}
+	if err := os.WriteFile(filepath.Join(dir, "no-socket"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &Plugin{sockets: own, watch: &kubeletWatch{socket: kubelet}}
+	got := p.OtherSockets(t.Context())
+	slices.Sort(got)
+	if want := []string{theirs, vendor}; !slices.Equal(got, want) {
+		t.Errorf("others listen on %q, want %q", got, want)
 	}
 }

@@ -46,34 +46,38 @@ type Status struct {
 	Notes []string
 }
 
-// Served are the resources that kubelet takes now, with how many units each has.
-func (p *Plugin) Served() map[string]int {
+// Advertised returns the newest list of each resource that kubelet accepts now: by resource
+// and ID, whether the unit is healthy. Kubelet may have yet to receive it.
+func (p *Plugin) Advertised() map[string]map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[string]int{}
+	all := map[string]map[string]bool{}
 	for name, a := range p.adverts {
 		a.mu.Lock()
-		if a.state == StateServing {
-			all[name] = len(a.now.list.GetDevices())
-		}
+		serving, devices := a.state == StateServing, a.now.list.GetDevices()
 		a.mu.Unlock()
+		if !serving {
+			continue
+		}
+		all[name] = make(map[string]bool, len(devices))
+		for _, d := range devices {
+			all[name][d.GetID()] = d.GetHealth() == pluginapi.Healthy
+		}
 	}
 	return all
 }
 
-// Listed are the IDs that kubelet has been told of, or is about to be, of a resource, and
-// whether the unit is healthy.
-func (p *Plugin) Listed(resource string) map[string]bool {
+// Renew registers a resource with kubelet again, by a new socket. The socket before serves
+// until kubelet has connected. A resource that is not registered is left alone.
+func (p *Plugin) Renew(resource string) {
 	p.mu.Lock()
 	a := p.adverts[resource]
 	p.mu.Unlock()
 	if a == nil {
-		return nil
+		return
 	}
-	devices := a.view().list.GetDevices()
-	ids := make(map[string]bool, len(devices))
-	for _, d := range devices {
-		ids[d.GetID()] = d.GetHealth() == pluginapi.Healthy
-	}
-	return ids
+	a.mu.Lock()
+	a.renew = a.current != nil
+	a.mu.Unlock()
+	poke(a.wake)
 }

@@ -149,11 +149,8 @@ type Book struct {
 	// unresolved are IDs of devices that are listed for a resource of ours, but
 	// that nobody knows yet.
 	unresolved map[string]bool
-	// listed are the units of kubelet's last list, left those whose hold a list has
-	// ended, and unasked what kubelet gave out without asking.
-	listed  map[unit][]holder
-	left    map[unit]bool
-	unasked map[unit]Unasked
+	// listed are the units of kubelet's last list.
+	listed map[unit][]holder
 	// suspects may be held though nothing says so; gone once known.
 	suspects map[inventory.Key]bool
 	known    bool
@@ -217,7 +214,6 @@ func Open(opts Options) (*Book, error) {
 		lister:  &podResources{socket: opts.Socket, quiet: opts.Timing.withDefaults().Quiet},
 		holds:   map[unit]*hold{}, byKey: map[inventory.Key]map[unit]*hold{},
 		unsettled: map[Ended]bool{}, suspects: map[inventory.Key]bool{}, notes: map[string]string{},
-		left: map[unit]bool{}, unasked: map[unit]Unasked{},
 		operations: operations{byDevice: map[inventory.Key]*operation{}},
 	}
 	b.load()
@@ -233,8 +229,6 @@ func (b *Book) allocate(resource string, units []Unit) {
 		holds[i] = hold{key: u.Device, holderID: holder, since: now, idle: u.Prepared, unannounced: unannounced}
 		name := unit{resource: resource, id: u.ID}
 		b.put(name, &holds[i])
-		delete(b.left, name)
-		delete(b.unasked, name)
 	}
 	signal(b.dirty)
 	signal(b.changed)

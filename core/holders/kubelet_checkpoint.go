@@ -109,7 +109,6 @@ func (b *Book) endMissing(unseen map[unit]*hold, c kubeletCheckpoint) (ended boo
 		case !c.units[u] && c.written.After(h.since):
 			delete(unseen, u)
 			b.drop(u)
-			b.leave(u)
 			ended = true
 		}
 	}

@@ -65,7 +65,7 @@ func (b *Book) apply(l listing) {
 		b.unresolved = unresolved
 		signal(b.ended)
 	}
-	b.compare(l, listed, found)
+	b.listed = listed
 	for u, h := range found {
 		// It may have been allocated while Resolve was asked.
 		if b.holds[u] == nil {
@@ -82,7 +82,6 @@ func (b *Book) apply(l listing) {
 			}
 		case !there && settled && b.ends(h, l):
 			b.drop(u)
-			b.leave(u)
 			changed = true
 		case !there && settled && h.seen && h.missing.IsZero() && !h.since.After(l.began):
 			h.missing, changed = l.began, true

@@ -45,15 +45,12 @@ const (
 	RoleSuccessor Role = "successor"
 	// RoleStandby takes over when the active one ends.
 	RoleStandby Role = "standby"
-	// RoleUnrelated has a state directory of its own, and takes no turns with this one.
-	RoleUnrelated Role = "unrelated"
 )
 
 // Other is another agent of the node.
 type Other struct {
 	// Role is that of Role's words, or "refused" for one that ended at once because it
-	// was started without --take-over. Of one that is unrelated no more is known than
-	// the PID, and Since is when it was noticed.
+	// was started without --take-over.
 	Role Role `json:"role"`
 	// PID is 0 if the process cannot be seen from this one.
 	PID     int       `json:"pid"`

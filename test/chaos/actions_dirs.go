@@ -180,7 +180,7 @@ func (w *world) strayAgent(ctx context.Context, arg int) error {
 	}
 	return until(remove, func() error {
 		if own {
-			return w.rivals(ctx, d)
+			return w.conflict(ctx, d)
 		}
 		p, err := w.startIn(d, false)
 		if err != nil {
@@ -205,11 +205,11 @@ func (w *world) alike() bool {
 	return w.m.foreign == "" && w.kubelet.Gapless()
 }
 
-// rivals has an agent with directories of its own serve the node, too, and ends it. If they
+// conflict has an agent with directories of its own serve the node, too, and ends it. If they
 // say the same nobody notices. If not, kubelet goes by what it was told last, also when the
-// other is gone, until the agent sees that (core/rival, which takes longer than a step), or
+// other is gone, until the agent sees that (core/conflict, which takes longer than a step), or
 // kubelet restarts.
-func (w *world) rivals(ctx context.Context, d directories) error {
+func (w *world) conflict(ctx context.Context, d directories) error {
 	alike := w.alike()
 	if !alike {
 		w.watch.spareAll()

@@ -15,74 +15,50 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/accelmux/accelmux/core/agent"
+	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
-	"github.com/accelmux/accelmux/core/rival"
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// quickRivals lets the agent look for other plugins all the time.
-func quickRivals(options *agent.Options) {
-	quickUsage(options)
-	options.Timing.Rival = rival.Timing{Look: 50 * time.Millisecond, Compare: 50 * time.Millisecond, Settle: time.Nanosecond}
+// quickConflicts lets the agent compare its devices with kubelet's all the time.
+func quickConflicts(options *agent.Options) {
+	options.Timing.Conflict = conflict.Timing{Compare: 50 * time.Millisecond, Confirm: 50 * time.Millisecond}
 }
 
-// Two agents that know nothing of each other, with directories of their own for
-// everything, and one kubelet: the one says who the other is and what to do, goes on, and
-// does not register again for it; capacity stays, also when the other leaves. A container
-// that got its device from the other is told of.
+// Two agents with directories of their own and the same devices, and one kubelet: capacity
+// stays, also when the other leaves, and neither registers again for the other.
 func TestTwoAgentsThatKnowNothingOfEachOther(t *testing.T) {
-	n := startNode(t, 4, oneBackend, quickRivals)
+	n := startNode(t, 4, oneBackend, quickConflicts)
 	n.mark(gpu)
-	n.allocate("ours", gpu, 1)
 	other := n.startProgram("other", "--state-dir", n.path("other-state"), "--cdi-dir", n.path("other-cdi"))
 	other.wantRole(status.RoleActive)
-	pid := other.pid()
-	unrelated := func() (note string) {
-		for _, o := range n.agent.Report().Others {
-			if o.PID == pid && o.Role == status.RoleUnrelated && !o.Since.IsZero() {
-				note = o.Note
-			}
-		}
-		return note
-	}
-	n.eventually("status tells of the other", func() bool { return strings.Contains(unrelated(), "remove one of the two") })
-	n.wantProblem(gpu, "another accelmux, pid")
-	text, _, _ := accelmux(t, "status", "--run-dir", n.path("run"))
-	if !strings.Contains(text, "there is another agent: unrelated, seen for") {
-		t.Errorf("accelmux status does not tell of the other:\n%s", text)
-	}
-	if !n.logged("another device plugin is on this node") {
-		t.Error("the log does not tell of the other")
-	}
 	n.allocate("theirs", gpu, 1)
-	n.wantProblem(gpu, "pod default/theirs without asking this agent")
-	n.wantNoProblem("pod default/ours without asking")
 	other.signal(syscall.SIGTERM)
-	n.eventually("the other is gone from status", func() bool { return unrelated() == "" })
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 	if got := n.registrations(gpu); got != 1 {
-		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
+		t.Errorf("the resource was registered %d times, want once", got)
 	}
 }
 
-// A vendor's plugin that was left in place: what kubelet has is not what the agent lists.
-// Status says so, with the devices, and what to do; the agent does not register again while
-// that plugin is there, and once when it was removed: then kubelet has our devices.
+// A vendor's plugin that was left in place: kubelet's devices are not those that the agent
+// advertises. Status, the log and an Event report it, with the devices and what to do; the
+// agent does not register again while that plugin is there, and once when it was removed:
+// then kubelet has our devices.
 func TestVendorsPluginLeftInPlace(t *testing.T) {
-	n := startNode(t, 4, oneBackend, quickRivals)
+	n := startNode(t, 4, oneBackend, quickConflicts)
 	stop := startVendorsPlugin(t, n, gpu, "GPU-1", "GPU-2")
-	n.wantProblem(gpu, "kubelet's list of "+gpu+" is not this agent's", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
+	n.wantProblem(gpu, "kubelet's devices of "+gpu+" are not those of this agent", "it has GPU-1, GPU-2; it lacks mock-0, mock-1, mock-2 and 1 more", "Remove it")
 	if missing := strings.Join(n.agent.Report().NotReady, "; "); !strings.Contains(missing, "kubelet may not have resource "+gpu+" from this agent") {
 		t.Errorf("the agent is ready but for %q", missing)
 	}
 	if got := n.registrations(gpu); got != 1 {
-		t.Errorf("the resource was registered %d times, want once: there was a fight", got)
+		t.Errorf("the resource was registered %d times, want once", got)
 	}
 	stop()
 	n.wantCounts(gpu, 4, 4)
 	n.eventually("the problem is over", func() bool {
-		return !strings.Contains(n.problems(), "is not this agent's") && len(n.agent.Report().NotReady) == 0
+		return !strings.Contains(n.problems(), "are not those of this agent") && len(n.agent.Report().NotReady) == 0
 	})
 	n.allocate("pod", gpu, 1)
 	if got := n.registrations(gpu); got != 2 {
@@ -98,7 +74,7 @@ func TestVendorsPluginWithTheSameDevices(t *testing.T) {
 	n.startKubelet()
 	n.configure(oneBackend)
 	options := n.options()
-	quickRivals(&options)
+	quickConflicts(&options)
 	n.startAgentWith(options)
 	n.wantCounts(gpu, 4, 4)
 	stop := startVendorsPlugin(t, n, gpu, "mock-0", "mock-1", "mock-2", "mock-3")
@@ -113,13 +89,6 @@ func TestVendorsPluginWithTheSameDevices(t *testing.T) {
 	n.allocate("pod", gpu, 1)
 	if got := n.registrations(gpu); got != 2 {
 		t.Errorf("the resource was registered %d times, want it once again", got)
-	}
-}
-
-func (n *node) wantNoProblem(text string) {
-	n.Helper()
-	if problems := n.problems(); strings.Contains(problems, text) {
-		n.Errorf("there is a problem with %q:\n%s", text, problems)
 	}
 }
 

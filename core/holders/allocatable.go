@@ -1,0 +1,45 @@
+package holders
+
+import (
+	"context"
+	"fmt"
+
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// Allocatable returns the healthy devices that kubelet has, by resource and ID
+// (GetAllocatableResources, which kubelet answers from 1.23 on). Kubelet acts upon nothing
+// then, so it may be called at any time.
+func (b *Book) Allocatable(ctx context.Context) (map[string]map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
+	defer cancel()
+	devices, err := b.lister.allocatable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]bool{}
+	for _, d := range devices {
+		name := d.GetResourceName()
+		if all[name] == nil {
+			all[name] = map[string]bool{}
+		}
+		for _, id := range d.GetDeviceIds() {
+			all[name][id] = true
+		}
+	}
+	return all, nil
+}
+
+// allocatable makes a connection, as list does.
+func (p *podResources) allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error) {
+	conn, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	response, err := podresourcesv1.NewPodResourcesListerClient(conn).GetAllocatableResources(ctx, &podresourcesv1.AllocatableResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("get allocatable resources at %s: %w", p.socket, err)
+	}
+	return response.GetDevices(), nil
+}
