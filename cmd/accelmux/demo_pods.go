@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 // newPod makes a pod that gives values to parameters of the resource, PARAMETER=VALUE each,
 // in the variables and annotations that the configuration has for them.
-func (s *session) newPod(name, resource string, values []string) (*kubeapi.Pod, error) {
-	pod, main := &kubeapi.Pod{}, kubeapi.Container{Name: demoContainer}
-	pod.Metadata.Namespace, pod.Metadata.Name, pod.Metadata.UID = "default", name, name
-	pod.Metadata.Annotations = map[string]string{}
+func (s *session) newPod(name, resource string, values []string) (*corev1.Pod, error) {
+	pod, main := &corev1.Pod{}, corev1.Container{Name: demoContainer}
+	pod.Namespace, pod.Name, pod.UID = "default", name, types.UID(name)
+	pod.Annotations = map[string]string{}
 	pod.Spec.NodeName = hostname()
 	for _, text := range values {
 		parameter, value, ok := strings.Cut(text, "=")
@@ -28,14 +30,14 @@ func (s *session) newPod(name, resource string, values []string) (*kubeapi.Pod, 
 		case err != nil:
 			return nil, err
 		case p.Env != "":
-			main.Env = append(main.Env, kubeapi.EnvVar{Name: p.Env, Value: value})
+			main.Env = append(main.Env, corev1.EnvVar{Name: p.Env, Value: value})
 		case p.Annotation != "":
-			pod.Metadata.Annotations[p.Annotation] = value
+			pod.Annotations[p.Annotation] = value
 		default:
 			return nil, fmt.Errorf("a pod cannot give the parameter %s of %s: in the configuration, give it env or annotation", parameter, resource)
 		}
 	}
-	pod.Spec.Containers = []kubeapi.Container{main}
+	pod.Spec.Containers = []corev1.Container{main}
 	return pod, nil
 }
 
@@ -74,11 +76,11 @@ func (s *session) profile() (*config.Profile, error) {
 }
 
 // pod is the agent's way to read a Pod.
-func (s *session) pod(_ context.Context, namespace, name string) (*kubeapi.Pod, error) {
+func (s *session) pod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pod := s.pods[name]
-	if pod == nil || namespace != pod.Metadata.Namespace {
+	if pod == nil || namespace != pod.Namespace {
 		return nil, fmt.Errorf("the demo has no pod %s/%s", namespace, name)
 	}
 	return pod, nil

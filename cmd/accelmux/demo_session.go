@@ -13,7 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/accelmux/accelmux/core/kubeapi"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
@@ -37,13 +38,13 @@ type session struct {
 
 	mu sync.Mutex
 	// pods hold devices, by name.
-	pods map[string]*kubeapi.Pod
+	pods map[string]*corev1.Pod
 	// releases are the results of the newest release of each device, by name.
 	releases map[string]error
 }
 
 func newSession(d *demo, config string) *session {
-	return &session{demo: d, config: config, pods: map[string]*kubeapi.Pod{}, releases: map[string]error{}}
+	return &session{demo: d, config: config, pods: map[string]*corev1.Pod{}, releases: map[string]error{}}
 }
 
 // command is one of the session's commands.

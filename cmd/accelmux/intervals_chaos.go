@@ -24,9 +24,9 @@ func init() {
 		SuccessorWait:  time.Millisecond,
 		UsagePoll:      100 * time.Millisecond,
 		Selection: profile.Timing{
-			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, Silence: 100 * time.Millisecond,
+			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond,
 		},
-		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, Again: 100 * time.Millisecond, AgainLimit: time.Second},
+		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: time.Second},
 		Usage: holders.Timing{
 			Quiet: time.Millisecond, Grace: 500 * time.Millisecond, Unseen: 500 * time.Millisecond, Settle: 20 * time.Millisecond,
 			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/config"
@@ -48,7 +50,7 @@ type Options struct {
 	Cluster *kubeapi.Client
 	// Pods reads a Pod, for the parameters that its containers give. Default: from Cluster,
 	// if there is one.
-	Pods func(ctx context.Context, namespace, name string) (*kubeapi.Pod, error)
+	Pods func(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	// KubeletDir is kubelet's root: device-plugins, plugins_registry and
 	// pod-resources are below it.
 	KubeletDir string
@@ -390,6 +392,7 @@ func (a *Agent) openState() error {
 
 // giveUp gives back what open took before any part was started.
 func (a *Agent) giveUp() error {
+	a.events.Close()
 	var err error
 	if a.place != nil {
 		err = a.place.Close()

@@ -20,13 +20,13 @@ func (a *Agent) openCluster() {
 		return
 	}
 	a.events = events.New(events.Options{
-		Sink: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
+		Client: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
 	})
 	if !a.opts.byLabels() {
 		return
 	}
 	a.selection = profile.Open(profile.Options{
-		Nodes: a.opts.Cluster, Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
+		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
 		Log: a.log, Timing: a.opts.Timing.Selection,
 	})
 }

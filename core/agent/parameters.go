@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/accelmux/accelmux/core/config"
@@ -34,7 +35,7 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 	}
 	fromPod := config.Parameter.FromPod
 	if !slices.ContainsFunc(slices.Collect(maps.Values(r.Parameters)), fromPod) {
-		return valuesOf(r.Parameters, nil, kubeapi.Container{})
+		return valuesOf(r.Parameters, nil, corev1.Container{})
 	}
 	found, pod, err := a.findPod(ctx, name, units)
 	if err != nil {
@@ -45,13 +46,13 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 		return nil, fmt.Errorf("no container of pod %s/%s has %s of %s: the pod was perhaps replaced, then its next start goes well",
 			found.Namespace, found.Name, strings.Join(units, ", "), name)
 	}
-	parameters, err := valuesOf(r.Parameters, pod.Metadata.Annotations, candidates[0])
+	parameters, err := valuesOf(r.Parameters, pod.Annotations, candidates[0])
 	for _, other := range candidates[1:] {
 		if err != nil {
 			break
 		}
 		var others map[string]string
-		if others, err = valuesOf(r.Parameters, pod.Metadata.Annotations, other); err == nil && !maps.Equal(parameters, others) {
+		if others, err = valuesOf(r.Parameters, pod.Annotations, other); err == nil && !maps.Equal(parameters, others) {
 			err = fmt.Errorf("the containers %s and %s may both have %s, and ask for different things: give both the same values",
 				candidates[0].Name, other.Name, strings.Join(units, ", "))
 		}
@@ -63,7 +64,7 @@ func (a *Agent) parameters(ctx context.Context, name string, units []string) (ma
 }
 
 // findPod is the pod that kubelet gave the units to.
-func (a *Agent) findPod(ctx context.Context, name string, units []string) (holders.Pod, *kubeapi.Pod, error) {
+func (a *Agent) findPod(ctx context.Context, name string, units []string) (holders.Pod, *corev1.Pod, error) {
 	if a.opts.Pods == nil {
 		return holders.Pod{}, nil, errors.New("the configuration takes them from the pod, but no API server is configured: " +
 			"run the agent in a pod with a service account, or give it --kubeconfig")
@@ -82,7 +83,7 @@ func (a *Agent) findPod(ctx context.Context, name string, units []string) (holde
 
 // checkPod wants the Pod that kubelet means, as far as its names tell: kubelet does
 // not say the UID. The error is a sentence.
-func (a *Agent) checkPod(found holders.Pod, pod *kubeapi.Pod, err error) error {
+func (a *Agent) checkPod(found holders.Pod, pod *corev1.Pod, err error) error {
 	at := found.Namespace + "/" + found.Name
 	if text, ok := kubeapi.Forbidden(err, "get", "pods", ""); ok {
 		return fmt.Errorf("read pod %s: %s; the chart gives the right where its configuration needs it", at, text)
@@ -92,7 +93,7 @@ func (a *Agent) checkPod(found holders.Pod, pod *kubeapi.Pod, err error) error {
 		return fmt.Errorf("the API server knows no pod %s, of which kubelet says that it has the devices: it was deleted, or kubelet has it from a file", at)
 	case err != nil:
 		return fmt.Errorf("read pod %s: %w; the start is tried again", at, err)
-	case pod.Metadata.Namespace != found.Namespace || pod.Metadata.Name != found.Name || pod.Metadata.UID == "":
+	case pod.Namespace != found.Namespace || pod.Name != found.Name || pod.UID == "":
 		return fmt.Errorf("the API server answered with another pod than %s", at)
 	case a.opts.NodeName != "" && pod.Spec.NodeName != a.opts.NodeName:
 		return fmt.Errorf("pod %s is on node %q for the API server, which is not this one, %q: it was replaced, or the agent's --node-name is wrong",
@@ -106,10 +107,10 @@ func (a *Agent) checkPod(found holders.Pod, pod *kubeapi.Pod, err error) error {
 // does not, may have the same units before them, if it asks for as many. Units whose
 // device is gone and needs no preparation are not among those that are looked for, so
 // one that has more may be it if none has the same.
-func containersOf(pod *kubeapi.Pod, found holders.Pod, name string, units []string) []kubeapi.Container {
+func containersOf(pod *corev1.Pod, found holders.Pod, name string, units []string) []corev1.Container {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
-	listed := func(fits func(has []string) bool) []kubeapi.Container {
-		var candidates []kubeapi.Container
+	listed := func(fits func(has []string) bool) []corev1.Container {
+		var candidates []corev1.Container
 		for _, c := range all {
 			if slices.ContainsFunc(found.Containers, func(l holders.Container) bool { return l.Name == c.Name && fits(l.Units) }) {
 				candidates = append(candidates, c)
@@ -120,8 +121,8 @@ func containersOf(pod *kubeapi.Pod, found holders.Pod, name string, units []stri
 	wanted := slices.Sorted(slices.Values(units))
 	candidates := listed(func(has []string) bool { return slices.Equal(has, wanted) })
 	for _, c := range pod.Spec.InitContainers {
-		limit := c.Resources.Limits[name]
-		if c.RestartPolicy == "" && limit.Value() == int64(len(units)) {
+		limit := c.Resources.Limits[corev1.ResourceName(name)]
+		if c.RestartPolicy == nil && limit.Value() == int64(len(units)) {
 			candidates = append(candidates, c)
 		}
 	}
@@ -134,7 +135,7 @@ func containersOf(pod *kubeapi.Pod, found holders.Pod, name string, units []stri
 }
 
 // valuesOf are the values that a container of a pod with these annotations asks for.
-func valuesOf(parameters map[string]config.Parameter, annotations map[string]string, c kubeapi.Container) (map[string]string, error) {
+func valuesOf(parameters map[string]config.Parameter, annotations map[string]string, c corev1.Container) (map[string]string, error) {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
 		value, from, err := source(parameters[name], annotations, c)
@@ -153,7 +154,7 @@ func valuesOf(parameters map[string]config.Parameter, annotations map[string]str
 
 // source is the first value that there is, and where it is from. One that is there
 // but empty counts too: so a pod goes without what the configuration says.
-func source(p config.Parameter, annotations map[string]string, c kubeapi.Container) (value, from string, err error) {
+func source(p config.Parameter, annotations map[string]string, c corev1.Container) (value, from string, err error) {
 	if p.Env != "" {
 		// Of several the last counts, as it does for kubelet.
 		for _, v := range slices.Backward(c.Env) {
@@ -174,7 +175,7 @@ func source(p config.Parameter, annotations map[string]string, c kubeapi.Contain
 }
 
 // literal is the value of a variable if the pod itself has it.
-func literal(v kubeapi.EnvVar) (string, error) {
+func literal(v corev1.EnvVar) (string, error) {
 	switch {
 	case v.ValueFrom != nil:
 		return "", errors.New("it has valueFrom, and what that stands for is not known here: write the value itself, or use the annotation")

@@ -4,61 +4,64 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/accelmux/accelmux/core/holders"
-	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
 // Verifies which containers of a pod may be the one that kubelet starts, by what kubelet
 // says and what the pod asks for.
 func TestContainersOf(t *testing.T) {
 	const gpu = "example.com/gpu"
-	asks := func(name, policy, amount string) kubeapi.Container {
-		c := kubeapi.Container{Name: name, RestartPolicy: policy}
+	asks := func(name, policy, amount string) corev1.Container {
+		c := corev1.Container{Name: name}
+		if policy != "" {
+			c.RestartPolicy = new(corev1.ContainerRestartPolicy(policy))
+		}
 		if amount != "" {
-			c.Resources.Limits = map[string]resource.Quantity{gpu: resource.MustParse(amount)}
+			c.Resources.Limits = corev1.ResourceList{gpu: resource.MustParse(amount)}
 		}
 		return c
 	}
 	for name, c := range map[string]struct {
-		containers, inits []kubeapi.Container
+		containers, inits []corev1.Container
 		listed            []holders.Container
 		units, want       []string
 	}{
 		"the one": {
-			containers: []kubeapi.Container{asks("a", "", "2"), asks("b", "", "1"), asks("c", "", "")},
+			containers: []corev1.Container{asks("a", "", "2"), asks("b", "", "1"), asks("c", "", "")},
 			listed:     []holders.Container{{Name: "a", Units: []string{"x", "y"}}, {Name: "b", Units: []string{"z"}}},
 			units:      []string{"y", "x"}, want: []string{"a"},
 		},
 		"or an init container before it": {
-			containers: []kubeapi.Container{asks("a", "", "1")}, inits: []kubeapi.Container{asks("i", "", "1"), asks("j", "", "2"), asks("k", "", "")},
+			containers: []corev1.Container{asks("a", "", "1")}, inits: []corev1.Container{asks("i", "", "1"), asks("j", "", "2"), asks("k", "", "")},
 			listed: []holders.Container{{Name: "a", Units: []string{"x"}}},
 			units:  []string{"x"}, want: []string{"a", "i"},
 		},
 		"an init container with less": {
-			containers: []kubeapi.Container{asks("a", "", "2")}, inits: []kubeapi.Container{asks("i", "", "1")},
+			containers: []corev1.Container{asks("a", "", "2")}, inits: []corev1.Container{asks("i", "", "1")},
 			listed: []holders.Container{{Name: "a", Units: []string{"x", "y"}}},
 			units:  []string{"x"}, want: []string{"i"},
 		},
 		"a sidecar, which kubelet lists": {
-			containers: []kubeapi.Container{asks("a", "", "1")}, inits: []kubeapi.Container{asks("s", "Always", "1")},
+			containers: []corev1.Container{asks("a", "", "1")}, inits: []corev1.Container{asks("s", "Always", "1")},
 			listed: []holders.Container{{Name: "s", Units: []string{"x"}}, {Name: "a", Units: []string{"y"}}},
 			units:  []string{"x"}, want: []string{"s"},
 		},
 		"one of whose units some are gone": {
-			containers: []kubeapi.Container{asks("a", "", "2")},
+			containers: []corev1.Container{asks("a", "", "2")},
 			listed:     []holders.Container{{Name: "a", Units: []string{"gone", "x"}}},
 			units:      []string{"x"}, want: []string{"a"},
 		},
 		"none: the pod is another by now": {
-			containers: []kubeapi.Container{asks("b", "", "2")},
+			containers: []corev1.Container{asks("b", "", "2")},
 			listed:     []holders.Container{{Name: "a", Units: []string{"x"}}},
 			units:      []string{"x"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &kubeapi.Pod{}
+			pod := &corev1.Pod{}
 			pod.Spec.Containers, pod.Spec.InitContainers = c.containers, c.inits
 			var got []string
 			for _, container := range containersOf(pod, holders.Pod{Containers: c.listed}, gpu, c.units) {

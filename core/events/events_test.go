@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,59 +21,43 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// sink is an API server in memory.
-type sink struct {
+// server is an API server in memory.
+type server struct {
 	mu      sync.Mutex
 	err     error // of every call
 	calls   int
 	created []corev1.Event
-	patches []string
-	gone    bool // it has forgotten what is patched
+	patched int
 }
 
-func (s *sink) CreateEvent(_ context.Context, event *corev1.Event) error {
+func (s *server) CreateEvent(_ context.Context, event *corev1.Event) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.calls++; s.err != nil {
-		return s.err
+		return nil, s.err
 	}
 	s.created = append(s.created, *event)
-	return nil
+	return event, nil
 }
 
-func (s *sink) PatchEvent(_ context.Context, _, name string, patch []byte) error {
+func (s *server) PatchEvent(context.Context, string, string, []byte) (*corev1.Event, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.calls++; {
-	case s.err != nil:
-		return s.err
-	case s.gone:
-		return apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, name)
+	if s.calls++; s.err != nil {
+		return nil, s.err
 	}
-	s.patches = append(s.patches, string(patch))
-	return nil
+	s.patched++
+	return &corev1.Event{}, nil
 }
 
-func (s *sink) count() int {
+// count returns how many Events there are, and how many calls there were.
+func (s *server) count() (created, calls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.created)
+	return len(s.created), s.calls
 }
 
-// asked is how many calls there were.
-func (s *sink) asked() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
-}
-
-func (s *sink) written() []corev1.Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.created)
-}
-
-func (s *sink) fail(err error) {
+func (s *server) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
@@ -85,11 +67,11 @@ func (s *sink) fail(err error) {
 var atOnce = events.Timing{Spread: 1}
 
 // inBubble runs a recorder in a bubble of time, with what it logs.
-func inBubble(t *testing.T, test func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer)) {
+func inBubble(t *testing.T, test func(t *testing.T, s *server, r *events.Recorder, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s, log := &sink{}, &bytes.Buffer{}
-		r := events.New(events.Options{Sink: s, Node: "node-1", Log: slog.New(slog.NewTextHandler(log, nil)), Timing: atOnce})
+		s, log := &server{}, &bytes.Buffer{}
+		r := events.New(events.Options{Client: s, Node: "node-1", Log: slog.New(slog.NewTextHandler(log, nil)), Timing: atOnce})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
@@ -106,12 +88,12 @@ func inBubble(t *testing.T, test func(t *testing.T, s *sink, r *events.Recorder,
 func TestSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const agents = 200
-		s := &sink{}
+		s := &server{}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		var all []*events.Recorder
 		for range agents {
-			r := events.New(events.Options{Sink: s, Node: "node-1"})
+			r := events.New(events.Options{Client: s, Node: "node-1"})
 			r.Record(events.ProfileApplied, "first")
 			running.Go(func() { _ = r.Run(ctx) })
 			all = append(all, r)
@@ -120,7 +102,7 @@ func TestSpread(t *testing.T) {
 		for range 10 {
 			<-time.After(time.Second)
 			synctest.Wait()
-			now := s.count()
+			now, _ := s.count()
 			before, most = now, max(most, now-before)
 		}
 		if before != agents || most > agents/4 {
@@ -130,7 +112,7 @@ func TestSpread(t *testing.T) {
 			r.Record(events.ProfileApplied, "second")
 		}
 		synctest.Wait()
-		if got := s.count(); got != 2*agents {
+		if got, _ := s.count(); got != 2*agents {
 			t.Errorf("%d Events, want the second of each at once", got-agents)
 		}
 		cancel()
@@ -142,7 +124,7 @@ func TestSpread(t *testing.T) {
 // reason, the type and the message, and that a repetition is counted up.
 func TestAgainstServer(t *testing.T) {
 	server := clustertest.New(t, "node-1", nil)
-	r := events.New(events.Options{Sink: server.Client(t), Node: "node-1", Timing: atOnce})
+	r := events.New(events.Options{Client: server.Client(t), Node: "node-1", Timing: atOnce})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -170,174 +152,120 @@ func TestAgainstServer(t *testing.T) {
 	}
 }
 
-// Verifies that an API server which is away costs a few tries and a line in the
-// log, never the caller's time, and that Events are written again when it is back.
-func TestAway(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
-		s.fail(errors.New("connection refused"))
-		start := time.Now()
-		for i := range 200 {
-			r.Record([]events.Reason{events.BackendFailed, events.DeviceUnhealthy, events.DeviceRecovered, events.ProfileRefused, events.ProfileApplied,
-				events.ConfigurationRefused, events.BackendQuarantined, "A", "B"}[i%9], "number %d", i)
-		}
-		if took := time.Since(start); took != 0 {
-			t.Errorf("recording took %v", took)
-		}
-		<-time.After(time.Hour)
+// Verifies that an outage of the API server, or a missing right, is a problem that
+// names the reason, costs few requests, is logged once at its begin and its end, and
+// loses no Event, although the callers did not wait.
+func TestOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"away":      {errors.New("connection refused"), "Node node-1 cannot be written: connection refused"},
+		"forbidden": {apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights")), "kubectl auth can-i create events --namespace=default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *server, r *events.Recorder, log *bytes.Buffer) {
+				s.fail(c.err)
+				began := time.Now()
+				for i := range 9 {
+					r.Record(events.BackendFailed, "number %d", i)
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("recording took %v", took)
+				}
+				<-time.After(24 * time.Hour)
+				synctest.Wait()
+				if _, calls := s.count(); calls < 24*8 || calls > 24*12+10 {
+					t.Errorf("%d requests within a day", calls)
+				}
+				if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], c.want) {
+					t.Errorf("notes %q", notes)
+				}
+				s.fail(nil)
+				<-time.After(8 * time.Minute)
+				synctest.Wait()
+				if created, _ := s.count(); created != 9 || len(r.Notes()) != 0 {
+					t.Errorf("%d Events written, notes %q", created, r.Notes())
+				}
+				if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "Events cannot be written") || !strings.Contains(text, "written again") {
+					t.Errorf("the log is\n%s", text)
+				}
+			})
+		})
+	}
+}
+
+// Verifies that an Event that the server refuses is dropped and does not hold up the
+// next one.
+func TestRefusedEvent(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *server, r *events.Recorder, _ *bytes.Buffer) {
+		s.fail(apierrors.NewBadRequest("the Event is wrong"))
+		r.Record(events.BackendFailed, "one")
 		synctest.Wait()
-		if s.calls == 0 || s.calls > (66+15)*5 {
-			t.Errorf("%d tries for 65 Events", s.calls)
-		}
-		if text := log.String(); !strings.Contains(text, "Event dropped: too many wait") || !strings.Contains(text, `msg="Event not written" reason=BackendFailed message="number 0"`) {
-			t.Errorf("log:\n%s", text)
-		}
-		if notes := r.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "Node node-1 cannot be written: connection refused") {
-			t.Errorf("notes %q", notes)
-		}
 		s.fail(nil)
-		r.Record(events.ProfileApplied, "back")
-		<-time.After(time.Minute)
+		r.Record(events.BackendFailed, "two")
 		synctest.Wait()
-		// With it the newest of those that could not be written.
-		back := slices.ContainsFunc(s.created, func(e corev1.Event) bool { return e.Message == "back" })
-		if len(s.created) != 2 || !back || len(r.Notes()) != 0 {
+		if len(s.created) != 1 || s.created[0].Message != "two" || len(r.Notes()) != 0 {
 			t.Errorf("created %v, notes %q", s.created, r.Notes())
 		}
 	})
 }
 
-// Verifies that the log tells once of an outage, however many Events and tries there are,
-// and once of its end, with what was lost; and of the next outage again.
-func TestOutageIsToldOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
-		for outage := range 2 {
-			log.Reset()
-			s.fail(errors.New("connection refused"))
-			for i := range 3 {
-				r.Record(events.BackendFailed, "outage %d, number %d", outage, i)
-			}
-			<-time.After(24 * time.Hour)
-			synctest.Wait()
-			if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=WARN msg=\"Event not written\"") {
-				t.Errorf("outage %d, the log:\n%s", outage, text)
-			}
-			s.fail(nil)
-			<-time.After(time.Hour)
-			synctest.Wait()
-			r.Record(events.ProfileApplied, "all is well")
-			synctest.Wait()
-			if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "level=INFO msg=\"Events are written again\" lost=2\n") {
-				t.Errorf("after outage %d, the log:\n%s", outage, text)
-			}
-		}
-	})
-}
-
-// Verifies that a right which is missing is named in the notes with what to do,
-// that the newest Event is tried again, less and less often, and that Events come
-// again by themselves when the right is back.
-func TestForbidden(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
-		s.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no rights")))
-		r.Record(events.ProfileApplied, "one")
-		<-time.After(2 * time.Minute)
-		synctest.Wait()
-		if s.asked() < 2 || s.asked() > 3 || !strings.Contains(log.String(), "no rights") {
-			t.Errorf("%d tries within two minutes, log %s", s.asked(), log.String())
-		}
-		if notes := fmt.Sprint(r.Notes()); !strings.Contains(notes, "kubectl auth can-i create events --namespace=default") {
-			t.Errorf("notes %s", notes)
-		}
-		<-time.After(24 * time.Hour)
-		synctest.Wait()
-		if s.asked() > 24*12+10 {
-			t.Errorf("%d tries within a day", s.asked())
-		}
-		s.fail(nil)
-		<-time.After(10 * time.Minute)
-		synctest.Wait()
-		if len(s.written()) != 1 || len(r.Notes()) != 0 {
-			t.Errorf("created %v, notes %q", s.written(), r.Notes())
-		}
-		before := s.asked()
-		<-time.After(24 * time.Hour)
-		synctest.Wait()
-		if s.asked() != before {
-			t.Errorf("%d requests with nothing to say", s.asked()-before)
-		}
-	})
-}
-
-// Verifies that a reason that comes without end is limited and leaves the others
-// their room.
+// Verifies that a reason that comes without end is combined and limited, and leaves
+// the others their room.
 func TestRate(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, log *bytes.Buffer) {
-		for i := range 60 {
-			r.Record(events.DeviceUnhealthy, "device %d", i)
+	inBubble(t, func(t *testing.T, s *server, r *events.Recorder, _ *bytes.Buffer) {
+		record := func(reason events.Reason, n int) {
+			for i := range n {
+				r.Record(reason, "number %d", i)
+				synctest.Wait()
+			}
 		}
-		r.Record(events.ProfileRefused, "important")
-		synctest.Wait()
-		if got := len(s.created); got != 11 || s.created[10].Message != "important" {
-			t.Errorf("%d Events, want 10 of the one reason and the other", got)
-		}
-		if got := strings.Count(log.String(), "come too fast"); got != 1 {
-			t.Errorf("%d lines in the log, want one:\n%s", got, log.String())
+		record(events.DeviceUnhealthy, 60)
+		record(events.ProfileRefused, 1)
+		// Nine of them, the first that is combined with others, and the other reason.
+		if created, calls := s.count(); created != 11 || calls != 26 || s.created[10].Reason != string(events.ProfileRefused) ||
+			!strings.Contains(s.created[9].Message, "combined from similar events") {
+			t.Errorf("%d Events of %d requests", created, calls)
 		}
 		<-time.After(3*time.Minute + time.Second)
-		for i := range 60 {
-			r.Record(events.DeviceUnhealthy, "later %d", i)
-		}
-		synctest.Wait()
-		if got := len(s.created); got != 14 {
-			t.Errorf("%d Events three minutes later, want 14", got)
+		record(events.DeviceUnhealthy, 60)
+		if _, calls := s.count(); calls != 29 {
+			t.Errorf("%d requests three minutes later, want three more", calls)
 		}
 	})
 }
 
-// Verifies that the same Event is counted up for a while, written anew after that,
-// and when the server has forgotten it.
-func TestRepetition(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, _ *bytes.Buffer) {
-		record := func() { r.Record(events.BackendFailed, "it crashed"); synctest.Wait() }
-		record()
-		<-time.After(20 * time.Minute)
-		record()
-		<-time.After(20 * time.Minute)
-		record()
-		if len(s.created) != 1 || len(s.patches) != 2 || !strings.Contains(s.patches[1], `"count":3`) {
-			t.Errorf("created %d, patches %q", len(s.created), s.patches)
-		}
-		<-time.After(31 * time.Minute)
-		record()
-		if len(s.created) != 2 {
-			t.Errorf("%d Events after half an hour of quiet, want a second one", len(s.created))
-		}
-		s.mu.Lock()
-		s.gone = true
-		s.mu.Unlock()
-		record()
-		if len(s.created) != 3 {
-			t.Errorf("%d Events after the server forgot, want a third one", len(s.created))
-		}
-	})
-}
-
-// Verifies that a long message is cut at a character, and that a nil recorder
-// takes everything.
-func TestLongMessage(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *sink, r *events.Recorder, _ *bytes.Buffer) {
+// Verifies that Events recorded before Run are written by it, and that a long message
+// is cut at a character.
+func TestBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		r := events.New(events.Options{Client: s, Node: "node-1", Timing: atOnce})
 		for shift := range 4 {
 			r.Record(events.ProfileRefused, "%s%s", strings.Repeat("x", shift), strings.Repeat("é", 2000))
 		}
-		synctest.Wait()
+		<-time.After(time.Hour)
+		if created, _ := s.count(); created != 0 {
+			t.Errorf("%d Events before Run", created)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if created, _ := s.count(); created != 4 {
+			t.Errorf("%d Events, want 4", created)
+		}
 		for _, e := range s.created {
 			if len(e.Message) > 1024 || !utf8.ValidString(e.Message) || !strings.HasSuffix(e.Message, "é ...") {
-				t.Errorf("%d bytes, valid %v: %s", len(e.Message), utf8.ValidString(e.Message), fmt.Sprint(e.Message[1000:]))
+				t.Errorf("%d bytes, valid %v: %s", len(e.Message), utf8.ValidString(e.Message), e.Message[1000:])
 			}
 		}
 	})
 	var none *events.Recorder
-	none.Record(events.ProfileApplied, "nobody listens")
+	none.Record(events.ProfileApplied, "dropped")
+	none.Close()
 	if none.Notes() != nil {
 		t.Error("a nil recorder has notes")
 	}

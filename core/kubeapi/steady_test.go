@@ -20,8 +20,8 @@ func TestSteadyState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := clustertest.NewInBubble(t, "node-1", map[string]string{"a": "b"})
 		client := server.Client(t)
-		watcher := profile.Open(profile.Options{Nodes: client, Node: "node-1", Path: filepath.Join(t.TempDir(), "selection")})
-		recorder := events.New(events.Options{Sink: client, Node: "node-1"})
+		watcher := profile.Open(profile.Options{Nodes: client.NodeMetadata("node-1"), Node: "node-1", Path: filepath.Join(t.TempDir(), "selection")})
+		recorder := events.New(events.Options{Client: client, Node: "node-1"})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer running.Wait()

@@ -1,12 +1,14 @@
 package profile
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
@@ -71,4 +73,28 @@ func (w *Watcher) save() error {
 	w.fileNote = note
 	w.mu.Unlock()
 	return err
+}
+
+// keep writes the state file whenever there is something new in it.
+func (w *Watcher) keep(ctx context.Context) {
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			select {
+			case <-w.dirty:
+				_ = w.save() // the last chance; it has logged
+			default:
+			}
+			return
+		case <-w.dirty:
+		}
+		if err := w.save(); err != nil {
+			failures++
+			signal(w.dirty)
+			backoff.Sleep(ctx, backoff.After(failures, w.opts.Timing.Backoff, w.opts.Timing.BackoffLimit))
+			continue
+		}
+		failures = 0
+	}
 }

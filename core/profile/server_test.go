@@ -22,7 +22,6 @@ const (
 // quick are intervals for tests against a server.
 var quick = profile.Timing{
 	Start: time.Millisecond, Spread: time.Millisecond, Backoff: 5 * time.Millisecond, BackoffLimit: 50 * time.Millisecond,
-	Lifetime: time.Minute, Deadline: 10 * time.Second, Silence: 20 * time.Millisecond,
 }
 
 // start runs a watcher until the test ends, or until the returned function.
@@ -71,7 +70,7 @@ func labels(value string) map[string]string { return map[string]string{"accelera
 // watch at a time, through everything that ends one, and nothing else.
 func TestWatchAgainstServer(t *testing.T) {
 	server := clustertest.New(t, nodeName, labels("gpu"))
-	w, _ := start(t, profile.Options{Nodes: server.Client(t), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
 	wantLabels(t, w, labels("gpu"))
 	<-w.Changed()
 
@@ -117,7 +116,7 @@ func TestWatchAgainstServer(t *testing.T) {
 // noticed when they are back.
 func TestForbidden(t *testing.T) {
 	server := clustertest.New(t, nodeName, labels("gpu"))
-	w, _ := start(t, profile.Options{Nodes: server.Client(t), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
 	wantLabels(t, w, labels("gpu"))
 	wantNoNote(t, w)
 	server.Forbid(true)
@@ -136,7 +135,7 @@ func TestForbidden(t *testing.T) {
 // watch tells, without asking again and again.
 func TestNodeComesAndGoes(t *testing.T) {
 	server := clustertest.New(t, nodeName, nil)
-	w, _ := start(t, profile.Options{Nodes: server.Client(t), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
+	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
 	wantNote(t, w, "the cluster has no Node node-1")
 	if w.Labels() != nil {
 		t.Errorf("labels %v of no Node", w.Labels())
@@ -160,7 +159,7 @@ func TestNodeComesAndGoes(t *testing.T) {
 func TestMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "selection")
 	server := clustertest.New(t, nodeName, labels("gpu"))
-	opts := profile.Options{Nodes: server.Client(t), Node: nodeName, Path: path, Timing: quick}
+	opts := profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: path, Timing: quick}
 	w, stop := start(t, opts)
 	wantLabels(t, w, labels("gpu"))
 	w.Remember("big")

@@ -34,7 +34,7 @@ func TestRightsTakenAway(t *testing.T) {
 			n.startKubelet()
 			n.configure(byLabel)
 			options := n.inCluster(server)
-			options.Timing.Events = events.Timing{Backoff: time.Millisecond, Again: 10 * time.Millisecond, AgainLimit: 100 * time.Millisecond}
+			options.Timing.Events = events.Timing{Backoff: time.Millisecond, Spread: 1, BackoffLimit: 100 * time.Millisecond}
 			withMetrics(&options)
 			n.startAgentWith(options)
 			n.wantCounts(gpu, 4, 4)

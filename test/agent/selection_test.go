@@ -63,7 +63,7 @@ func (n *node) inCluster(server *clustertest.Server) agent.Options {
 	options := n.options()
 	options.Cluster = server.Client(n)
 	options.Timing.Selection = profile.Timing{
-		Start: time.Millisecond, Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond, Silence: 50 * time.Millisecond,
+		Start: time.Millisecond, Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: 100 * time.Millisecond,
 	}
 	options.Timing.Events = events.Timing{Spread: time.Millisecond, Backoff: time.Millisecond}
 	return options

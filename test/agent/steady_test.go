@@ -3,7 +3,6 @@ package agent
 import (
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
 )
@@ -16,7 +15,6 @@ func TestSteadyState(t *testing.T) {
 	n.startKubelet()
 	n.configure(byLabel)
 	options := n.inCluster(server)
-	options.Timing.Selection.Lifetime = time.Second // not 5 minutes
 	withMetrics(&options)
 	n.startAgentWith(options)
 	n.wantCounts(gpu, 4, 4)
@@ -25,11 +23,12 @@ func TestSteadyState(t *testing.T) {
 	}
 	n.wantMetrics("accelmux_ready 1", `accelmux_resource_allocated_units{resource="example.com/gpu"} 2`)
 	n.wantApplied(server, 1)
-	watches := server.Requests("watch")
-	n.eventually("the watch is renewed three times", func() bool {
+	for range 3 {
+		watches := server.Requests("watch")
+		server.Cut()
+		n.eventually("the watch is renewed", func() bool { return server.Requests("watch") > watches && server.Watching() == 1 })
 		n.wantMetrics("accelmux_problems 0", "accelmux_apiserver_watching 1")
-		return server.Requests("watch") >= watches+3
-	})
+	}
 	if created, patched := server.Requests("create"), server.Requests("patch"); created != 1 || patched != 0 {
 		t.Errorf("%d Events created and %d patched, want the one of the start", created, patched)
 	}

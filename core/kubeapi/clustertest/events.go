@@ -65,11 +65,11 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request) {
 		fail(w, apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, r.PathValue("name")))
 		return
 	}
-	if got := r.Header.Get("Content-Type"); got != string(types.MergePatchType) {
+	if got := r.Header.Get("Content-Type"); got != string(types.StrategicMergePatchType) {
 		fail(w, apierrors.NewBadRequest("a patch of the type "+got))
 		return
 	}
-	// For top-level fields, decoding over the object is what a merge patch does.
+	// Of what the client's recorder patches, decoding over the object makes the same.
 	if err := json.NewDecoder(r.Body).Decode(event); err != nil {
 		fail(w, apierrors.NewBadRequest(err.Error()))
 		return

@@ -4,16 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +39,9 @@ type Server struct {
 	// pods are by namespace/name.
 	pods map[string]*corev1.Pod
 
-	away bool
+	// away hangs up, mute does not answer, old cannot begin a watch with the Node as it
+	// is.
+	away, mute, old bool
 	// forbidden are the verbs that are refused.
 	forbidden []string
 	// changed is closed and made anew when anything above changes; cut when the
@@ -77,7 +76,13 @@ func start(t testing.TB, name string, labels map[string]string, serve func(http.
 		s.SetLabels(labels)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/nodes", s.serve("watch", s.watch))
+	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			s.serve("list", s.list)(w, r)
+		} else {
+			s.serve("watch", s.watch)(w, r)
+		}
+	})
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods/{name}", s.serve("get pod", s.getPod))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/events", s.serve("create", s.create))
 	mux.HandleFunc("PATCH /api/v1/namespaces/{namespace}/events/{name}", s.serve("patch", s.patch))
@@ -181,6 +186,23 @@ func (s *Server) Away(away bool) {
 	}
 }
 
+// Mute makes the server take requests and not answer, until it is called with false;
+// running watches end.
+func (s *Server) Mute(mute bool) {
+	s.mu.Lock()
+	s.mute = mute
+	s.mu.Unlock()
+	s.Cut()
+}
+
+// Old makes the server one before Kubernetes 1.34: a client has to list before it
+// watches.
+func (s *Server) Old() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.old = true
+}
+
 // Account is who the server takes its client for.
 const Account = "system:serviceaccount:accelmux-system:accelmux"
 
@@ -188,7 +210,7 @@ const Account = "system:serviceaccount:accelmux-system:accelmux"
 // As with the real one, running watches go on.
 func (s *Server) Forbid(forbidden bool) {
 	if forbidden {
-		s.ForbidVerbs("watch", "get", "get pod", "apply", "create", "patch")
+		s.ForbidVerbs("list", "watch", "get", "get pod", "apply", "create", "patch")
 	} else {
 		s.ForbidVerbs()
 	}
@@ -201,8 +223,8 @@ func (s *Server) ForbidVerbs(verbs ...string) {
 	s.forbidden = verbs
 }
 
-// Requests counts those of a verb since the start: watch for the Node, create and patch
-// for Events.
+// Requests counts those of a verb since the start: list and watch for the Node, create and
+// patch for Events.
 func (s *Server) Requests(verb string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,11 +243,13 @@ func (s *Server) serve(verb string, handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests[verb]++
-		away, forbidden := s.away, slices.Contains(s.forbidden, verb)
+		away, mute, forbidden := s.away, s.mute, slices.Contains(s.forbidden, verb)
 		s.mu.Unlock()
 		switch {
 		case away:
 			hangUp(w)
+		case mute:
+			<-r.Context().Done()
 		case forbidden:
 			s.refuse(w, r, verb)
 		default:
@@ -265,100 +289,3 @@ func answer(w http.ResponseWriter, code int, body any) {
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(body) // the client may have gone
 }
-
-// watch speaks the watch protocol: a stream of JSON objects, the kind of event and
-// the object.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	if query.Get("watch") == "" || !strings.HasPrefix(query.Get("fieldSelector"), "metadata.name=") {
-		fail(w, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", fmt.Errorf("only one Node may be watched, and none listed")))
-		return
-	}
-	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
-	if err != nil {
-		fail(w, apierrors.NewBadRequest("the watch has no time limit"))
-		return
-	}
-	mine := query.Get("fieldSelector") == "metadata.name="+s.name
-	s.mu.Lock()
-	s.watching++
-	cut := s.cut
-	from, gone := s.start(query.Get("resourceVersion"))
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		s.watching--
-		s.mu.Unlock()
-	}()
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	stream := &stream{w: w, out: http.NewResponseController(w)}
-	if gone {
-		// The real server answers so, too, within the stream.
-		err := apierrors.NewResourceExpired("too old resource version")
-		err.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		stream.send("ERROR", err.ErrStatus)
-		return
-	}
-	end := time.NewTimer(time.Duration(seconds) * time.Second)
-	defer end.Stop()
-	for {
-		changes, next, more := s.since(from, mine)
-		for _, c := range changes {
-			stream.send(c.kind, c.node)
-		}
-		from = next
-		stream.flush()
-		select {
-		case <-more:
-		case <-cut:
-			hangUp(w)
-			return
-		case <-end.C:
-			return
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-// start is the version that a watch begins after, with the lock held: -1 for one
-// that first gets the Node as it is.
-func (s *Server) start(version string) (from int, gone bool) {
-	if version == "" || version == "0" {
-		return -1, false
-	}
-	from, err := strconv.Atoi(version)
-	return from, err != nil || from < s.oldest
-}
-
-// since is what happened after a version, the version it leads to, and what tells
-// of more.
-func (s *Server) since(from int, mine bool) (changes []change, next int, more <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !mine:
-	case from < 0 && s.node != nil:
-		changes = []change{{s.version, "ADDED", s.node}}
-	case from >= 0:
-		for _, c := range s.history {
-			if c.version > from {
-				changes = append(changes, c)
-			}
-		}
-	}
-	return changes, s.version, s.changed
-}
-
-// stream sends the events of a watch.
-type stream struct {
-	w   io.Writer
-	out *http.ResponseController
-}
-
-func (s *stream) send(kind string, object any) {
-	_ = json.NewEncoder(s.w).Encode(map[string]any{"type": kind, "object": object}) // the client may have gone
-}
-
-func (s *stream) flush() { _ = s.out.Flush() }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/kubeapi"
@@ -106,7 +108,7 @@ func (f *fleet) watch(ctx context.Context, i int) error {
 	if pause(ctx, evenly*time.Duration(i)/time.Duration(len(f.names))) != nil {
 		return nil
 	}
-	events, err := f.clients[i].WatchNode(ctx, f.names[i], "", time.Hour)
+	events, err := f.clients[i].NodeMetadata(f.names[i]).WatchWithContext(ctx, metav1.ListOptions{TimeoutSeconds: new(int64(3600))})
 	if err != nil {
 		return err
 	}
@@ -127,8 +129,8 @@ func (f *fleet) watch(ctx context.Context, i int) error {
 // tells which profile it applies.
 func (f *fleet) run(ctx context.Context, i int) error {
 	name := f.names[i]
-	watcher := profile.Open(profile.Options{Nodes: f.clients[i], Node: name, Path: filepath.Join(f.dir, name, "selection")})
-	recorder := events.New(events.Options{Sink: f.clients[i], Node: name})
+	watcher := profile.Open(profile.Options{Nodes: f.clients[i].NodeMetadata(name), Node: name, Path: filepath.Join(f.dir, name, "selection")})
+	recorder := events.New(events.Options{Client: f.clients[i], Node: name})
 	parts := make(chan error, 2)
 	go func() { parts <- watcher.Run(ctx) }()
 	go func() { parts <- recorder.Run(ctx) }()

@@ -1,0 +1,85 @@
+package kubeapi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// answerLimit is how long the server may take to answer a list, and to begin the
+// answer to a watch.
+const answerLimit = 15 * time.Second
+
+// NodeMetadata lists and watches the metadata of one Node, for a [cache.Reflector].
+// The objects are *metav1.PartialObjectMetadata. No call waits without a limit for a
+// server that does not answer, or for one that does not end a watch when it should.
+func (c *Client) NodeMetadata(name string) *cache.ListWatch {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			ctx, cancel := context.WithTimeout(ctx, answerLimit)
+			defer cancel()
+			options.FieldSelector = selector
+			list, err := c.requestNodes(&options, "PartialObjectMetadataList").Do(ctx).Get()
+			return list, brief(err)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = selector
+			return c.watchNodes(ctx, options)
+		},
+	}
+}
+
+// errHungUp is returned for a watch that ends without an answer.
+var errHungUp = errors.New("the API server, or something in between, ended the connection without an answer")
+
+// requestNodes asks for objects of that kind instead of whole Nodes. Like every request
+// of a Reflector, which has its own pauses, it is not tried again.
+func (c *Client) requestNodes(options *metav1.ListOptions, kind string) *rest.Request {
+	return c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).MaxRetries(0).
+		SetHeader("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")
+}
+
+func (c *Client) watchNodes(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	limit := time.AfterFunc(answerLimit, cancel)
+	options.Watch = true
+	events, err := c.requestNodes(&options, "PartialObjectMetadata").Watch(ctx)
+	// For a connection that ends without an answer, client-go returns a watch that has
+	// already ended.
+	if _, ok := events.(*watch.StreamWatcher); err == nil && !ok {
+		err = errHungUp
+	}
+	if err != nil {
+		limit.Stop()
+		cancel()
+		return nil, brief(err)
+	}
+	lifetime := 10 * time.Minute // the longest that a Reflector asks for
+	if options.TimeoutSeconds != nil {
+		lifetime = time.Duration(*options.TimeoutSeconds) * time.Second
+	}
+	limit.Reset(lifetime + answerLimit)
+	return &limitedWatch{Interface: events, limit: limit, cancel: cancel}, nil
+}
+
+// limitedWatch ends when limit cancels its context.
+type limitedWatch struct {
+	watch.Interface
+	limit  *time.Timer
+	cancel context.CancelFunc
+}
+
+// Stop implements watch.Interface.
+func (w *limitedWatch) Stop() {
+	w.Interface.Stop()
+	w.limit.Stop()
+	w.cancel()
+}
