@@ -120,6 +120,8 @@ const runLockName = "run.lock"
 
 // Agent is one running agent. Open makes it, Run runs it once.
 type Agent struct {
+	// Source is what the agent shows.
+	status.Source
 	opts      Options
 	log       *slog.Logger
 	startedAt time.Time
@@ -137,9 +139,8 @@ type Agent struct {
 	// wants them.
 	tally    *status.Tally
 	endpoint *status.Endpoint
-	// features publishes what the node has, found by finder; nil for nowhere.
+	// features publishes what the node has; nil for nowhere.
 	features *features.Publisher
-	finder   features.Finder
 	// telemetry has what the backends measure, while somebody asks for it.
 	telemetry *telemetry.Telemetry
 
@@ -161,7 +162,7 @@ type Agent struct {
 	plans *profile.Switch
 	// view is what the last round made, for status and for kubelet's calls.
 	view    atomic.Pointer[round.Round]
-	journal journal
+	journal *events.Journal
 	// nodes has the device nodes that are missing.
 	nodes round.Nodes
 	// unreleased are devices that could not be released, for status.
@@ -200,6 +201,7 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 		return nil, err
 	}
 	a := newAgent(opts)
+	a.Source = status.NewSource(a.facts, a.alive)
 	// A configuration that cannot be used is reported before anything is touched.
 	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.keeper)
 	if err != nil {
@@ -210,7 +212,7 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 		Sample: a.sample, Look: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
 	if opts.MetricsAddress != "" {
-		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a, a.tally, a.log, a.telemetry); err != nil {
+		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a.Source, a.tally, a.log, a.telemetry); err != nil {
 			return nil, err
 		}
 	}
@@ -237,8 +239,10 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 	}
 	a.resets = newResets(a)
 	a.openCluster()
-	a.openFeatures()
-	a.journal = journal{log: opts.Log, events: a.events}
+	if opts.FeaturesDir != "" {
+		a.features = features.New(features.Options{Dir: opts.FeaturesDir, Log: a.log, Timing: opts.Timing.Features})
+	}
+	a.journal = events.NewJournal(opts.Log, a.events)
 	if err := a.openSwitch(loaded); err != nil {
 		return nil, err
 	}

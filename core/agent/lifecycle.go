@@ -7,11 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/deviceplugin"
-	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
@@ -36,27 +34,6 @@ func (l lifecycle) Allocate(ctx context.Context, name string, units []resource.U
 		own = cdi.HolderName(firstDevice(units).Backend, name, ids)
 	}
 	return own, err
-}
-
-// kubeletTrouble says that kubelet is not there, or with "" that it is.
-func (a *Agent) kubeletTrouble(text string) {
-	if text == "" {
-		a.log.Info("kubelet is there")
-		a.events.Record(events.KubeletFound, "kubelet is there, its socket exists")
-		return
-	}
-	a.log.Error("no resource can be registered", "error", text)
-	a.events.Record(events.KubeletMissing, "no resource can be registered: %s", text)
-}
-
-// answered counts a call of kubelet's that is over.
-func (a *Agent) answered(call deviceplugin.Call, name string, took time.Duration, err error) {
-	switch call {
-	case deviceplugin.CallAllocate:
-		a.tally.Allocated(name, took, err)
-	case deviceplugin.CallPreStart:
-		a.tally.Prepared(name, took, err)
-	}
 }
 
 // Abandon takes the holders back: kubelet was refused after all.

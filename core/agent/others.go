@@ -32,18 +32,6 @@ func others(peers ...*takeover.Peer) []status.Other {
 	return all
 }
 
-// reportOthers adds the agents that wait for this one to end, or were refused.
-func (a *Agent) reportOthers(report *status.Report) {
-	for _, p := range a.post.Others() {
-		report.Others = append(report.Others, others(&p)...)
-	}
-	if intruder := a.post.Intruder(); intruder != "" {
-		report.Problems = append(report.Problems, status.Problem{
-			Message: "refused to let a process take over from this agent: " + intruder,
-		})
-	}
-}
-
 // takeAlone takes the post of an agent that takes no turns. If the active one answers that
 // it stays, that is told at once; what only has the lock may be about to end.
 func takeAlone(opts Options, dir string) (*takeover.Post, *takeover.Place, error) {

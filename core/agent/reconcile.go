@@ -87,8 +87,8 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	statuses, current := a.supervisor.Status(), a.plans.InForce()
-	a.journal.backends(statuses)
-	a.telemetry.Apply(sampled(current.Profile, statuses))
+	a.journal.Backends(statuses)
+	a.telemetry.Follow(current.Profile, statuses)
 	if a.plans.Reconfiguring() {
 		return next, nil
 	}
@@ -112,7 +112,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
 	a.view.Store(v)
-	a.journal.write(before, v)
+	a.journal.Round(v)
 	a.plugin.Publish(table, names)
 	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
 	poke(a.unsaved)
@@ -120,7 +120,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	next = earliest(next, judged.Next)
 	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())
-	next = earliest(next, a.publishFeatures(v))
+	next = earliest(next, a.features.Update(v, now))
 	return earliest(next, a.resets.consider(ctx, v)), nil
 }
 

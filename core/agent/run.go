@@ -21,7 +21,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	// The parts end when they are told, which is not yet when ctx does.
 	parts, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a, a.log).Run)
+	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a.Source, a.log).Run)
 	if a.endpoint != nil {
 		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
 	}

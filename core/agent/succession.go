@@ -240,11 +240,11 @@ func (a *Agent) relieve(ctx context.Context) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
 	missing := func() bool {
-		v := a.view.Load()
+		f := a.facts()
 		if a.before != nil { // the backends have just been started
-			return len(a.notReady(v)) > 0
+			return len(f.NotReady()) > 0
 		}
-		return v == nil || len(a.unregistered(v)) > 0
+		return f.Round == nil || len(f.Unregistered()) > 0
 	}
 	for missing() {
 		select {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
 )
@@ -279,4 +280,12 @@ func (t *turns) Healths(func(status.DeviceHealth)) {}
 // Telemetry implements status.Source.
 func (t *turns) Telemetry(context.Context) status.Telemetry {
 	return status.Telemetry{Devices: []status.Measured{}}
+}
+
+// Topology implements status.Source.
+func (t *turns) Topology(string) ([]diagram.Topology, error) { return []diagram.Topology{}, nil }
+
+// Explain implements status.Source.
+func (t *turns) Explain(context.Context, diagram.Question) (diagram.Choice, error) {
+	return diagram.Choice{}, errors.New("the agent has no resource to offer; accelmux status says why")
 }

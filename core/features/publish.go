@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/round"
 )
 
 // Options are the settings of a Publisher. Dir is required.
@@ -41,6 +42,7 @@ type Publisher struct {
 	log    *slog.Logger
 	timing Timing
 	dirty  chan struct{}
+	finder Finder
 
 	mu    sync.Mutex
 	set   *Set // the newest; nil before the first
@@ -69,6 +71,18 @@ func New(opts Options) *Publisher {
 		file: f, log: opts.Log, dirty: make(chan struct{}, 1), state: State{Path: f.path()},
 		timing: Timing{Scan: cmp.Or(opts.Timing.Scan, time.Minute), Gap: cmp.Or(opts.Timing.Gap, 10*time.Second)},
 	}
+}
+
+// Update publishes what the backends of a round have found, and returns when to call it
+// again although nothing changes; zero for never. Before a profile is in force nothing is
+// known, and what was published before stays. It is for one goroutine.
+func (p *Publisher) Update(r *round.Round, now time.Time) time.Time {
+	if p == nil || r.Idle() {
+		return time.Time{}
+	}
+	set, next := p.finder.Find(r.Profile, r.Snapshot, r.Replicas(), now)
+	p.Publish(set)
+	return next
 }
 
 // Publish accepts the newest features. It never waits.

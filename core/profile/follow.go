@@ -142,10 +142,11 @@ func (s *Switch) reportStuck() {
 type Status struct {
 	// Path is the configuration file.
 	Path string
-	// Profile is the name of the profile in force, "" for none. Reason is why it was
-	// chosen, as a clause, and AppliedAt when it came in force.
-	Profile, Reason string
-	AppliedAt       time.Time
+	// InForce is the plan in force, Reason why it was chosen, as a clause, and AppliedAt
+	// when it came in force.
+	InForce   *Plan
+	Reason    string
+	AppliedAt time.Time
 	// Refused is why the newest configuration file is not used; "" if it is.
 	Refused string
 	// Unchosen is why no profile can be chosen; "" if one can, or none is for this node.
@@ -164,7 +165,7 @@ func (s *Switch) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := Status{
-		Path: s.opts.Path, Profile: s.current.Profile.Name, Reason: s.current.reason, AppliedAt: s.applied, Waits: s.waits,
+		Path: s.opts.Path, InForce: s.current, Reason: s.current.reason, AppliedAt: s.applied, Waits: s.waits,
 	}
 	idle := s.current.Idle()
 	switch {
@@ -172,7 +173,7 @@ func (s *Switch) Status() Status {
 		status.Reason = s.unchosen.Error()
 	case s.unchosen != nil:
 		status.Unchosen = s.unchosen.Error()
-		stays := "profile " + status.Profile + " stays in force"
+		stays := "profile " + s.current.Profile.Name + " stays in force"
 		if idle {
 			stays = "nothing runs until one can"
 			status.Missing = []string{"no profile can be chosen: " + status.Unchosen}

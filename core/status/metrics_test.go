@@ -30,7 +30,7 @@ type trouble struct{ topologies }
 func (trouble) Report() Report {
 	watching := false
 	return Report{
-		Version: "v1.2.3", NotReady: []string{"backend b has not reported yet", "kubelet has not taken resource r yet"},
+		Version: "v1.2.3", NotReady: []string{"backend b has not reported yet", "kubelet has not accepted resource r yet"},
 		Config: Config{
 			Profile: "gpu", AppliedAt: time.UnixMilli(1_700_000_000_500),
 			Refused: "line 3", Unchosen: "two match", Waits: "for backend b",
@@ -196,7 +196,7 @@ func TestEndpoint(t *testing.T) {
 		metric string
 	}{
 		"ready":     {fixed{}, http.StatusOK, "ready", "accelmux_ready 1\n"},
-		"not ready": {trouble{}, http.StatusServiceUnavailable, "kubelet has not taken resource r yet", "accelmux_ready 0\n"},
+		"not ready": {trouble{}, http.StatusServiceUnavailable, "kubelet has not accepted resource r yet", "accelmux_ready 0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := endpoint(t, c.source)

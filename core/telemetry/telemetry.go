@@ -88,6 +88,8 @@ type Telemetry struct {
 	running bool
 	// targets are the intervals of the backends that can be measured now.
 	targets map[string]time.Duration
+	// unsampled is why other backends cannot be measured.
+	unsampled map[string]string
 	// asked is when somebody last wanted values; zero for never.
 	asked time.Time
 	feeds map[string]*feed
@@ -304,11 +306,9 @@ func (t *Telemetry) Problems() []Problem {
 	return problems
 }
 
-// Missing says why there are no values of a backend that can be measured; "" if
-// there are.
-func (t *Telemetry) Missing(backend string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// missing returns why there are no values of a backend that can be measured; "" if there
+// are. The caller holds t.mu.
+func (t *Telemetry) missing(backend string) string {
 	f := t.feeds[backend]
 	switch {
 	case f != nil && f.newest.fresh(time.Now()):

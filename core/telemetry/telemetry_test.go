@@ -129,13 +129,13 @@ func TestSilence(t *testing.T) {
 		pass(time.Second + time.Millisecond)
 		r.none("after three intervals")
 		synctest.Wait()
-		if why := r.Missing("b"); !strings.Contains(why, "no sample came for 30s") || len(r.Problems()) != 1 {
+		if why := r.Unmeasured()["b"]; !strings.Contains(why, "no sample came for 30s") || len(r.Problems()) != 1 {
 			t.Errorf("missing because %q, problems %v", why, r.Problems())
 		}
 		r.will("b", counting)
 		pass(35 * time.Second)
-		if got := r.one(); got < 1 || r.Missing("b") != "" || len(r.Problems()) != 0 {
-			t.Errorf("value %v, missing because %q, problems %v", got, r.Missing("b"), r.Problems())
+		if got := r.one(); got < 1 || r.Unmeasured()["b"] != "" || len(r.Problems()) != 0 {
+			t.Errorf("value %v, missing because %q, problems %v", got, r.Unmeasured()["b"], r.Problems())
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestFlood(t *testing.T) {
 		r.Apply(every(ten, "b"))
 		r.Read(t.Context())
 		synctest.Wait()
-		if why := r.Missing("b"); sent.Load() > floodBurst+1 || !strings.Contains(fmt.Sprint(r.Problems()), "far more often") {
+		if why := r.Unmeasured()["b"]; sent.Load() > floodBurst+1 || !strings.Contains(fmt.Sprint(r.Problems()), "far more often") {
 			t.Errorf("%d samples taken, missing because %q, problems %v", sent.Load(), why, r.Problems())
 		}
 		pass(4 * time.Minute)

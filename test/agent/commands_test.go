@@ -102,7 +102,7 @@ func TestReady(t *testing.T) {
 	n.configure(oneBackend)
 	n.startAgent()
 	n.eventually("the backend has reported", func() bool { return n.backend("mock").Devices == 4 })
-	if _, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 1 || !strings.Contains(errs, "kubelet has not taken resource example.com/gpu") {
+	if _, errs, code := accelmux(t, "status", "--ready", "--run-dir", n.path("run")); code != 1 || !strings.Contains(errs, "kubelet has not accepted resource example.com/gpu") {
 		t.Errorf("without kubelet: exit %d, %s", code, errs)
 	}
 	n.startKubelet()

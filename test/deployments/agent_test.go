@@ -148,7 +148,7 @@ func TestAgentRunsAsInThePod(t *testing.T) {
 	// There is no kubelet here, so the agent is alive and never ready.
 	until("the readiness probe says what is missing", func() bool {
 		said, err := n.command(ctx, container.ReadinessProbe.Exec.Command).CombinedOutput()
-		return err != nil && strings.Contains(string(said), "kubelet has not taken resource example.com/gpu yet")
+		return err != nil && strings.Contains(string(said), "kubelet has not accepted resource example.com/gpu yet")
 	})
 	until("the backend runs on node-1 with profile default", func() bool {
 		report, err := n.status(ctx)

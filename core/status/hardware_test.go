@@ -1,4 +1,4 @@
-package agent
+package status
 
 import (
 	"os"
@@ -12,7 +12,6 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/round"
-	"github.com/accelmux/accelmux/core/status"
 )
 
 // TestHardwareProblems verifies what is reported of hardware without a backend and of
@@ -90,7 +89,7 @@ func TestHardwareProblems(t *testing.T) {
 	}
 }
 
-// TestReportHardware verifies that the agent reads the bus below its root of sysfs, and that
+// TestReportHardware verifies that the report reads the bus below its root of sysfs, and that
 // a machine without one is no problem.
 func TestReportHardware(t *testing.T) {
 	sysfs := t.TempDir()
@@ -98,11 +97,7 @@ func TestReportHardware(t *testing.T) {
 		Profile:  &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock", Command: "accelmux-backend-mock"}}},
 		Snapshot: &inventory.Snapshot{},
 	}
-	report := func() []status.Problem {
-		var r status.Report
-		newAgent(Options{HostPaths: HostPaths{Sysfs: sysfs}}).reportHardware(&r, v)
-		return r.Problems
-	}
+	report := func() []Problem { return Facts{Round: v, Bus: pcibus.New(sysfs)}.hardwareProblems() }
 	if got := report(); len(got) > 0 {
 		t.Errorf("without a PCI bus: %+v", got)
 	}
@@ -115,7 +110,7 @@ func TestReportHardware(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []status.Problem{{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
+	want := []Problem{{Message: "the PCI bus has the accelerator 0000:05:00.0 (10de:15f8, class 0302), which no backend of the profile p covers: " +
 		"add the backend nvidia, or add 10de to the profile's ignorePCI"}}
 	if diff := cmp.Diff(want, report()); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)

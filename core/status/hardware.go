@@ -1,4 +1,4 @@
-package agent
+package status
 
 import (
 	"errors"
@@ -11,25 +11,22 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
-	"github.com/accelmux/accelmux/core/round"
-	"github.com/accelmux/accelmux/core/status"
 )
 
-// reportHardware adds the differences between the PCI bus and what the backends list.
-func (a *Agent) reportHardware(report *status.Report, v *round.Round) {
+// hardwareProblems are the differences between the PCI bus and what the backends list.
+func (f Facts) hardwareProblems() []Problem {
+	v := f.Round
 	if v.Idle() {
-		return
+		return nil
 	}
-	accelerators, err := a.bus.Accelerators()
+	accelerators, err := f.Bus.Accelerators()
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a machine without a PCI bus
+		return nil
 	case err != nil:
-		report.Problems = append(report.Problems, status.Problem{
-			Message: "cannot tell whether there is hardware that no backend lists: " + err.Error(),
-		})
-	default:
-		report.Problems = append(report.Problems, hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators)...)
+		return []Problem{{Message: "hardware that no backend lists cannot be found: " + err.Error()}}
 	}
+	return hardwareProblems(v.Profile, v.Snapshot.Backends, accelerators)
 }
 
 // hardwareProblems returns one problem for each cause: accelerators that no configured
@@ -37,7 +34,7 @@ func (a *Agent) reportHardware(report *status.Report, v *round.Round) {
 // is there; and backends whose hardware is missing although the profile expects it.
 // Backends that have not reported yet are left out. See the README's "Hardware that no
 // backend lists".
-func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []status.Problem) {
+func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, found []pcibus.Accelerator) (problems []Problem) {
 	reported, listed := map[string]*inventory.Backend{}, map[string]bool{}
 	for _, b := range backends {
 		reported[b.Name] = b
@@ -57,7 +54,7 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		}
 	}
 	for _, vendor := range slices.Sorted(maps.Keys(uncovered)) {
-		problems = append(problems, status.Problem{Message: uncoveredMessage(profile, uncovered[vendor])})
+		problems = append(problems, Problem{Message: uncoveredMessage(profile, uncovered[vendor])})
 	}
 	for _, b := range profile.Backends {
 		is := reported[b.Name]
@@ -67,10 +64,10 @@ func hardwareProblems(profile *config.Profile, backends []*inventory.Backend, fo
 		its := slices.DeleteFunc(slices.Clone(found), func(a pcibus.Accelerator) bool { return !covers(b, a) })
 		switch {
 		case len(its) > 0:
-			problems = append(problems, status.Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
+			problems = append(problems, Problem{Backend: b.Name, Message: "it lists no devices, but the PCI bus has " +
 				describe(its) + ": " + unlistedAdvice(its)})
 		case profile.NodeSelector != nil || !anyThere:
-			problems = append(problems, status.Problem{Backend: b.Name, Message: fmt.Sprintf(
+			problems = append(problems, Problem{Backend: b.Name, Message: fmt.Sprintf(
 				"it lists no devices, and the PCI bus has no hardware for it: give the profile %s a nodeSelector that leaves this node out, or take the backend out of it", profile.Name)})
 		}
 	}

@@ -1,10 +1,9 @@
-package agent
+package events
 
 import (
 	"context"
 	"log/slog"
 
-	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -13,30 +12,37 @@ import (
 // journalLines bounds what one round may log, device by device.
 const journalLines = 32
 
-// journal logs what changed from one round to the next, so that no device is
-// lost, fails or comes back without a word.
-type journal struct {
+// Journal logs what changed from one round to the next, and records Events of it, so that
+// no device is lost, fails or recovers without a trace. It is for one goroutine.
+type Journal struct {
 	log *slog.Logger
 	// events takes what is worth an Event on the Node; nil for nowhere.
-	events *events.Recorder
-	// seen are the backends' statuses as of the last round.
-	seen map[string]supervisor.Status
+	events *Recorder
+	last   *round.Round
+	// statuses are the backends' as of the last round.
+	statuses map[string]supervisor.Status
 	// left is how many lines this round may still log; silent counts the rest.
 	left, silent int
 }
 
-// write logs the differences of two views; before is nil in the first round.
-func (j *journal) write(before, after *round.Round) {
+// NewJournal returns a Journal; recorder may be nil.
+func NewJournal(log *slog.Logger, recorder *Recorder) *Journal {
+	return &Journal{log: log, events: recorder}
+}
+
+// Round logs the differences of a round to the one before.
+func (j *Journal) Round(now *round.Round) {
 	j.left, j.silent = journalLines, 0
-	j.devices(before, after)
-	j.problems(before, after)
+	j.devices(j.last, now)
+	j.problems(j.last, now)
 	if j.silent > 0 {
 		j.log.Info("more devices changed", "count", j.silent)
 	}
+	j.last = now
 }
 
-// devices goes over all that are there, or were.
-func (j *journal) devices(before, after *round.Round) {
+// devices compares all devices of both rounds.
+func (j *Journal) devices(before, after *round.Round) {
 	for _, backend := range after.Backends() {
 		for _, device := range backend.Devices {
 			j.compare(before, after, device, before.Device(device.Key) != nil)
@@ -45,14 +51,14 @@ func (j *journal) devices(before, after *round.Round) {
 	for _, backend := range before.Backends() {
 		for _, device := range backend.Devices {
 			if after.Device(device.Key) == nil {
-				j.line(slog.LevelWarn, "device gone", device.Key)
+				j.line(slog.LevelWarn, "device removed", device.Key)
 			}
 		}
 	}
 }
 
-// compare logs what became of a device; known says that it was there before.
-func (j *journal) compare(before, after *round.Round, device *inventory.Device, known bool) {
+// compare logs the change of a device; known is whether it was there before.
+func (j *Journal) compare(before, after *round.Round, device *inventory.Device, known bool) {
 	now := after.OwnVerdict(device.Key)
 	was := !known || before.OwnVerdict(device.Key).Healthy
 	switch {
@@ -60,35 +66,35 @@ func (j *journal) compare(before, after *round.Round, device *inventory.Device, 
 		fault := now.Faults[0]
 		j.line(slog.LevelWarn, "device unhealthy", device.Key,
 			"code", fault.Code, "message", fault.Message, "recovery", fault.Recovery.String())
-		j.events.Record(events.DeviceUnhealthy, "device %s of backend %s is unhealthy: %s: %s (needs: %s)",
+		j.events.Record(DeviceUnhealthy, "device %s of backend %s is unhealthy: %s: %s (needs: %s)",
 			device.ID, device.Backend, fault.Code, fault.Message, fault.Recovery)
 	case !was && now.Healthy:
 		j.line(slog.LevelInfo, "device healthy again", device.Key)
-		j.events.Record(events.DeviceRecovered, "device %s of backend %s is healthy again", device.ID, device.Backend)
+		j.events.Record(DeviceRecovered, "device %s of backend %s is healthy again", device.ID, device.Backend)
 	case !known:
 		j.line(slog.LevelInfo, "device found", device.Key, "class", device.Class)
 	}
 }
 
-// backends records what became of the backends since the last round; the
-// supervisor has logged it.
-func (j *journal) backends(statuses []supervisor.Status) {
+// Backends records Events of backends that failed since the last call; the supervisor has
+// logged it.
+func (j *Journal) Backends(statuses []supervisor.Status) {
 	now := make(map[string]supervisor.Status, len(statuses))
 	for _, s := range statuses {
 		now[s.Name] = s
-		before := j.seen[s.Name]
+		before := j.statuses[s.Name]
 		switch {
 		case s.State == supervisor.Quarantined && before.State != supervisor.Quarantined:
-			j.events.Record(events.BackendQuarantined, "backend %s is quarantined: %s", s.Name, s.LastError)
+			j.events.Record(BackendQuarantined, "backend %s is quarantined: %s", s.Name, s.LastError)
 		case s.LastError != "" && s.LastErrorAt.After(before.LastErrorAt):
-			j.events.Record(events.BackendFailed, "backend %s failed: %s", s.Name, s.LastError)
+			j.events.Record(BackendFailed, "backend %s failed: %s", s.Name, s.LastError)
 		}
 	}
-	j.seen = now
+	j.statuses = now
 }
 
-// problems logs sentences that were not there before.
-func (j *journal) problems(before, after *round.Round) {
+// problems logs the problems that are new.
+func (j *Journal) problems(before, after *round.Round) {
 	old := map[string]bool{}
 	for _, backend := range before.Backends() {
 		for _, problem := range backend.Problems {
@@ -104,7 +110,7 @@ func (j *journal) problems(before, after *round.Round) {
 	}
 }
 
-func (j *journal) line(level slog.Level, message string, key inventory.Key, more ...any) {
+func (j *Journal) line(level slog.Level, message string, key inventory.Key, more ...any) {
 	if j.left == 0 {
 		j.silent++
 		return

@@ -1,4 +1,4 @@
-package agent
+package status
 
 import (
 	"context"
@@ -13,10 +13,27 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// Topology implements status.Source.
-func (a *Agent) Topology(name string) ([]diagram.Topology, error) {
-	all := []diagram.Topology{}
-	supplies := a.supplies(a.view.Load())
+// supply is what the units of a resource are chosen from.
+type supply struct {
+	resource *resource.Resource
+	// topology is what answers kubelet, with the options that the configuration gives.
+	topology *topology.Topology
+}
+
+// supplies are those of the resources that kubelet knows, in the order of the table.
+func (f Facts) supplies() []supply {
+	var supplies []supply
+	for _, r := range f.Round.Resources() {
+		if t := f.Kubelet.Topology(r.Name); t != nil {
+			supplies = append(supplies, supply{r, t})
+		}
+	}
+	return supplies
+}
+
+// topology implements Source.
+func (f Facts) topology(name string) ([]diagram.Topology, error) {
+	supplies := f.supplies()
 	if name != "" {
 		one, err := supplyOf(supplies, name)
 		if err != nil {
@@ -24,25 +41,26 @@ func (a *Agent) Topology(name string) ([]diagram.Topology, error) {
 		}
 		supplies = []supply{one}
 	}
+	all := []diagram.Topology{}
 	for _, s := range supplies {
-		all = append(all, diagram.Describe(a.diagramOf(s)))
+		all = append(all, diagram.Describe(f.diagramOf(s)))
 	}
 	return all, nil
 }
 
-// Explain implements status.Source.
-func (a *Agent) Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error) {
-	s, err := supplyOf(a.supplies(a.view.Load()), question.Resource)
+// explain implements Source.
+func (f Facts) explain(ctx context.Context, question diagram.Question) (diagram.Choice, error) {
+	s, err := supplyOf(f.supplies(), question.Resource)
 	if err != nil {
 		return diagram.Choice{}, err
 	}
-	return diagram.Explain(ctx, a.diagramOf(s), question)
+	return diagram.Explain(ctx, f.diagramOf(s), question)
 }
 
-// errNothing is where the agent has no resource.
+// errNothing answers questions about an agent without resources.
 var errNothing = errors.New("the agent has no resource to offer; accelmux status says why")
 
-// supplyOf is that of a resource; of the only one with units if there is no name.
+// supplyOf returns that of a resource; without a name, that of the only one with units.
 func supplyOf(supplies []supply, name string) (supply, error) {
 	if len(supplies) == 0 {
 		return supply{}, errNothing
@@ -73,21 +91,15 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 	return supply{}, fmt.Errorf("the node has no resource %q%s", name, hint)
 }
 
-// diagramOf is a supply with who uses what of it.
-func (a *Agent) diagramOf(s supply) diagram.Resource {
-	free := make(map[string]bool, len(s.free))
-	for _, id := range s.free {
-		free[id] = true
-	}
+// diagramOf is a supply, with which of its units are allocated.
+func (f Facts) diagramOf(s supply) diagram.Resource {
 	r := diagram.Resource{
 		Name: s.resource.Name, Policy: topology.Policy(s.resource.Allocation.Policy), Topology: s.topology,
 		Units: make([]diagram.Used, 0, len(s.resource.Units)),
 	}
 	for _, u := range s.resource.Units {
 		used := diagram.Used{Unit: topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.Verdict.Healthy}}
-		if !free[u.ID] {
-			used.Held, used.Holder = a.unitHolder(s.resource.Name, &u)
-		}
+		used.Held, used.Holder = f.unitHolder(s.resource.Name, &u)
 		r.Units = append(r.Units, used)
 	}
 	return r
@@ -95,8 +107,8 @@ func (a *Agent) diagramOf(s supply) diagram.Resource {
 
 // unitHolder reports whether a container holds a unit, and which: namespace/pod/container,
 // or "" while kubelet has not named it.
-func (a *Agent) unitHolder(name string, u *resource.Unit) (held bool, holder string) {
-	for _, h := range a.book.Holders(u.Device.Key) {
+func (f Facts) unitHolder(name string, u *resource.Unit) (held bool, holder string) {
+	for _, h := range f.Holders.Holders(u.Device.Key) {
 		if h.Resource != name || h.Unit != u.ID {
 			continue
 		}
@@ -106,12 +118,4 @@ func (a *Agent) unitHolder(name string, u *resource.Unit) (held bool, holder str
 		}
 	}
 	return held, ""
-}
-
-// Topology implements status.Source.
-func (t *turns) Topology(string) ([]diagram.Topology, error) { return []diagram.Topology{}, nil }
-
-// Explain implements status.Source.
-func (t *turns) Explain(context.Context, diagram.Question) (diagram.Choice, error) {
-	return diagram.Choice{}, errNothing
 }

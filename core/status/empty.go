@@ -1,4 +1,4 @@
-package agent
+package status
 
 import (
 	"fmt"
@@ -9,28 +9,27 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/round"
-	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// reportEmpty adds the resources of the profile that stay empty for what their
+// emptyProblems are those of resources of the profile that stay empty because of what their
 // configuration says: a class that no backend has, a name made of an attribute that no
 // device has.
-func reportEmpty(report *status.Report, v *round.Round) {
+func (f Facts) emptyProblems() []Problem {
+	v := f.Round
 	if v.Idle() {
-		return
+		return nil
 	}
-	report.Problems = append(report.Problems, classProblems(v.Profile, v.Snapshot.Backends)...)
-	report.Problems = append(report.Problems, placeholderProblems(v.Profile, v.Snapshot.Backends)...)
+	return append(classProblems(v.Profile, v.Snapshot.Backends), placeholderProblems(v.Profile, v.Snapshot.Backends)...)
 }
 
-// reportUnselected adds the devices that no resource selects, so that no pod can get them.
-// A device is in use if its parent or one of its partitions is selected. An unhealthy
+// unselectedProblems are those of devices that no resource selects, so that no pod can get
+// them. A device is in use if its parent or one of its partitions is selected. An unhealthy
 // device is left out: it is a problem already, and its fault may be why nothing selects it.
-func reportUnselected(report *status.Report, v *round.Round) {
+func (f Facts) unselectedProblems() (problems []Problem) {
+	v := f.Round
 	if v.Idle() {
-		return
+		return nil
 	}
 	explained := map[string]bool{} // by another problem
 	for _, p := range v.Table.Problems {
@@ -49,43 +48,44 @@ func reportUnselected(report *status.Report, v *round.Round) {
 		if d == nil || d.Potential || explained[key.ID] || !v.Verdict(key).Healthy || inUse[key] || slices.ContainsFunc(v.Lineage(key), v.IsSelected) {
 			continue
 		}
-		report.Problems = append(report.Problems, status.Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(
+		problems = append(problems, Problem{Backend: key.Backend, Device: key.ID, Message: fmt.Sprintf(
 			"no resource selects it (class %s), so no pod can get it: add a resource to profile %s, or have the backend leave it out by its settings",
 			d.Class, v.Profile.Name)})
 	}
+	return problems
 }
 
-// classProblems are quiet as long as one of the backends that could have the class has
-// not said which it has.
-func classProblems(profile *config.Profile, backends []*inventory.Backend) []status.Problem {
+// classProblems reports nothing as long as one of the backends that could have the class has
+// not reported which it has.
+func classProblems(profile *config.Profile, backends []*inventory.Backend) []Problem {
 	known := map[string][]string{}
 	for _, b := range backends {
 		known[b.Name] = b.Description.Classes
 	}
-	var problems []status.Problem
+	var problems []Problem
 	for _, r := range profile.Resources {
 		var classes []string
-		told := r.Class != ""
+		reported := r.Class != ""
 		for _, b := range profile.Backends {
 			if r.Backend == "" || r.Backend == b.Name {
 				classes = append(classes, known[b.Name]...)
-				told = told && len(known[b.Name]) > 0
+				reported = reported && len(known[b.Name]) > 0
 			}
 		}
-		if !told || slices.Contains(classes, r.Class) {
+		if !reported || slices.Contains(classes, r.Class) {
 			continue
 		}
-		problems = append(problems, status.Problem{Resource: r.Name, Message: fmt.Sprintf(
+		problems = append(problems, Problem{Resource: r.Name, Message: fmt.Sprintf(
 			"no backend has devices of the class %s, so the resource stays empty%s; there are %s",
 			r.Class, suggestion.DidYouMean(r.Class, classes), strings.Join(classes, ", "))})
 	}
 	return problems
 }
 
-// placeholderProblems are quiet unless some device has an attribute of nearly that name:
-// many attributes are only there on some nodes, and then an empty resource is right.
-func placeholderProblems(profile *config.Profile, backends []*inventory.Backend) []status.Problem {
-	var problems []status.Problem
+// placeholderProblems reports nothing unless some device has an attribute of a similar name:
+// many attributes exist only on some nodes, and then an empty resource is right.
+func placeholderProblems(profile *config.Profile, backends []*inventory.Backend) []Problem {
+	var problems []Problem
 	for _, r := range profile.Resources {
 		name, err := config.ParseName(r.Name)
 		if err != nil {
@@ -100,7 +100,7 @@ func placeholderProblems(profile *config.Profile, backends []*inventory.Backend)
 			if meant == "" {
 				continue
 			}
-			problems = append(problems, status.Problem{Resource: r.Name, Message: fmt.Sprintf(
+			problems = append(problems, Problem{Resource: r.Name, Message: fmt.Sprintf(
 				"no device has the attribute %s, of which the name is made, so there is no such resource%s", placeholder, meant)})
 		}
 	}

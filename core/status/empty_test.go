@@ -1,4 +1,4 @@
-package agent
+package status
 
 import (
 	"strings"
@@ -9,10 +9,9 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
-	"github.com/accelmux/accelmux/core/status"
 )
 
-// Verifies that a class that no backend has is told of, once all have said which they
+// Verifies that a class that no backend has is reported, once all have reported which they
 // have, with the one that was meant.
 func TestClassProblems(t *testing.T) {
 	described := func(name string, classes ...string) *inventory.Backend {
@@ -110,10 +109,8 @@ func TestUnselectedDevices(t *testing.T) {
 				v.Table.Unassigned = append(v.Table.Unassigned, d.Key)
 			}
 		}
-		var report status.Report
-		reportUnselected(&report, round.New(v))
 		var got []string
-		for _, p := range report.Problems {
+		for _, p := range (Facts{Round: round.New(v)}).unselectedProblems() {
 			got = append(got, p.Device)
 		}
 		if strings.Join(got, " ") != c.want {

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/status"
+	"github.com/accelmux/accelmux/core/telemetry"
+	"github.com/accelmux/accelmux/core/topology"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// facts is what the parts know now, for status.
+func (a *Agent) facts() status.Facts {
+	f := status.Facts{
+		Agent:   status.Agent{Role: status.RoleActive, Node: a.opts.NodeName, StartedAt: a.startedAt},
+		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.view.Load(),
+		Bus: a.bus, Features: a.features, Telemetry: a.telemetry,
+	}
+	if a.opts.Cluster != nil {
+		f.Cluster = &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}
+		if a.selection != nil {
+			watching := a.selection.Watching()
+			f.Cluster.Watching = &watching
+		}
+	}
+	if !a.active.Load() {
+		f.Agent.Role, f.Agent.Others, f.Agent.Waits = status.RoleSuccessor, others(a.place.Active()), []string{"another agent is active: its backends start"}
+		if known := a.waits.Load(); known != nil {
+			f.Agent.Waits = []string{"another agent is active: " + *known}
+		}
+		return f
+	}
+	for _, p := range a.post.Others() {
+		f.Agent.Others = append(f.Agent.Others, others(&p)...)
+	}
+	f.Holders, f.Reset = a.book, a.resetNotes()
+	f.Kubelet = status.Kubelet{
+		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
+	}
+	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes()) {
+		f.Problems = append(f.Problems, status.Problem{Message: note})
+	}
+	if intruder := a.post.Intruder(); intruder != "" {
+		f.Problems = append(f.Problems, status.Problem{Message: "refused to let a process take over from this agent: " + intruder})
+	}
+	f.Problems = append(f.Problems, a.unreleased.problems()...)
+	return f
+}
+
+func (a *Agent) resetNotes() func(*inventory.Device) string {
+	waiting := a.resets.waiting()
+	return func(device *inventory.Device) string { return waiting[groupOf(device)] }
+}
+
+// alive returns when the parts that the node depends on have answered.
+func (a *Agent) alive() {
+	a.plans.InForce()
+	a.supervisor.Status()
+	if a.active.Load() {
+		a.plugin.Status()
+		a.book.Notes()
+	}
+}
+
+// MetricsAddress is where metrics are served, host:port; "" while they are not.
+func (a *Agent) MetricsAddress() string { return a.endpoint.Address() }
+
+// sample is the supervisor's Sample, which there is only once all parts are open.
+func (a *Agent) sample(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error {
+	return a.supervisor.Sample(ctx, backend, interval, take)
+}
+
+// owners returns who has a device by the newest round.
+func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
+	return telemetry.OwnersOf(a.view.Load(), a.book.Sole)
+}
+
+// chosen counts a choice of units for a container.
+func (a *Agent) chosen(name string, choice topology.Result, took time.Duration) {
+	a.tally.Chosen(name, string(choice.Method), took)
+}
+
+// answered counts a call of kubelet's that has ended.
+func (a *Agent) answered(call deviceplugin.Call, name string, took time.Duration, err error) {
+	switch call {
+	case deviceplugin.CallAllocate:
+		a.tally.Allocated(name, took, err)
+	case deviceplugin.CallPreStart:
+		a.tally.Prepared(name, took, err)
+	}
+}
+
+// kubeletTrouble records that kubelet cannot be reached, or with "" that it can.
+func (a *Agent) kubeletTrouble(text string) {
+	if text == "" {
+		a.log.Info("kubelet found")
+		a.events.Record(events.KubeletFound, "kubelet is there, its socket exists")
+		return
+	}
+	a.log.Error("no resource can be registered", "error", text)
+	a.events.Record(events.KubeletMissing, "no resource can be registered: %s", text)
+}

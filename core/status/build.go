@@ -1,0 +1,175 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// Report computes the report. Of an agent that does not serve the node yet, it has the
+// backends, and what the agent waits for.
+func (f Facts) Report() Report {
+	current := f.Profile
+	r := Report{
+		Role: f.Agent.Role, Node: f.Agent.Node, Version: Version, PID: os.Getpid(), StartedAt: f.Agent.StartedAt, Others: f.Agent.Others,
+		Config: Config{
+			Path: current.Path, Profile: current.InForce.Profile.Name, Reason: current.Reason, AppliedAt: current.AppliedAt,
+			Refused: current.Refused, Unchosen: current.Unchosen, Waits: current.Waits,
+		},
+		Cluster:  f.Cluster,
+		Backends: []Backend{}, Resources: []Resource{}, Problems: []Problem{},
+	}
+	if f.Agent.Waits != nil {
+		f.addBackends(&r)
+		r.Problems, r.NotReady = append(r.Problems, f.Problems...), f.Agent.Waits
+		return r
+	}
+	r.KubeletMissing = f.Kubelet.Missing
+	for _, note := range append(slices.Clone(current.Problems), f.Kubelet.Missing) {
+		if note != "" {
+			r.Problems = append(r.Problems, Problem{Message: note})
+		}
+	}
+	r.Problems = append(r.Problems, f.Problems...)
+	for _, c := range f.Kubelet.Conflicts {
+		r.Problems = append(r.Problems, Problem{Resource: c.Resource, Message: c.Message})
+	}
+	f.addBackends(&r)
+	f.addResources(&r)
+	r.Problems = slices.Concat(r.Problems, f.parameterProblems(), f.emptyProblems(), f.hardwareProblems(), f.unselectedProblems(), f.deviceProblems())
+	f.addFeatures(&r)
+	for _, p := range f.Telemetry.Problems() {
+		r.Problems = append(r.Problems, Problem{Backend: p.Backend, Message: p.Message})
+	}
+	r.NotReady = f.NotReady()
+	r.Problems = Bound(Fold(r.Problems))
+	return r
+}
+
+func (f Facts) addBackends(r *Report) {
+	known := map[string]*inventory.Backend{}
+	for _, backend := range f.Inventory.Backends {
+		known[backend.Name] = backend
+	}
+	for _, s := range f.Backends {
+		entry := Backend{
+			Name: s.Name, Vendor: s.Description.Vendor, Version: s.Description.Version,
+			State: string(s.State), Since: s.Since, PID: s.PID, Restarts: s.Restarts, LastError: s.LastError,
+		}
+		if !s.RetryAt.IsZero() {
+			entry.RetryAt = &s.RetryAt
+		}
+		if backend := known[s.Name]; backend != nil {
+			entry.Devices, entry.Generation = len(backend.Devices), backend.Generation
+			for _, p := range backend.Problems {
+				r.Problems = append(r.Problems, Problem{Backend: s.Name, Device: p.Device, Message: p.Message})
+			}
+		}
+		wrong := slices.Clone(s.Problems)
+		named := func(problem string) bool { return strings.Contains(problem, s.LastError) }
+		if s.State != supervisor.Running && s.LastError != "" && !slices.ContainsFunc(wrong, named) {
+			wrong = append(wrong, s.LastError)
+		}
+		for _, problem := range wrong {
+			r.Problems = append(r.Problems, Problem{Backend: s.Name, Message: problem})
+		}
+		r.Backends = append(r.Backends, entry)
+	}
+}
+
+func (f Facts) addResources(r *Report) {
+	allocated := map[string]int{}
+	for _, holds := range f.Holders.Holds() {
+		for _, hold := range holds {
+			allocated[hold.Resource]++
+		}
+	}
+	for _, s := range f.Kubelet.Resources {
+		entry := Resource{
+			Name: s.Resource, State: string(s.State), Since: s.Since, Socket: s.Socket,
+			Registrations: s.Registrations,
+			Units:         s.Healthy + s.Unhealthy, Healthy: s.Healthy, Allocated: allocated[s.Resource], LastError: s.Error,
+		}
+		if s.Unlisted {
+			entry.Note = "no longer configured: it stays registered with kubelet, without devices, until the agent ends"
+		}
+		if configured := f.Round.Resource(s.Resource); configured != nil {
+			entry.Registration, entry.Injection = string(configured.Registration), string(configured.Injection)
+		}
+		r.Resources = append(r.Resources, entry)
+		for _, note := range append([]string{s.Error}, s.Notes...) {
+			if note != "" {
+				r.Problems = append(r.Problems, Problem{Resource: s.Resource, Message: note})
+			}
+		}
+	}
+	if f.Round == nil {
+		return
+	}
+	for _, configured := range f.Round.Table.Resources {
+		if note := configured.HoldersNote(); note != "" {
+			r.Problems = append(r.Problems, Problem{Resource: configured.Name, Message: note})
+		}
+	}
+	for _, problem := range f.Round.Table.Problems {
+		r.Problems = append(r.Problems, Problem{Device: problem.Device, Message: problem.Message})
+	}
+}
+
+// maxFaults bounds the faults of a backend's devices that a report considers, before faults
+// with the same cause are folded into one problem.
+const maxFaults = 2 * inventory.MaxDevices
+
+// deviceProblems are the faults of devices.
+func (f Facts) deviceProblems() (problems []Problem) {
+	count := map[string]int{}
+	f.Round.Each(func(device *inventory.Device, verdict health.Verdict) {
+		for _, fault := range verdict.Faults {
+			if count[device.Backend]++; count[device.Backend] > maxFaults {
+				continue
+			}
+			message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
+			if fault.From != "" {
+				message += "; it is the fault of " + fault.From + ", which this is a part of"
+			}
+			if fault.Recovery == inventory.RecoveryReset {
+				if note := f.Reset(device); note != "" {
+					message += "; " + note
+				}
+			}
+			problems = append(problems, Problem{Backend: device.Backend, Device: device.ID, Message: message})
+		}
+	})
+	for _, backend := range slices.Sorted(maps.Keys(count)) {
+		if more := count[backend] - maxFaults; more > 0 {
+			problems = append(problems, Problem{
+				Backend: backend, Message: fmt.Sprintf("its devices have %d more faults; see accelmux devices", more),
+			})
+		}
+	}
+	return problems
+}
+
+// addFeatures adds what is published of the node, and why not.
+func (f Facts) addFeatures(r *Report) {
+	if f.Features == nil {
+		return
+	}
+	state, problems := f.Features.State()
+	r.Features = &Features{Target: "file " + state.Path, Published: state.Published}
+	if !state.At.IsZero() {
+		r.Features.At = &state.At
+	}
+	if state.Problem != "" {
+		r.Problems = append(r.Problems, Problem{Message: state.Problem})
+	}
+	for _, problem := range problems {
+		r.Problems = append(r.Problems, Problem{Backend: problem.Backend, Message: "features: " + problem.Message})
+	}
+}

@@ -1,0 +1,177 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"github.com/accelmux/accelmux/core/conflict"
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/diagram"
+	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/pcibus"
+	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/round"
+	"github.com/accelmux/accelmux/core/supervisor"
+	"github.com/accelmux/accelmux/core/telemetry"
+	"github.com/accelmux/accelmux/core/topology"
+)
+
+// Facts is what the parts of an agent know at one moment. The report, the devices and the
+// topologies are computed from it, and from nothing else.
+type Facts struct {
+	Agent   Agent
+	Profile profile.Status
+	// Cluster is the connection to the API server; nil without one.
+	Cluster  *Cluster
+	Backends []supervisor.Status
+	// Inventory also has backends that start for a plan which is not in force yet.
+	Inventory *inventory.Snapshot
+	// Round is the newest; nil before the first.
+	Round   *round.Round
+	Holders Holders
+	Kubelet Kubelet
+	// Bus reads the machine's PCI bus.
+	Bus *pcibus.Bus
+	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
+	Reset func(*inventory.Device) string
+	// Features publishes the node's features; nil for nowhere.
+	Features  *features.Publisher
+	Telemetry *telemetry.Telemetry
+	// Problems are those that the parts report as they are shown.
+	Problems []Problem
+}
+
+// Agent is what an agent knows of itself.
+type Agent struct {
+	Role      Role
+	Node      string
+	StartedAt time.Time
+	Others    []Other
+	// Waits is what an agent that does not serve the node yet waits for; nil for one that
+	// serves it.
+	Waits []string
+}
+
+// Kubelet is what is known of kubelet and of other device plugins.
+type Kubelet struct {
+	// Missing is why kubelet cannot be reached; "" if it can.
+	Missing   string
+	Resources []deviceplugin.Status
+	// Topology returns what chooses among the units of a resource; nil if kubelet does not
+	// know the resource yet.
+	Topology func(resource string) *topology.Topology
+	// Conflicts are those with other device plugins.
+	Conflicts []conflict.Conflict
+}
+
+// Holders is what the report reads of the book of holders; see [holders.Book].
+type Holders interface {
+	Holds() map[inventory.Key][]holders.Hold
+	Holders(device inventory.Key) []holders.Holder
+}
+
+// rooms is a Source that computes everything from facts.
+type rooms struct {
+	facts func() Facts
+	alive func()
+}
+
+// NewSource returns a Source of what facts returns. alive is that of Source.
+func NewSource(facts func() Facts, alive func()) Source { return rooms{facts, alive} }
+
+func (r rooms) Report() Report                  { return r.facts().Report() }
+func (r rooms) Devices() []Device               { return r.facts().devices() }
+func (r rooms) Healths(show func(DeviceHealth)) { r.facts().healths(show) }
+func (r rooms) Alive()                          { r.alive() }
+
+func (r rooms) Telemetry(ctx context.Context) Telemetry { return r.facts().measured(ctx) }
+
+func (r rooms) Topology(name string) ([]diagram.Topology, error) { return r.facts().topology(name) }
+
+func (r rooms) Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error) {
+	return r.facts().explain(ctx, question)
+}
+
+func (f Facts) devices() []Device {
+	v, devices := f.Round, []Device{}
+	v.Each(func(d *inventory.Device, verdict health.Verdict) {
+		name, _ := v.Names.Qualified(d.Key)
+		devices = append(devices, Device{
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: v.ResourceOf(d.Key), Replicas: v.Replicas()[d.Key],
+			Healthy: verdict.Healthy, Faults: faults(verdict),
+			NUMANodes: d.NUMANodes, PCIBusID: d.PCIBusID, Parent: d.Parent,
+			Attributes: attributes(d), Capacities: d.Capacities.Map(), Potential: d.Potential,
+			CDI: name, Holders: f.holders(d.Key),
+		})
+	})
+	return devices
+}
+
+func (f Facts) healths(show func(DeviceHealth)) {
+	f.Round.Each(func(d *inventory.Device, verdict health.Verdict) {
+		is := DeviceHealth{Backend: d.Backend, ID: d.ID, Resource: f.Round.ResourceOf(d.Key), Healthy: verdict.Healthy}
+		if len(verdict.Faults) > 0 {
+			is.Fault = verdict.Faults[0].Code
+		}
+		show(is)
+	})
+}
+
+// measured may wait for first samples.
+func (f Facts) measured(ctx context.Context) Telemetry {
+	readings := f.Telemetry.Read(ctx)
+	answer := Telemetry{Devices: []Measured{}, Missing: f.Telemetry.Unmeasured()}
+	place := map[inventory.Key]int{}
+	f.Round.Each(func(d *inventory.Device, _ health.Verdict) {
+		place[d.Key] = len(answer.Devices)
+		memory, _ := d.Capacities.Get("memory")
+		answer.Devices = append(answer.Devices, Measured{
+			Backend: d.Backend, ID: d.ID, Class: d.Class, Resource: f.Round.ResourceOf(d.Key), Parent: d.Parent,
+			Memory: memory, Holders: f.holders(d.Key),
+		})
+	})
+	for _, r := range readings {
+		i, listed := place[r.Device]
+		if !listed {
+			i = len(answer.Devices)
+			answer.Devices = append(answer.Devices, Measured{Backend: r.Device.Backend, ID: r.Device.ID})
+		}
+		d := &answer.Devices[i]
+		d.SampledAt = &r.At
+		for _, value := range r.Values {
+			d.Values = append(d.Values, Value(value))
+		}
+	}
+	return answer
+}
+
+func (f Facts) holders(key inventory.Key) []Holder {
+	var all []Holder
+	for _, h := range f.Holders.Holders(key) {
+		all = append(all, Holder{
+			Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, Resource: h.Resource, Unit: h.Unit, Ending: h.Ending,
+		})
+	}
+	return all
+}
+
+func faults(verdict health.Verdict) []Fault {
+	var all []Fault
+	for _, f := range verdict.Faults {
+		all = append(all, Fault{
+			Code: f.Code, Message: f.Message, Recovery: f.Recovery.String(), Reach: string(f.Reach), Since: f.Since, From: f.From,
+		})
+	}
+	return all
+}
+
+func attributes(d *inventory.Device) map[string]any {
+	values := make(map[string]any, len(d.Attributes))
+	for name, attribute := range d.Attributes.All() {
+		values[name] = attribute.Value
+	}
+	return values
+}

@@ -1,0 +1,90 @@
+package status
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/suggestion"
+)
+
+// parameterProblems are those of the resources' parameters, as far as the backends that have
+// devices of them describe theirs: a container with a value for a parameter that its backend
+// does not have cannot start.
+func (f Facts) parameterProblems() []Problem {
+	known := map[string][]inventory.Parameter{}
+	for _, b := range f.Round.Backends() {
+		known[b.Name] = b.Description.Parameters
+	}
+	// A name with placeholders may make many resources: one stands for all.
+	var problems []Problem
+	others := map[string]int{} // by problem, without the resource
+	for _, r := range f.Round.Resources() {
+		if len(r.Parameters) == 0 {
+			continue
+		}
+		for _, problem := range parameterProblems(r, known) {
+			key := problem.String()
+			if others[key]++; others[key] == 1 {
+				problem.Resource = r.Name
+				problems = append(problems, problem)
+			}
+		}
+	}
+	for i, problem := range problems {
+		key := problem
+		key.Resource = ""
+		if more := others[key.String()] - 1; more > 0 {
+			problems[i].Message += fmt.Sprintf("; it is the same with %d more resources", more)
+		}
+	}
+	return problems
+}
+
+// parameterProblems are those of one resource, without its name.
+func parameterProblems(r *resource.Resource, known map[string][]inventory.Parameter) []Problem {
+	devices, unprepared := map[string]bool{}, map[string]map[inventory.Key]bool{}
+	for _, unit := range r.Units {
+		key := unit.Device.Key
+		devices[key.Backend] = true
+		if !unit.Device.Hooks.Prepare {
+			if unprepared[key.Backend] == nil {
+				unprepared[key.Backend] = map[inventory.Key]bool{}
+			}
+			unprepared[key.Backend][key] = true
+		}
+	}
+	var problems []Problem
+	for _, backend := range slices.Sorted(maps.Keys(devices)) {
+		parameters, ok := known[backend]
+		if !ok {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
+			if !slices.ContainsFunc(parameters, func(p inventory.Parameter) bool { return p.Name == name }) {
+				problems = append(problems, Problem{Backend: backend, Message: unknownParameter(name, parameters) +
+					": containers with a value for it do not start"})
+			}
+		}
+		if n := len(unprepared[backend]); n > 0 {
+			problems = append(problems, Problem{Backend: backend, Message: fmt.Sprintf(
+				"the resource has parameters, but %d of its devices ask for no preparation, so the backend does not get them: see its settings", n)})
+		}
+	}
+	return problems
+}
+
+// unknownParameter reports a parameter that the backend does not have.
+func unknownParameter(name string, known []inventory.Parameter) string {
+	if len(known) == 0 {
+		return fmt.Sprintf("the backend does not know the parameter %s; it has none", name)
+	}
+	names := make([]string, len(known))
+	for i, p := range known {
+		names[i] = p.Name
+	}
+	return fmt.Sprintf("the backend does not know the parameter %s%s; it has %s", name, suggestion.DidYouMean(name, names), strings.Join(names, ", "))
+}

@@ -1,0 +1,68 @@
+package status
+
+import (
+	"fmt"
+
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// NotReady returns what is missing before the node can use what the profile promises:
+// backends that have not reported, and resources that kubelet does not have from this
+// agent; empty if nothing is. A broken device does not count: the agent has done its part.
+func (f Facts) NotReady() []string {
+	missing := append([]string{}, f.Profile.Missing...)
+	if f.Profile.InForce.Idle() {
+		return missing
+	}
+	if f.Round == nil {
+		return append(missing, "no profile is in force yet")
+	}
+	statuses := map[string]supervisor.Status{}
+	for _, s := range f.Backends {
+		statuses[s.Name] = s
+	}
+	for _, backend := range f.Profile.InForce.Profile.Backends {
+		if f.Round.Backend(backend.Name) == nil {
+			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
+		}
+	}
+	return append(append(missing, f.Unregistered()...), f.conflicting()...)
+}
+
+// notReported returns why a backend has not reported yet.
+func notReported(name string, s supervisor.Status) string {
+	switch {
+	case s.LastError == "":
+		return "backend " + name + " has not reported yet"
+	case s.State == supervisor.Misconfigured, s.State == supervisor.Unavailable, s.State == supervisor.Quarantined:
+		return fmt.Sprintf("backend %s is %s: %s", name, s.State, s.LastError)
+	}
+	return fmt.Sprintf("backend %s has not reported yet; its last failure: %s", name, s.LastError)
+}
+
+// Unregistered returns the resources that kubelet has not accepted yet, or no longer has.
+func (f Facts) Unregistered() []string {
+	serving := map[string]bool{}
+	for _, s := range f.Kubelet.Resources {
+		serving[s.Resource] = s.State == deviceplugin.StateServing
+	}
+	var missing []string
+	for _, r := range f.Round.Resources() {
+		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
+			missing = append(missing, "kubelet has not accepted resource "+r.Name+" yet")
+		}
+	}
+	return missing
+}
+
+// conflicting returns the resources whose devices kubelet may not have from this agent.
+func (f Facts) conflicting() []string {
+	var missing []string
+	for _, c := range f.Kubelet.Conflicts {
+		if f.Round.Resource(c.Resource) != nil {
+			missing = append(missing, "kubelet may not have resource "+c.Resource+" from this agent: "+c.Message)
+		}
+	}
+	return missing
+}
