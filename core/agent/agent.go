@@ -156,8 +156,6 @@ type Agent struct {
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
-	// unsaved asks for the state of health to be written.
-	unsaved chan struct{}
 	// plans has the plan in force, and switches to another.
 	plans *profile.Switch
 	// view is what the last round made, for status and for kubelet's calls.
@@ -260,7 +258,6 @@ func newAgent(opts Options) *Agent {
 		keeper:     config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
 		inventory:  inventory.NewStore(time.Now),
 		wake:       make(chan struct{}, 1),
-		unsaved:    make(chan struct{}, 1),
 		tally:      status.NewTally(),
 		nodes:      round.Nodes{Host: opts.HostPaths.nodes()},
 		bus:        pcibus.New(opts.HostPaths.Sysfs),

@@ -59,25 +59,6 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// keepHealth writes the state of health after each round, and again when that is due,
-// until ctx ends. It has a goroutine of its own, as a disk that others use may take
-// seconds, and the next fault must not wait for it.
-func (a *Agent) keepHealth(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.unsaved:
-		case <-timer.C:
-		}
-		if again := a.health.Save(); !again.IsZero() {
-			timer.Reset(max(time.Until(again), 0))
-		}
-	}
-}
-
 // reconcile is one round: from the newest snapshot to what kubelet sees. It
 // returns when the next one is due though nothing changes; zero means never. The error is
 // that of advance.
@@ -114,8 +95,6 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	a.view.Store(v)
 	a.journal.Round(v)
 	a.plugin.Publish(table, names)
-	// After kubelet was told: what changed is in the journal, and need not wait for the disk.
-	poke(a.unsaved)
 	a.opts.Settled()
 	next = earliest(next, judged.Next)
 	next = earliest(next, table.RetryAt)

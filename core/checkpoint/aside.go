@@ -13,12 +13,11 @@ import (
 // MaxQuarantined is how many damaged files [Quarantine] keeps of one path.
 const MaxQuarantined = 5
 
-// Quarantine moves a damaged file, or whatever else is at path, out of the way
-// for somebody to look at, and returns its new place: "<path>.corrupt-<n>", n
-// from 1 to [MaxQuarantined]. Once all are taken, the file there that was
-// modified first gives way. A directory never does: it may hold anything.
+// Quarantine moves a damaged file, or whatever else is at path, aside and returns its new
+// path: "<path>.corrupt-<n>", n from 1 to [MaxQuarantined]. Once all are taken, the file there
+// that was modified first is replaced. A directory is never replaced: it may contain anything.
 //
-// A power cut may undo the move. That does no harm: it is found damaged again.
+// A power cut may undo the move. Then the file is found damaged again.
 func Quarantine(path string) (string, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -38,7 +37,7 @@ func Quarantine(path string) (string, error) {
 	return aside, nil
 }
 
-// quarantineSlot is the place for the next damaged file, and whether an earlier
+// quarantineSlot returns the path for the next damaged file, and whether an earlier
 // one is there.
 func quarantineSlot(path string) (slot string, taken bool, err error) {
 	var oldest time.Time
@@ -61,7 +60,7 @@ func quarantineSlot(path string) (slot string, taken bool, err error) {
 }
 
 // Sweep removes the temporary files that a crash left in dir of files whose
-// names start with prefix, and returns their names. Call it only while nobody
+// names start with prefix, and returns their names. Call it only while no [Writer]
 // writes there. A missing directory has none.
 func Sweep(dir, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(dir)

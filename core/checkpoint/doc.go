@@ -1,11 +1,11 @@
-// Package checkpoint keeps small files that must survive a crash, a full disk and
-// a half-finished write.
+// Package checkpoint writes small files that must survive a crash, a full disk and
+// an interrupted write.
 //
-// [Writer.Replace] puts a file in place as a whole, durably or not at all.
+// [Writer.Replace] replaces a file as a whole, durably or not at all.
 // [Writer.Write] and [Read] add a header with a checksum, so that a damaged file
-// is told from a sound one; [Quarantine] moves a damaged one aside, and [Sweep]
-// removes what a crash left behind. What is read and what is kept aside is
-// bounded.
+// is detected; [Quarantine] moves a damaged one aside, and [Sweep] removes
+// temporary files that a crash left behind. The size of a file and the number of
+// damaged ones are bounded.
 //
-// The package knows nothing of what the files mean.
+// The package does not know what the files mean.
 package checkpoint

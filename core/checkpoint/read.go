@@ -14,7 +14,7 @@ import (
 // Read returns the payload that Write put at path. The error is [fs.ErrNotExist]
 // if there is no file, and [ErrCorrupt] if it is damaged, of another kind or
 // version, not a regular file (a symbolic link is none), or larger than
-// [MaxSize]. It never waits for a writer, whatever is at that place.
+// [MaxSize]. It never blocks on a pipe or a device at that path.
 func Read(path, magic string) ([]byte, error) {
 	var payload []byte
 	data, err := readRegular(path)
@@ -30,9 +30,8 @@ func Read(path, magic string) ([]byte, error) {
 	return payload, nil
 }
 
-// readRegular reads a file that nobody but us should have put there. What is no
-// regular file is not even opened, and if it takes the place of one just then,
-// it is neither followed nor waited for.
+// readRegular reads a regular file. Anything else is not opened; what replaces the file
+// before it is opened is neither followed, if it is a link, nor waited for.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -45,7 +44,7 @@ func readRegular(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // only read: nothing can be lost
+	defer func() { _ = f.Close() }() // only read, so no write can fail
 	if info, err = f.Stat(); err != nil {
 		return nil, err
 	}
@@ -79,13 +78,13 @@ func parse(data []byte, magic string) ([]byte, error) {
 	kind, version, _ := strings.Cut(magic, "/")
 	foundKind, foundVersion, _ := bytes.Cut(found, []byte("/"))
 	if !ok || string(foundKind) != kind {
-		return nil, fmt.Errorf("%w: it does not start as a file of %s does", ErrCorrupt, magic)
+		return nil, fmt.Errorf("%w: it does not start with the header of %s", ErrCorrupt, magic)
 	}
 	if string(foundVersion) != version {
 		return nil, fmt.Errorf("%w: its version is %.20q; this program reads only %q", ErrCorrupt, foundVersion, version)
 	}
 	if !bytes.Equal(data[:len(line)+1], header(magic, payload)) {
-		return nil, fmt.Errorf("%w: its content does not fit its checksum", ErrCorrupt)
+		return nil, fmt.Errorf("%w: its content does not match its checksum", ErrCorrupt)
 	}
 	return payload, nil
 }

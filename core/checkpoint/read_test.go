@@ -101,9 +101,9 @@ func testReadRefusesOtherKinds(t *testing.T) {
 // The operator is told a newer version from a file that is not ours at all.
 func TestReadSaysWhatIsWrong(t *testing.T) {
 	for content, want := range map[string]string{
-		"":                               "does not start as a file of " + magic,
-		"hello world\n":                  "does not start as a file of " + magic,
-		"accelmux-test":                  "does not start as a file of " + magic,
+		"":                               "does not start with the header of " + magic,
+		"hello world\n":                  "does not start with the header of " + magic,
+		"accelmux-test":                  "does not start with the header of " + magic,
 		"accelmux-test/22 sha256:00\n{}": `its version is "22"; this program reads only "1"`,
 		"accelmux-test\n{}":              `its version is ""`,
 		magic + " sha256:00\n{}":         "checksum",

@@ -14,18 +14,18 @@ import (
 )
 
 // MaxSize is the most bytes that [Read] accepts, header included. It is far more
-// than a node needs, and bounds what a file gone wrong can cost.
+// than a node needs, and bounds the memory that a damaged file can cost.
 const MaxSize = 256 << 20
 
-// tempSuffix ends the name of every file that is not in place yet. Container
-// runtimes and our own loaders skip it.
+// tempSuffix is the suffix of temporary files. Container runtimes and our own loaders skip
+// them.
 const tempSuffix = ".tmp"
 
 // Errors that a caller decides by.
 var (
-	// ErrCorrupt says that a file is there but is not what Write wrote.
+	// ErrCorrupt reports that a file exists but is not what Write wrote.
 	ErrCorrupt = errors.New("corrupt state file")
-	// ErrNotDurable says that the new content is in place and visible, but may
+	// ErrNotDurable reports that the new content is in place and visible, but may
 	// not survive a power cut: its directory could not be synced.
 	ErrNotDurable = errors.New("not durable")
 )
@@ -51,6 +51,9 @@ type Writer struct {
 	// replaced; an error makes the step fail as if the disk had. It is for tests
 	// of full disks and crashes.
 	Before func(op Op, path string) error
+	// Unsynced leaves out both syncs. A file survives the end of the process at any moment,
+	// but a power cut may take it, or leave an empty file in its place.
+	Unsynced bool
 }
 
 // Replace puts data at path, with exactly the permissions perm, whatever the
@@ -66,8 +69,8 @@ func (w Writer) Replace(path string, data []byte, perm fs.FileMode) error {
 	})
 }
 
-// ReplaceWith is Replace with the data that write writes, in pieces of any size, for a
-// file that is better not in memory as a whole. An error of write is one of Replace.
+// ReplaceWith is Replace with the data that write writes, in pieces of any size. An error of
+// write is one of Replace.
 func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	temp, err := w.stage(path, write, perm)
 	if err == nil {
@@ -81,6 +84,9 @@ func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer)
 		}
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
+	if w.Unsynced {
+		return nil
+	}
 	if err := w.step(OpSyncDir, path); err != nil {
 		return fmt.Errorf("replace %s: %w: %w", path, ErrNotDurable, err)
 	}
@@ -90,8 +96,8 @@ func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer)
 	return nil
 }
 
-// stage writes the temporary file. Its name is returned even with an error, as
-// long as it exists.
+// stage writes the temporary file. Its name is returned also with an error, if the file
+// exists.
 func (w Writer) stage(path string, write func(io.Writer) error, perm fs.FileMode) (name string, err error) {
 	if err := w.step(OpCreate, path); err != nil {
 		return "", err
@@ -119,6 +125,9 @@ func (w Writer) stage(path string, write func(io.Writer) error, perm fs.FileMode
 	if err := f.Chmod(perm); err != nil {
 		return name, err
 	}
+	if w.Unsynced {
+		return name, nil
+	}
 	if err := w.step(OpSync, path); err != nil {
 		return name, err
 	}
@@ -135,8 +144,8 @@ func (w Writer) step(op Op, path string) error {
 	return nil
 }
 
-// Remove removes the file, which may be missing: also where nothing can be
-// removed, as in a read-only directory. The directory is not synced.
+// Remove removes the file. A missing file is no error, also in a read-only directory. The
+// directory is not synced.
 func (w Writer) Remove(path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -226,3 +226,22 @@ func names(t *testing.T, dir string) []string {
 	}
 	return names
 }
+
+// Verifies that an unsynced file is replaced as a whole, without a sync.
+func TestUnsynced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	var ops []checkpoint.Op
+	w := checkpoint.Writer{Unsynced: true, Before: func(op checkpoint.Op, _ string) error {
+		ops = append(ops, op)
+		return nil
+	}}
+	if err := w.Write(path, magic, []byte("payload")); err != nil {
+		t.Fatal(err)
+	}
+	if payload, err := checkpoint.Read(path, magic); err != nil || string(payload) != "payload" {
+		t.Errorf("read %q, %v", payload, err)
+	}
+	if diff := cmp.Diff([]checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpRename}, ops); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}

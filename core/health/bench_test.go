@@ -11,7 +11,7 @@ import (
 )
 
 func BenchmarkReportAndJudge(b *testing.B) {
-	for name, bad := range map[string]int{"all sound": 0, "all faulty": inventory.MaxDevices} {
+	for name, bad := range map[string]int{"all healthy": 0, "all faulty": inventory.MaxDevices} {
 		b.Run(name, func(b *testing.B) {
 			r := newRig(b)
 			for i := range inventory.MaxDevices {
@@ -30,7 +30,7 @@ func BenchmarkReportAndJudge(b *testing.B) {
 	}
 }
 
-// What a pass costs after which many devices fell and are sound again.
+// BenchmarkManyFell measures one call of Judge after many devices fell and are healthy again.
 func BenchmarkManyFell(b *testing.B) {
 	const devices, fell = 4_000, 1_000
 	before := &inventory.Backend{Name: "mock", Generation: 1}

@@ -31,7 +31,8 @@ func (j *Judge) remembered() map[string]int {
 	return used
 }
 
-// keepBudget makes each backend's faults fit into its budget.
+// keepBudget drops faults of each backend that exceed its budget. The caller holds j.mu, or
+// is the only user.
 func (j *Judge) keepBudget() {
 	used := j.remembered()
 	for backend := range j.tight {
@@ -43,13 +44,13 @@ func (j *Judge) keepBudget() {
 	for backend, n := range used {
 		if n > maxRemembered && !j.tight[backend] {
 			j.tight[backend] = true
-			j.log.Warn("more faults than are remembered: of each device only the gravest is", "backend", backend, "bytes", n)
+			j.log.Warn("faults of the backend exceed their budget, only the gravest of each device is stored", "backend", backend, "bytes", n)
 		}
 	}
 	for k, r := range j.records {
 		if tight := j.tight[k.Backend]; r.tight != tight {
 			if r.tight = tight; tight && r.tighten() {
-				j.change(k)
+				j.version++
 			}
 		}
 	}
@@ -61,17 +62,15 @@ func (r *record) tighten() bool {
 	if len(r.faults) == 0 {
 		return false
 	}
-	keep := max(0, slices.IndexFunc(r.faults, func(f *fault) bool { return f.over.IsZero() }))
+	keep := max(0, slices.IndexFunc(r.faults, func(f *fault) bool { return !f.cleared() }))
 	f := r.faults[keep]
 	f.message, f.note = shorten(f.message, tightMessage), shorten(f.note, tightMessage)
 	r.faults, r.published = []*fault{f}, nil
 	return true
 }
 
-// budgetNotes returns the problems of backends that are over their budget.
+// budgetNotes returns the problems of backends that exceed their budget. The caller holds j.mu.
 func (j *Judge) budgetNotes() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	var notes []string
 	for _, backend := range slices.Sorted(maps.Keys(j.tight)) {
 		notes = append(notes, fmt.Sprintf(

@@ -8,9 +8,9 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Verifies that a backend whose devices get new faults without end is remembered within its
-// budget, that of each device the gravest fault stays, that the operator is told, and that
-// another backend and the way back are as ever.
+// Verifies that the faults of a backend whose devices get new ones without end stay within its
+// budget, that the gravest fault of each device stays, that Notes has the problem, and that
+// other backends and recovery are not affected.
 func TestBudgetOfABackend(t *testing.T) {
 	const devices, rounds = 1000, 8
 	r := newRig(t, "other")

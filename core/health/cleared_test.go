@@ -7,8 +7,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// A cleared code ends that fault, also one that needs a reboot and in an unhealthy device,
-// and no other; over a restart the reach stays.
+// Verifies that a cleared code clears that fault, also one that needs a reboot and in an
+// unhealthy device, and no other, and that the reach survives a restart.
 func TestClearedCodes(t *testing.T) {
 	r := newRig(t, "a")
 	fault := func(code string, reach backendv1.Reach) *backendv1.Health {

@@ -1,19 +1,19 @@
-// Package health turns what backends say of their devices into verdicts that
-// stick: a fault stays until there is evidence that it is over, whatever
-// restarts in between: kubelet, the backend, or this process.
+// Package health computes verdicts from the health that backends report. A fault sticks: it
+// stays until there is evidence that it is cleared, over restarts of kubelet, of the backend
+// and of this process.
 //
-// A device's faults are kept by code. This is the life of one:
+// A device's faults are stored by code. This is the life of one:
 //
 //	           UNHEALTHY(code)                       evidence
-//	(none) ---------------------> standing ---------------------------> over
+//	(none) ---------------------> standing --------------------------> cleared
 //	                                 ^                                   |  |
 //	                                 |         UNHEALTHY(code)           |  | the delay passed and
 //	                                 +-----------------------------------+  | the device is listed
 //	                                                                        v
 //	                                                                      (none)
 //
-// A fault counts until it is gone; "over" too makes a device unhealthy. What is
-// evidence depends on the recovery that the fault needs:
+// A device is unhealthy while it has a fault, standing or cleared. What counts as evidence
+// depends on the recovery that the fault needs:
 //
 //	self                  HEALTHY, or a reset that worked *
 //	reset                 HEALTHY with recovered, or a reset that worked *
@@ -23,38 +23,36 @@
 // UNKNOWN is never evidence, nor is absence from the inventory. After a new boot
 // of the machine all faults are gone.
 //
-// * A reset is newer than the inventory that is in force, which may go on saying
-// UNHEALTHY until the backend has looked again. So it is evidence from the moment
-// that the backend no longer says UNHEALTHY with this code. A backend that still
-// says so a minute later, or says that it is graver now, has told the truth, and
-// the reset is forgotten.
+// * A reset is newer than the current inventory, which may have UNHEALTHY until the backend's
+// next scan. So a reset is evidence from the moment that the backend no longer reports
+// UNHEALTHY with this code. If the backend still reports it a minute later, or reports a
+// graver recovery, the fault stands and the reset is forgotten.
 //
 // Further:
 //
 //   - UNHEALTHY acts at once. With the code of a standing fault, the graver
-//     recovery of the two holds; with that of a fault that is over, it is a new one.
-//   - Evidence is an event. It stays if the backend afterwards says only HEALTHY
+//     recovery of the two holds; with that of a cleared fault, it is a new one.
+//   - Evidence is an event. It stays if the backend afterwards reports only HEALTHY
 //     or UNKNOWN. Snapshots may be skipped, events may not: they come from
 //     inventory.Backend.Superseded.
 //   - The delay is the backend's policy. For a device that flaps it doubles with
-//     every fall beyond the third, to at most 5 minutes. Ten minutes without a
-//     fault, and its falls are forgotten.
+//     every fall beyond the third, to at most 5 minutes. After ten minutes without a
+//     fault, its falls are forgotten.
 //   - A device that is not listed keeps its faults, and the delay does not pass.
-//   - A device that can be given to nobody because it has no edits has the fault
-//     [CodeNoEdits] of RecoverySelf, and edits are the evidence against it.
-//   - A partition has the faults of its parent too, marked with where they are
-//     from, but not CodeNoEdits: a parent need not be usable itself. A parent
-//     that is not listed cannot speak for itself; its partitions do, together:
-//     what all of them say counts for it, except UNHEALTHY.
-//   - Of a backend whose faults take more than 4 MiB only the gravest of each device is
-//     remembered, until all are gone; Notes say so.
+//   - A device without container edits has the fault [CodeNoEdits] of RecoverySelf. Edits are
+//     the evidence against it.
+//   - A partition has the faults of its parent too, marked with the parent's ID, but not
+//     CodeNoEdits: a parent need not be usable itself. If a parent is not listed, its
+//     partitions are the evidence for it: what all of them report counts for the parent,
+//     except UNHEALTHY.
+//   - If the faults of a backend take more than 4 MiB, only the gravest of each device is
+//     stored until all are gone; Notes has the problem.
 //   - Devices of a backend that has been lost for longer than its holdover have
 //     the fault [CodeBackendLost], which does not stick.
 //
-// Faults are written to a state file that holds for one boot of the machine, and what
-// changes to a journal before it is told, so that a process that is killed at any moment
-// forgets nothing that it has told; also while the disk is full. Files that cannot be
-// read or written cost memory over restarts, nothing else.
+// The state file has all faults of this boot of the machine. It is written before the
+// verdicts are used, so a process that is killed at any moment forgets nothing that kubelet
+// knows. While the file cannot be written, a restart forgets what changed since.
 //
 // The package does not decide about resets, nor about what kubelet is told.
 package health

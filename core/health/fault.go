@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// CodeNoEdits is the fault of a device that brings nothing into a container.
+	// CodeNoEdits is the fault of a device without container edits.
 	CodeNoEdits = "no-edits"
 	// CodeBackendLost is the fault of all devices of a backend that was lost for
 	// longer than its holdover.
@@ -17,30 +17,33 @@ const (
 
 	maxFaults = 16
 	maxNote   = 1024
-	// resetGrace is how long after a reset a report may be from before it.
+	// resetGrace is how long after a reset a report may have been measured before it.
 	resetGrace = time.Minute
-	// flapWindow is how long a device must be sound for its falls to be forgotten.
+	// flapWindow is how long a device must be healthy for its falls to be forgotten.
 	flapWindow = 10 * time.Minute
-	// freeFalls is how many falls within the window cost no longer delay.
+	// freeFalls is how many falls within the window do not lengthen the delay.
 	freeFalls = 3
 	maxDelay  = 5 * time.Minute
 )
 
-// fault is a [Fault] of the device's own and how far it is on its way out.
+// fault is a [Fault] of the device's own, with the progress of its recovery.
 type fault struct {
 	code     string
 	message  string
-	note     string // what the latest reset that failed said, or ""
+	note     string // message of the latest failed reset, or ""
 	recovery inventory.Recovery
 	reach    inventory.Reach
 	since    time.Time
-	// over is when evidence came that it is over; zero while it stands.
-	over time.Time
-	// reset is when a reset worked whose effect the backend has yet to confirm.
-	reset time.Time
-	// derived: found here, not said by the backend, which may use the same code.
+	// clearedAt is when there was evidence that it is cleared; zero while it stands.
+	clearedAt time.Time
+	// resetAt is when a reset worked whose effect the backend has yet to confirm.
+	resetAt time.Time
+	// derived faults are found here, not reported by the backend, which may use the same code.
 	derived bool
 }
+
+// cleared reports whether the fault only waits for its delay.
+func (f *fault) cleared() bool { return !f.clearedAt.IsZero() }
 
 func (f *fault) publish() Fault {
 	out := Fault{Code: f.code, Message: f.message, Recovery: f.recovery, Reach: f.reach, Since: f.since}
@@ -51,21 +54,20 @@ func (f *fault) publish() Fault {
 }
 
 // record is what is known of one device: its faults, and how often it fell. The
-// methods report whether anything changed that belongs in the state file.
+// methods report whether anything changed that the state file stores.
 type record struct {
 	faults []*fault // gravest first, then oldest
-	// listed: the device was in the last inventory of a backend that reports.
+	// listed devices were in the last inventory of a backend that reports.
 	listed bool
-	// pass is the number of the pass over a snapshot that last saw the device.
+	// pass is the number of the last call of Judge that found the device listed.
 	pass uint64
 	seen time.Time
-	// falls counts changes from sound to faulted in the current flap window, and
-	// sound is when the last fault went.
-	falls int
-	sound time.Time
-	// tight: the faults of its backend are over their budget; see Judge.keepBudget.
+	// falls counts changes from healthy to unhealthy in the current flap window.
+	falls        int
+	healthySince time.Time
+	// tight is set while the faults of its backend exceed their budget; see Judge.keepBudget.
 	tight bool
-	// published is faults for verdicts; nil when it must be made again.
+	// published is faults for verdicts; nil when it must be computed again.
 	published []Fault
 }
 
@@ -78,8 +80,8 @@ func (r *record) find(code string, derived bool) *fault {
 	return nil
 }
 
-// say takes a statement of the backend. It may be the same one again.
-func (r *record) say(h inventory.Health, now time.Time) bool {
+// report takes a report of the backend. It may be the same one again.
+func (r *record) report(h inventory.Health, now time.Time) bool {
 	changed := false
 	h = r.fitting(h)
 	if h.State == inventory.StateUnhealthy {
@@ -87,45 +89,45 @@ func (r *record) say(h inventory.Health, now time.Time) bool {
 	}
 	for _, f := range r.faults {
 		switch {
-		case !f.over.IsZero() || f.derived:
+		case f.cleared() || f.derived:
 		case h.State == inventory.StateUnhealthy && h.Code == f.code:
-		case !f.reset.IsZero(),
+		case !f.resetAt.IsZero(),
 			h.Cleared.Has(f.code),
 			h.State == inventory.StateHealthy && (h.Recovered || f.recovery == inventory.RecoverySelf):
-			f.end(now)
+			f.clear(now)
 			changed = true
 		}
 	}
 	return changed
 }
 
-// edits takes note of whether the device brings anything into a container.
-func (r *record) edits(d *inventory.Device, now time.Time) bool {
+// checkEdits adds or clears the fault of a device without edits.
+func (r *record) checkEdits(d *inventory.Device, now time.Time) bool {
 	if !d.Edits.Empty() || d.Potential {
 		f := r.find(CodeNoEdits, true)
-		if f == nil || !f.over.IsZero() {
+		if f == nil || f.cleared() {
 			return false
 		}
-		f.end(now)
+		f.clear(now)
 		return true
 	}
 	if d.Health.State == inventory.StateUnhealthy {
-		return false // a device off the bus has no nodes: nothing new
+		return false // a device off the bus has no nodes; that is the same fault
 	}
 	return r.add(fault{
 		code: CodeNoEdits, derived: true, recovery: inventory.RecoverySelf, since: now,
-		message: "the backend names nothing that a container would get; is the driver loaded?",
+		message: "the backend reports no container edits for the device; is the driver loaded?",
 	}, now)
 }
 
 // add adds a fault, or renews the one with that code.
 func (r *record) add(n fault, now time.Time) bool {
 	f := r.find(n.code, n.derived)
-	if f != nil && f.over.IsZero() {
+	if f != nil && !f.cleared() {
 		return r.renew(f, n, now)
 	}
-	if !slices.ContainsFunc(r.faults, func(f *fault) bool { return f.over.IsZero() }) {
-		if len(r.faults) == 0 && !r.sound.IsZero() && now.Sub(r.sound) >= flapWindow {
+	if !slices.ContainsFunc(r.faults, func(f *fault) bool { return !f.cleared() }) {
+		if len(r.faults) == 0 && !r.healthySince.IsZero() && now.Sub(r.healthySince) >= flapWindow {
 			r.falls = 0
 		}
 		r.falls++
@@ -136,12 +138,12 @@ func (r *record) add(n fault, now time.Time) bool {
 	}
 	*f = n
 	r.sort()
-	// If there are too many, one that is over goes first, then the lightest and
-	// newest, which may be the new one itself: then nothing has changed.
+	// If there are too many, a cleared one goes first, then the lightest and newest, which
+	// may be the new one itself: then nothing has changed.
 	if len(r.faults) > r.most() {
 		drop := len(r.faults) - 1
 		for i, f := range slices.Backward(r.faults) {
-			if !f.over.IsZero() {
+			if f.cleared() {
 				drop = i
 				break
 			}
@@ -151,7 +153,7 @@ func (r *record) add(n fault, now time.Time) bool {
 	return r.find(n.code, n.derived) != nil
 }
 
-// most is the largest number of faults that are stored of the device.
+// most returns how many faults of the device may be stored.
 func (r *record) most() int {
 	if r.tight {
 		return 1
@@ -159,14 +161,14 @@ func (r *record) most() int {
 	return maxFaults
 }
 
-// renew takes another statement of a standing fault.
+// renew takes another report of a standing fault.
 func (r *record) renew(f *fault, n fault, now time.Time) bool {
 	changed := false
-	if !f.reset.IsZero() {
-		if n.recovery <= f.recovery && now.Sub(f.reset) < resetGrace {
-			return false // likely from before the reset
+	if !f.resetAt.IsZero() {
+		if n.recovery <= f.recovery && now.Sub(f.resetAt) < resetGrace {
+			return false // probably measured before the reset
 		}
-		f.reset, changed = time.Time{}, true
+		f.resetAt, changed = time.Time{}, true
 	}
 	if reach := f.reach.Graver(n.reach); reach != f.reach {
 		f.reach, r.published, changed = reach, nil, true
@@ -177,24 +179,24 @@ func (r *record) renew(f *fault, n fault, now time.Time) bool {
 		r.sort()
 		return true
 	case n.recovery == f.recovery && n.message != f.message:
-		// Words alone are not worth a write; the next one takes them along.
+		// Another message alone is not worth a write; the next write stores it.
 		f.message = n.message
 		r.published = nil
 	}
 	return changed
 }
 
-// end says that there is evidence that the fault is over.
-func (f *fault) end(now time.Time) { f.over, f.reset = now, time.Time{} }
+// clear records evidence that the fault is cleared.
+func (f *fault) clear(now time.Time) { f.clearedAt, f.resetAt = now, time.Time{} }
 
 // resetDone takes the result of a reset.
 func (r *record) resetDone(recovered bool, message string, now time.Time) bool {
 	changed := false
 	for _, f := range r.faults {
 		switch {
-		case f.recovery > inventory.RecoveryReset || f.derived || !f.over.IsZero():
+		case f.recovery > inventory.RecoveryReset || f.derived || f.cleared():
 		case recovered:
-			f.reset, f.note = now, ""
+			f.resetAt, f.note = now, ""
 			changed = true
 		case f.note != message:
 			f.note = message
@@ -207,26 +209,26 @@ func (r *record) resetDone(recovered bool, message string, now time.Time) bool {
 	return changed
 }
 
-// back restarts the delays of a device that was not listed: nobody watched it.
-func (r *record) back(now time.Time) {
+// restartDelays is for a device that was not listed and so not monitored.
+func (r *record) restartDelays(now time.Time) {
 	for _, f := range r.faults {
-		if !f.over.IsZero() {
-			f.over = now
+		if f.cleared() {
+			f.clearedAt = now
 		}
 	}
 }
 
-// expire removes the faults whose delay has passed. next is when the next one
-// is due, or zero.
+// expire removes the cleared faults whose delay has passed. next is when the next delay ends,
+// or zero.
 func (r *record) expire(delay time.Duration, now time.Time) (gone []*fault, next time.Time) {
 	delay = stretch(delay, r.falls)
 	kept := r.faults[:0]
 	for _, f := range r.faults {
-		due := f.over.Add(delay)
+		end := f.clearedAt.Add(delay)
 		switch {
-		case f.over.IsZero():
-		case due.After(now):
-			next = earlier(next, due)
+		case !f.cleared():
+		case end.After(now):
+			next = earlier(next, end)
 		default:
 			gone = append(gone, f)
 			continue
@@ -237,12 +239,12 @@ func (r *record) expire(delay time.Duration, now time.Time) (gone []*fault, next
 	r.faults = kept
 	if len(gone) > 0 {
 		r.published = nil
-		r.sound = now
+		r.healthySince = now
 	}
 	return gone, next
 }
 
-// stretch is the delay of a device that fell so often.
+// stretch returns the delay of a device that fell that often.
 func stretch(delay time.Duration, falls int) time.Duration {
 	for range min(falls-freeFalls, 32) {
 		if delay >= maxDelay {
@@ -260,7 +262,7 @@ func (r *record) sort() {
 	})
 }
 
-// own are the faults for verdicts. The slice is shared and never changes.
+// own returns the faults for verdicts. The slice is shared and never changes.
 func (r *record) own() []Fault {
 	if r.published == nil && len(r.faults) > 0 {
 		r.published = make([]Fault, len(r.faults))
@@ -271,7 +273,7 @@ func (r *record) own() []Fault {
 	return r.published
 }
 
-// earlier is the earlier of two times of which zero means never.
+// earlier returns the earlier of two times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -29,8 +29,7 @@ const (
 	replacement = backendv1.Recovery_RECOVERY_REPLACEMENT
 )
 
-// rig is a judge behind a real store, a clock that moves when told, and one
-// backend whose devices say what the test wants.
+// rig is a judge behind a real store, with a clock that the test moves and one backend.
 type rig struct {
 	t       failer
 	now     time.Time
@@ -41,8 +40,6 @@ type rig struct {
 	devices map[string]*backendv1.Device
 	wireGen uint64
 	last    *View
-	// saveAt is when to save again.
-	saveAt time.Time
 }
 
 type failer interface {
@@ -75,7 +72,7 @@ func (r *rig) newStore() {
 	r.store.Describe("mock", inventory.Description{Name: "mock", Classes: []string{"gpu"}, Needs: inventory.Needs{Edits: scope}})
 }
 
-// restart is one of the whole process, backends included.
+// restart restarts the whole process, backends included.
 func (r *rig) restart() {
 	r.newStore()
 	r.open()
@@ -126,14 +123,13 @@ func (r *rig) say(id string, h *backendv1.Health) {
 
 func (r *rig) judgeNow() *View {
 	r.t.Helper()
-	v := r.judge.Judge(r.store.Snapshot())
-	r.last, r.saveAt = v, r.judge.Save()
-	return v
+	r.last = r.judge.Judge(r.store.Snapshot())
+	return r.last
 }
 
 func (r *rig) wait(d time.Duration) { r.now = r.now.Add(d) }
 
-// codes are a device's faults as "code:recovery", with "@from" if it is another's.
+// codes returns a device's faults as "code:recovery", with "@from" if it is its parent's.
 func codes(v *View, id string) string {
 	var out []string
 	for _, f := range v.Verdict(key(id)).Faults {
@@ -177,7 +173,7 @@ func faulty(code string, r backendv1.Recovery) *backendv1.Health {
 	return &backendv1.Health{State: backendv1.HealthState_HEALTH_STATE_UNHEALTHY, Code: code, Message: "about " + code, Recovery: r}
 }
 
-// dirNames are the files of a directory, without the journal.
+// dirNames returns the files of a directory.
 func dirNames(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -186,16 +182,12 @@ func dirNames(t testing.TB, dir string) []string {
 	}
 	var names []string
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) != journalSuffix { // it is always there
-			names = append(names, e.Name())
-		}
+		names = append(names, e.Name())
 	}
 	return names
 }
 
-type rigHealth = backendv1.Health
-
-// seal puts a header that fits in front of a payload.
+// seal puts the right header in front of a payload.
 func seal(payload string) string {
 	return fmt.Sprintf("accelmux-health/1 sha256:%x\n%s", sha256.Sum256([]byte(payload)), payload)
 }

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// DefaultHoldover holds for a backend without a policy.
+	// DefaultHoldover is the holdover of a backend without a policy.
 	DefaultHoldover = 5 * time.Minute
-	// DefaultDelay holds for a backend without a policy.
+	// DefaultDelay is the delay of a backend without a policy.
 	DefaultDelay = 3 * time.Second
 
-	// maxAbsent is how many devices that are not listed are remembered for each
-	// backend; those seen last are kept. It is more than a backend may list, as
-	// after a start nothing is listed.
+	// maxAbsent bounds the stored devices of each backend that are not listed; those seen last
+	// stay. It is more than a backend may list, because no device is listed after a start.
 	maxAbsent = inventory.MaxDevices + 2000
-	// maxParents bounds the way up from a partition; inventory refuses more.
+	// maxParents bounds the levels of parents above a partition; inventory refuses more.
 	maxParents = 8
 	// maxLogged is how many devices one call of Judge logs.
 	maxLogged = 32
@@ -31,9 +30,9 @@ const (
 
 // Options configure a [Judge].
 type Options struct {
-	// Path is the state file. Its directory is made if it is missing. Required.
+	// Path is the state file. Its directory is created if it is missing. Required.
 	Path string
-	// BootID tells one boot of the machine from the next; see [BootID]. Required.
+	// BootID identifies the boot of the machine; see [BootID]. Required.
 	BootID string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -41,19 +40,18 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// BackendPolicy is how the devices of one backend are judged.
+// BackendPolicy configures the verdicts on the devices of one backend.
 type BackendPolicy struct {
-	// Holdover is how long the verdicts stand when the backend is lost.
+	// Holdover is how long the verdicts stay when the backend is lost.
 	Holdover time.Duration
-	// Delay is how long a device must stay sound before a fault is gone.
+	// Delay is how long a fault must stay cleared before it is removed.
 	Delay time.Duration
 }
 
 var nothing = &inventory.Snapshot{}
 
-// Judge remembers faults and makes verdicts. Its methods are safe for concurrent
-// use, but only one goroutine may call Judge. Save takes as long as the disk does, and
-// does not keep Judge waiting.
+// Judge stores faults and computes verdicts. Its methods are safe for concurrent use, but
+// only one goroutine may call Judge and Close.
 type Judge struct {
 	now func() time.Time
 	log *slog.Logger
@@ -61,28 +59,25 @@ type Judge struct {
 	mu       sync.Mutex
 	records  map[inventory.Key]*record
 	policies map[string]BackendPolicy
-	// handled is the Backend.Generation up to which statements were taken.
+	// handled is the Backend.Generation up to which reports were taken.
 	handled map[string]uint64
 	snap    *inventory.Snapshot
 	view    *View
 	touched bool   // something other than the snapshot or the time has changed
-	pass    uint64 // counts calls that went over a snapshot
-	// version grows with every change that belongs in the file; changed are the devices
-	// with a change that is not in the journal yet.
+	pass    uint64 // number of the current call of Judge
+	// version grows with every change that the state file stores.
 	version uint64
-	changed map[inventory.Key]bool
 	logged  int
 	absent  int // maxAbsent, but for tests
-	// tight are the backends whose faults are over their budget.
+	// tight are the backends whose faults exceed their budget.
 	tight map[string]bool
 
 	file *stateFile
 }
 
-// Open reads the state file. A file from another boot counts as empty: whatever
-// is still wrong will be reported again. One that cannot be read or understood is
-// renamed to <path>.corrupt-<n> and named in [Judge.Notes]. It fails only if a
-// required option is missing.
+// Open reads the state file. A file of an earlier boot counts as empty: backends report
+// again what is still wrong. One that cannot be read is renamed to <path>.corrupt-<n> and
+// named in [Judge.Notes]. Open fails only if a required option is missing.
 func Open(o Options) (*Judge, error) {
 	if o.Path == "" || o.BootID == "" {
 		return nil, errors.New("open health state: both a path and a boot ID are required")
@@ -96,26 +91,27 @@ func Open(o Options) (*Judge, error) {
 	j := &Judge{
 		now: o.Now, log: o.Log,
 		absent:   maxAbsent,
-		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, changed: map[inventory.Key]bool{}, tight: map[string]bool{},
-		file: &stateFile{path: o.Path, bootID: o.BootID, now: o.Now, log: o.Log, write: checkpoint.Write},
+		policies: map[string]BackendPolicy{}, handled: map[string]uint64{}, view: &View{}, tight: map[string]bool{},
+		file: &stateFile{path: o.Path, bootID: o.BootID, log: o.Log, write: checkpoint.Writer{Unsynced: true}.Write},
 	}
-	var stale bool
-	if j.records, stale = j.file.open(); stale {
+	var outdated bool
+	if j.records, outdated = j.file.open(j.now()); outdated {
 		j.version++
-	}
-	if j.file.older {
-		j.save(true) // before there is a frame that it does not cover
 	}
 	j.prune()
 	j.keepBudget()
 	return j, nil
 }
 
-// Notes returns problems with the state file, and of backends whose faults are over their
+// Notes returns problems with the state file, and of backends whose faults exceed their
 // budget.
-func (j *Judge) Notes() []string { return append(j.file.currentNotes(), j.budgetNotes()...) }
+func (j *Judge) Notes() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append(j.file.problems(), j.budgetNotes()...)
+}
 
-// SetPolicies replaces all policies. They count from the next Judge on.
+// SetPolicies replaces all policies. They apply from the next Judge on.
 func (j *Judge) SetPolicies(policies map[string]BackendPolicy) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -123,108 +119,92 @@ func (j *Judge) SetPolicies(policies map[string]BackendPolicy) {
 }
 
 // ResetDone takes the result of a reset of a device; call Judge afterwards. If it
-// recovered the device, faults that need no more than a reset are over as soon as
+// recovered the device, faults that need no more than a reset are cleared as soon as
 // the backend does not report them any more. If not, the message is added to
-// them. A device without faults is left alone.
+// them. A device without faults does not change.
 //
-// A reset of one partition says nothing about a parent, unless that is not listed
-// and the reset took all its partitions with it.
+// A reset of one partition is no evidence about its parent, unless the parent is not listed
+// and the reset group contains all its partitions.
 func (j *Judge) ResetDone(k inventory.Key, recovered bool, message string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := j.now()
 	message = shorten(message, maxNote)
-	for _, key := range append(j.mutedParent(k), k) {
+	for _, key := range append(j.unlistedParent(k), k) {
 		r := j.records[key]
 		if r != nil && r.resetDone(recovered, message, now) {
 			j.touched = true
-			j.change(key)
-			j.log.Info("reset done", "backend", key.Backend, "device", key.ID, "recovered", recovered, "message", message)
+			j.version++
+			j.log.Info("device was reset", "backend", key.Backend, "device", key.ID, "recovered", recovered, "message", message)
 		}
 	}
 }
 
-// Judge makes the verdicts on a snapshot, from the same goroutine each time. It
-// is idempotent: unless something happened, it returns the very same view. Call
-// [Judge.Save] when the verdicts were told. A nil snapshot counts as an empty one.
+// Judge computes the verdicts on a snapshot. It is idempotent: unless something happened, it
+// returns the very same view. A nil snapshot counts as an empty one.
 //
-// What changed is in the journal when Judge returns, so that nothing is told that this
-// process, if it is killed in the next moment, would not know when it is back: a fault
-// that containers are kept from, or that one is gone whose evidence will not come again.
-// The state file may follow: the sooner kubelet knows, the fewer containers get the
-// device, and a disk takes longer than everything else on the way. Where there is no
-// journal, or the change is too large for it, a fault that is gone is written to the
-// state file first, unless that has just been written and rests; one that came is told
-// first.
+// The state file has every change when Judge returns, so that a process that is killed at
+// any later moment forgets no fault that was reported to kubelet. If the file cannot be
+// written, the verdicts hold all the same; [Judge.Notes] has the problem, and View.Next is
+// not after the next attempt.
 func (j *Judge) Judge(snap *inventory.Snapshot) *View {
 	if snap == nil {
 		snap = nothing
 	}
-	view, went, noted := j.judge(snap)
-	if !noted && went {
-		j.save(false) // Save tells when it is tried again
+	view := j.judge(snap)
+	if view == j.view {
+		return view
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	view.Next = earlier(view.Next, j.save(false))
 	j.view = view
 	return view
 }
 
-// judge makes the view. It reports whether a fault went, and whether what changed is in
-// the journal.
-func (j *Judge) judge(snap *inventory.Snapshot) (_ *View, went, noted bool) {
-	j.file.order.Lock()
-	defer j.file.order.Unlock()
-	now := j.now()
+// judge returns the view before if nothing happened since.
+func (j *Judge) judge(snap *inventory.Snapshot) *View {
 	j.mu.Lock()
-	due := !j.view.Next.IsZero() && !j.view.Next.After(now)
-	if j.snap == snap && !j.touched && !due {
-		defer j.mu.Unlock()
-		return j.view, false, true
+	defer j.mu.Unlock()
+	now := j.now()
+	expired := !j.view.Next.IsZero() && !j.view.Next.After(now)
+	if j.snap == snap && !j.touched && !expired {
+		return j.view
 	}
 	j.touched, j.logged = false, 0
-	next, went := j.take(snap, now)
+	next := j.take(snap, now)
 	j.snap = snap
-	view := &View{Generation: snap.Generation, Next: next, faults: j.verdicts(snap, now)}
-	frame := j.frame()
 	if over := j.logged - maxLogged; over > 0 {
 		j.log.Warn("more changes of health not logged", "devices", over)
 	}
-	j.mu.Unlock()
-	return view, went, j.file.enter(frame, j.wholeFrame)
+	return &View{Generation: snap.Generation, Next: next, faults: j.verdicts(snap, now)}
 }
 
-// Save writes faults that came or went to the state file. If that fails, the
-// verdicts hold all the same, and a note says so. It returns when to call it again
-// though nothing changes; zero means never. Any goroutine may call it.
-func (j *Judge) Save() time.Time { return j.save(false) }
-
-// Close writes what is not written yet.
+// Close saves what is not saved yet.
 func (j *Judge) Close() error {
 	j.save(true)
-	return errors.Join(j.file.lastError(), j.file.closeJournal())
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.err
 }
 
-// take goes over the snapshot: statements in, faults out. It returns when the
-// next fault or holdover ends, and whether a fault went.
-func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, went bool) {
+// take updates the records from the snapshot. It returns when the next delay or holdover
+// ends.
+func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time) {
 	j.pass++
 	for _, b := range snap.Backends {
-		j.superseded(b, now)
+		j.reportSuperseded(b, now)
 		if !b.LostAt.IsZero() {
-			j.lostStatements(b, now)
+			j.reportLast(b, now)
 			if end := b.LostAt.Add(j.policy(b.Name).Holdover); end.After(now) {
 				next = earlier(next, end)
 			}
-			continue // nobody watches its devices: the delays stand still
+			continue // its devices are not monitored, so no delay passes
 		}
-		j.hearAll(b, now)
-		for k, h := range j.spokenFor(b) {
-			j.say(k, h, now)
+		j.reportAll(b, now)
+		for k, h := range j.unlistedParents(b) {
+			j.report(k, h, now)
 			j.present(k, now)
 		}
-		due, gone := j.expire(b, now)
-		next, went = earlier(next, due), went || gone
+		next = earlier(next, j.expire(b, now))
 	}
 	for _, r := range j.records {
 		if r.pass != j.pass {
@@ -233,31 +213,7 @@ func (j *Judge) take(snap *inventory.Snapshot, now time.Time) (next time.Time, w
 	}
 	j.prune()
 	j.keepBudget()
-	return next, went
-}
-
-// say makes a record only for a device that needs one.
-func (j *Judge) say(k inventory.Key, h inventory.Health, now time.Time) {
-	r := j.records[k]
-	if r == nil {
-		if h.State != inventory.StateUnhealthy {
-			return
-		}
-		r = j.record(k)
-	}
-	if !r.say(h, now) {
-		return
-	}
-	j.change(k)
-	if h.State == inventory.StateUnhealthy {
-		j.logChange(j.log.Warn, "device has a fault", k, h.Code, h.Recovery)
-	}
-}
-
-// change notes that there is something for the journal and the state file.
-func (j *Judge) change(k inventory.Key) {
-	j.version++
-	j.changed[k] = true
+	return next
 }
 
 func (j *Judge) record(k inventory.Key) *record {
@@ -266,21 +222,21 @@ func (j *Judge) record(k inventory.Key) *record {
 	return r
 }
 
-// present marks a device as listed in this pass.
+// present marks a device as listed.
 func (j *Judge) present(k inventory.Key, now time.Time) {
 	r := j.records[k]
 	if r == nil {
 		return
 	}
 	if !r.listed {
-		r.back(now)
+		r.restartDelays(now)
 	}
 	r.listed, r.pass, r.seen = true, j.pass, now
 }
 
-// spokenFor are the parents with faults that are not listed, and what their
-// partitions say for them.
-func (j *Judge) spokenFor(b *inventory.Backend) map[inventory.Key]inventory.Health {
+// unlistedParents returns the parents with faults that are not listed, each with the health
+// that follows from its partitions.
+func (j *Judge) unlistedParents(b *inventory.Backend) map[inventory.Key]inventory.Health {
 	var out map[inventory.Key]inventory.Health
 	for _, d := range b.Devices {
 		if d.Parent == "" {
@@ -307,8 +263,8 @@ func (j *Judge) spokenFor(b *inventory.Backend) map[inventory.Key]inventory.Heal
 	return out
 }
 
-// mutedParent is the parent that a reset of k speaks for, if there is one.
-func (j *Judge) mutedParent(k inventory.Key) []inventory.Key {
+// unlistedParent returns the parent that a reset of k resets, too, if there is one.
+func (j *Judge) unlistedParent(k inventory.Key) []inventory.Key {
 	if j.snap == nil {
 		return nil
 	}
@@ -331,32 +287,31 @@ func (j *Judge) mutedParent(k inventory.Key) []inventory.Key {
 	return []inventory.Key{{Backend: k.Backend, ID: self.Parent}}
 }
 
-// expire ends the faults of listed devices whose delay has passed, and says when
-// the next one is due, and whether one went.
-func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time, went bool) {
+// expire removes the cleared faults of listed devices whose delay has passed. It returns when
+// the next delay ends.
+func (j *Judge) expire(b *inventory.Backend, now time.Time) (next time.Time) {
 	delay := j.policy(b.Name).Delay
 	for k, r := range j.records {
 		if k.Backend != b.Name || r.pass != j.pass {
 			continue
 		}
-		gone, due := r.expire(delay, now)
-		next = earlier(next, due)
+		gone, end := r.expire(delay, now)
+		next = earlier(next, end)
 		for _, f := range gone {
-			j.change(k)
-			j.logChange(j.log.Info, "fault of device is over", k, f.code, f.recovery)
+			j.version++
+			j.logChange(j.log.Info, "fault of device cleared", k, f.code, f.recovery)
 		}
-		went = went || len(gone) > 0
 	}
-	return next, went
+	return next
 }
 
-// prune forgets records that say nothing, and of each backend the absent devices
-// beyond the bound, those first that were seen longest ago.
+// prune removes records without content, and of each backend the absent devices beyond the
+// bound, those first that were seen longest ago.
 func (j *Judge) prune() {
 	absent := map[string][]inventory.Key{}
 	for k, r := range j.records {
 		switch {
-		case len(r.faults) == 0 && (!r.listed || j.now().Sub(r.sound) >= flapWindow):
+		case len(r.faults) == 0 && (!r.listed || j.now().Sub(r.healthySince) >= flapWindow):
 			delete(j.records, k)
 		case !r.listed:
 			absent[k.Backend] = append(absent[k.Backend], k)
@@ -372,9 +327,9 @@ func (j *Judge) prune() {
 		})
 		for _, k := range keys[:over] {
 			delete(j.records, k)
-			j.change(k)
+			j.version++
 		}
-		j.log.Warn("faults of absent devices forgotten: too many", "backend", backend, "devices", over)
+		j.log.Warn("too many absent devices, faults of the oldest forgotten", "backend", backend, "devices", over)
 	}
 }
 

@@ -56,7 +56,7 @@ func restartsBackend(r *rig) {
 	r.say("a", healthy())
 }
 
-// TestStates walks through the drawing in the package comment.
+// Verifies the transitions of the drawing in the package comment.
 func TestStates(t *testing.T) {
 	nothing := func(*rig) {}
 	for name, steps := range map[string][]step{
@@ -76,16 +76,16 @@ func TestStates(t *testing.T) {
 			{says(recovered()), "r3:replacement r2:reboot r1:self"}, {waits(testDelay - 1), "r3:replacement r2:reboot r1:self"}, {waits(1), ""}},
 		"recovered is an event": {
 			{says(faulty("x", reboot)), "x:reboot"}, {says(recovered(), healthy()), "x:reboot"}, {waits(testDelay), ""}},
-		"a fault between two looks": {
+		"a fault between two calls of Judge": {
 			{says(healthy()), ""}, {says(faulty("x", reset), healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
 		"the same fault again takes the evidence away": {
 			{says(faulty("x", reset)), "x:reset"}, {says(recovered()), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
 			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
-		"a lighter statement does not hide a graver": {
+		"a lighter report does not hide a graver": {
 			{says(faulty("x", reboot)), "x:reboot"}, {says(faulty("x", self)), "x:reboot"}, {says(healthy()), "x:reboot"}, {waits(time.Hour), "x:reboot"}},
-		"a graver statement takes over": {
+		"a graver report replaces": {
 			{says(faulty("x", self)), "x:self"}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
-		"a new fault with the code of one that is over is new": {
+		"a new fault with the code of a cleared one is new": {
 			{says(faulty("x", reboot)), "x:reboot"}, {says(recovered()), "x:reboot"}, {says(faulty("x", self)), "x:self"},
 			{says(healthy()), "x:self"}, {waits(testDelay), ""}},
 		"another fault does not clear the first": {
@@ -95,27 +95,27 @@ func TestStates(t *testing.T) {
 		"a reset clears up to reset": {
 			{says(faulty("a", self), faulty("b", reset), faulty("c", reboot), healthy()), "c:reboot b:reset a:self"},
 			{resets(true, ""), "c:reboot b:reset a:self"}, {waits(testDelay), "c:reboot"}, {waits(time.Hour), "c:reboot"}},
-		"a reset waits until the backend has looked": {
+		"a reset waits for the next scan of the backend": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {waits(30 * time.Second), "x:reset"},
 			{says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(testDelay), ""}},
-		"unknown after a reset will do": {
+		"unknown confirms a reset": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(unknown()), "x:reset"}, {waits(testDelay), ""}},
-		"another fault after a reset will do": {
+		"another fault confirms a reset": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(faulty("y", reset)), "x:reset y:reset"}, {waits(testDelay), "y:reset"}},
-		"a backend that still says so a minute later is right": {
+		"a fault that is still reported a minute later stands": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {waits(time.Minute), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
 			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
 		"a fault after a reset that worked": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {says(healthy()), "x:reset"}, {says(faulty("x", reset)), "x:reset"},
 			{says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
-		"a fault that is graver after a reset is no echo": {
+		"a fault that is graver after a reset is a new report": {
 			{says(faulty("x", self)), "x:self"}, {resets(true, ""), "x:self"}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
-		"a reset that failed":       {{says(faulty("x", reset)), "x:reset"}, {resets(false, "no"), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
-		"a reset of a sound device": {{says(healthy()), ""}, {resets(true, ""), ""}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a reset that failed":         {{says(faulty("x", reset)), "x:reset"}, {resets(false, "no"), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
+		"a reset of a healthy device": {{says(healthy()), ""}, {resets(true, ""), ""}, {says(faulty("x", reset)), "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
 		"a reset outlives a restart": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"},
 			{func(r *rig) { r.devices["a"].Health = healthy(); restarts(r) }, "x:reset"}, {waits(testDelay), ""}},
-		"after a restart nothing is an echo": {
+		"after a restart every report is new": {
 			{says(faulty("x", reset)), "x:reset"}, {resets(true, ""), "x:reset"}, {restarts, "x:reset"}, {says(healthy()), "x:reset"}, {waits(time.Hour), "x:reset"}},
 
 		"faults outlive our restart":        {{says(faulty("x", reset), faulty("y", self)), "x:reset y:self"}, {restarts, "x:reset y:self"}, {says(healthy()), "x:reset y:self"}, {waits(testDelay), "x:reset"}},
@@ -148,9 +148,9 @@ func TestStates(t *testing.T) {
 			{says(faulty("x", self)), "x:self"}, {func(r *rig) { r.say("a", healthy()); r.store.Lost("mock") }, "x:self"},
 			{waits(30 * time.Second), "x:self"}, {waits(30 * time.Second), "x:self backend-lost:self"},
 			{func(r *rig) { r.report() }, "x:self"}, {waits(testDelay), ""}},
-		"what a backend said last counts": {{func(r *rig) { r.say("a", faulty("x", reset)); r.store.Lost("mock") }, "x:reset"}},
-		"a policy without delay":          {{func(r *rig) { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {}}) }, ""}, {says(faulty("x", self)), "x:self"}, {says(healthy()), ""}},
-		"a removed backend":               {{says(faulty("x", reset)), "x:reset"}, {func(r *rig) { r.store.Remove("mock") }, "x:reset"}, {nothing, "x:reset"}},
+		"the last report of a lost backend counts": {{func(r *rig) { r.say("a", faulty("x", reset)); r.store.Lost("mock") }, "x:reset"}},
+		"a policy without delay":                   {{func(r *rig) { r.judge.SetPolicies(map[string]BackendPolicy{"mock": {}}) }, ""}, {says(faulty("x", self)), "x:self"}, {says(healthy()), ""}},
+		"a removed backend":                        {{says(faulty("x", reset)), "x:reset"}, {func(r *rig) { r.store.Remove("mock") }, "x:reset"}, {nothing, "x:reset"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "a")
@@ -163,14 +163,14 @@ func TestStates(t *testing.T) {
 					t.Fatalf("after step %d the faults are %q, want %q", i+1, got, s.want)
 				}
 				if again := r.judge.Judge(r.store.Snapshot()); again != r.last {
-					t.Errorf("after step %d a second look makes another view", i+1)
+					t.Errorf("after step %d a second call returns another view", i+1)
 				}
 			}
 		})
 	}
 }
 
-// TestEdgeOfHealthy: Healthy is what counts for kubelet.
+// Verifies that a fault makes its own device unhealthy, at once, and no other.
 func TestEdgeOfHealthy(t *testing.T) {
 	r := newRig(t, "a", "b")
 	r.report()
@@ -187,7 +187,7 @@ func TestEdgeOfHealthy(t *testing.T) {
 	}
 }
 
-// TestNext: whoever judges at View.Next, and never otherwise, misses nothing.
+// Verifies that calling Judge at View.Next is enough.
 func TestNext(t *testing.T) {
 	r := newRig(t, "a", "b")
 	r.report()
@@ -220,7 +220,7 @@ func TestNext(t *testing.T) {
 	r.want("b", "")
 }
 
-// TestFlapping: the more often it falls, the longer it must stay sound.
+// Verifies that a device must stay healthy the longer the more often it falls.
 func TestFlapping(t *testing.T) {
 	r := newRig(t, "a")
 	fall := func() time.Duration {
@@ -241,7 +241,7 @@ func TestFlapping(t *testing.T) {
 	}
 	r.wait(flapWindow)
 	if got := fall(); got != testDelay {
-		t.Errorf("after ten sound minutes a fall costs %v", got)
+		t.Errorf("after ten healthy minutes a fall costs %v", got)
 	}
 	for delay, want := range map[time.Duration]time.Duration{0: 0, time.Hour: time.Hour, time.Minute: maxDelay} {
 		if got := stretch(delay, 100); got != want {
@@ -262,7 +262,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	if len(faults) != maxFaults || faults[0].Code != "worst" || faults[1].Code != "s00" {
 		t.Fatalf("%d faults are kept, first %+v", len(faults), faults[:2])
 	}
-	// All are over, and a new one comes: it must not be lost among them.
+	// A new fault is not dropped in favour of the cleared ones.
 	r.say("a", recovered())
 	r.judgeNow()
 	r.say("a", faulty("zz-new", self))
@@ -325,7 +325,7 @@ func TestResetMessage(t *testing.T) {
 	r.judge.ResetDone(inventory.Key{Backend: "other", ID: "a"}, true, "") // nobody knows it
 }
 
-// TestViewsNeverChange: an old view still says what it said.
+// Verifies that a view does not change when later ones do.
 func TestViewsNeverChange(t *testing.T) {
 	r := newRig(t, "a")
 	r.say("a", faulty("x", self))
@@ -337,7 +337,7 @@ func TestViewsNeverChange(t *testing.T) {
 	r.wait(time.Hour)
 	r.want("a", "")
 	if got := codes(old, "a"); got != "x:self" {
-		t.Errorf("the old view says %q", got)
+		t.Errorf("the old view has %q", got)
 	}
 }
 
@@ -348,10 +348,9 @@ func TestNilSnapshot(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse is for the race detector.
+// Verifies with the race detector that the methods are safe for concurrent use.
 func TestConcurrentUse(t *testing.T) {
 	r := newRig(t, "a", "b")
-	r.judge.file.write = func(string, string, []byte) error { return nil }
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	for _, f := range []func(){

@@ -13,17 +13,17 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// episode is one fault as the model sees it: not what the judge should do in
-// every case, but what it may never do.
+// episode is one fault in the model, which has not what the judge does in every case, but
+// what it may never do.
 type episode struct {
-	recovery inventory.Recovery // the gravest said since it stands
-	evidence bool               // something was said or done that may clear it
+	recovery inventory.Recovery // the gravest reported since it stands
+	evidence bool               // something was reported or done that may clear it
 	at       time.Time          // when the evidence came
-	reset    time.Time          // when a reset worked that nobody confirmed yet
+	reset    time.Time          // when a reset worked that the backend has yet to confirm
 }
 
-// model drives a rig at random and checks after every look that nothing that was
-// said is forgotten and that nothing is cleared without evidence.
+// model drives a rig at random and checks after every call of Judge that no fault is
+// forgotten and that none is cleared without evidence.
 type model struct {
 	*rig
 	episodes map[string]map[string]*episode // by device and code
@@ -44,7 +44,7 @@ func (m *model) episodesOf(id string) map[string]*episode {
 	return m.episodes[id]
 }
 
-// note is what the statement means for the model.
+// note updates the model with a report.
 func (m *model) note(id string, h *backendv1.Health) {
 	all := m.episodesOf(id)
 	for code, e := range all {
@@ -117,7 +117,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.reportAll()
 		},
 		"wait": func(t *rapid.T) {
-			m.look() // skipped snapshots are remembered for a minute only
+			m.judgeAndCheck() // skipped snapshots are remembered for a minute only
 			m.wait(rapid.SampledFrom([]time.Duration{time.Second, testDelay, 10 * time.Second, 2 * time.Minute}).Draw(t, "for"))
 		},
 		"lose": func(*rapid.T) {
@@ -130,9 +130,8 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.wireGen, m.lost = 0, true
 		},
 		"restart": func(*rapid.T) {
-			// What was said and not looked at dies with the process, as with a
-			// power cut; so look first, and die right after.
-			m.look()
+			// A report that was not judged dies with the process, so judge first.
+			m.judgeAndCheck()
 			m.newStore()
 			m.open()
 			m.reportAll()
@@ -146,7 +145,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 			m.reportAll()
 		},
 		"reset": func(t *rapid.T) {
-			m.look() // the core resets what it has judged
+			m.judgeAndCheck() // the core resets what it has judged
 			id, ok := m.device(t), rapid.Bool().Draw(t, "worked")
 			m.judge.ResetDone(key(id), ok, "message")
 			for _, e := range m.episodesOf(id) {
@@ -155,15 +154,15 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				}
 			}
 		},
-		"look": func(*rapid.T) { m.look() },
+		"judge": func(*rapid.T) { m.judgeAndCheck() },
 	}
 }
 
-// look judges and checks all that must hold.
-func (m *model) look() {
+// judgeAndCheck judges and checks all that must hold.
+func (m *model) judgeAndCheck() {
 	if !m.lost {
 		for id, d := range m.devices {
-			m.note(id, d.Health) // what is in force counts at every look
+			m.note(id, d.Health) // the current inventory counts at every call
 		}
 	}
 	v := m.judgeNow()
@@ -183,10 +182,10 @@ func (m *model) look() {
 			has[f.Code] = true
 			e := m.episodesOf(id)[f.Code]
 			if e == nil {
-				m.t.Fatalf("%s: fault %s was never said", id, f.Code)
+				m.t.Fatalf("%s: fault %s was never reported", id, f.Code)
 			}
 			if f.Recovery < e.recovery && !e.evidence {
-				m.t.Fatalf("%s: fault %s says only %v, and it was %v", id, f.Code, f.Recovery, e.recovery)
+				m.t.Fatalf("%s: fault %s has only %v, and had %v", id, f.Code, f.Recovery, e.recovery)
 			}
 		}
 		for code, e := range m.episodesOf(id) {
@@ -204,12 +203,12 @@ func (m *model) look() {
 		m.seen[id] = has
 	}
 	if again := m.judge.Judge(m.store.Snapshot()); again != v {
-		m.t.Fatalf("a second look makes another view")
+		m.t.Fatalf("a second call of Judge returns another view")
 	}
 	m.checkFile()
 }
 
-// checkFile: whoever opens the file now knows the same faults.
+// checkFile verifies that the file has the same faults.
 func (m *model) checkFile() {
 	other, err := Open(Options{Path: m.path, BootID: m.boot, Now: m.clock})
 	if err != nil || len(other.Notes()) > 0 {
@@ -224,13 +223,13 @@ func flags(j *Judge) map[string]string {
 	out := map[string]string{}
 	for k, r := range j.records {
 		for _, f := range r.faults {
-			out[k.ID+" "+f.code] = fmt.Sprint(f.recovery, !f.over.IsZero(), !f.reset.IsZero(), f.note)
+			out[k.ID+" "+f.code] = fmt.Sprint(f.recovery, f.cleared(), !f.resetAt.IsZero(), f.note)
 		}
 	}
 	return out
 }
 
-// TestModel runs random histories, with restarts of everything in them.
+// Verifies the rules of stickiness and recovery over random histories with restarts.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "health")
@@ -241,18 +240,15 @@ func TestModel(t *testing.T) {
 		m := &model{
 			rig: newRigIn(t, dir, "a", "b"), episodes: map[string]map[string]*episode{}, seen: map[string]map[string]bool{},
 		}
-		m.judge.file.write = writeFast
 		m.reportAll()
-		actions := m.actions()
-		actions[""] = func(*rapid.T) { m.judge.file.write = writeFast }
-		t.Repeat(actions)
+		t.Repeat(m.actions())
 
-		// Rule 3: whatever happened, there is a way back.
+		// Every unhealthy device has a way back, whatever happened.
 		for _, id := range []string{"a", "b"} {
 			m.plug(id).Health = recovered()
 		}
 		m.reportAll()
-		m.look()
+		m.judgeAndCheck()
 		m.wait(maxDelay)
 		v := m.judgeNow()
 		for _, id := range []string{"a", "b"} {
@@ -261,9 +257,4 @@ func TestModel(t *testing.T) {
 			}
 		}
 	})
-}
-
-// writeFast leaves out the fsyncs, which a test need not wait for.
-func writeFast(path, _ string, payload []byte) error {
-	return os.WriteFile(path, []byte(seal(string(payload))), 0o600)
 }

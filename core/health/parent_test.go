@@ -11,7 +11,7 @@ import (
 func TestParents(t *testing.T) {
 	r := newRig(t, "gpu", "mig0", "mig1", "ci", "other")
 	r.devices["mig0"].ParentId, r.devices["mig1"].ParentId, r.devices["ci"].ParentId = "gpu", "gpu", "mig0"
-	r.devices["gpu"].Edits = nil // not usable itself: no matter to its partitions
+	r.devices["gpu"].Edits = nil // a parent need not be usable itself
 	r.report()
 	r.want("gpu", "no-edits:self")
 	for _, id := range []string{"mig0", "mig1", "ci", "other"} {
@@ -36,7 +36,7 @@ func TestParents(t *testing.T) {
 	r.want("ci", "p:reset@mig0")
 }
 
-// TestUnlistedParent: its partitions speak for it, but only together.
+// Verifies that the partitions of a parent that is not listed are evidence for it, together.
 func TestUnlistedParent(t *testing.T) {
 	setup := func(code string, recovery backendv1.Recovery) *rig {
 		r := newRig(t, "gpu")

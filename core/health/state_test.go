@@ -44,7 +44,7 @@ func TestBootID(t *testing.T) {
 	}
 }
 
-// TestFileIsWrittenOnlyOnChange: and with it everything around the file.
+// Verifies when the file is written, and that nothing else is in its directory.
 func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	r := newRig(t, "a", "b")
 	dir := filepath.Dir(r.path)
@@ -71,10 +71,10 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	expect(1, "of a fault")
 	r.say("b", unknown())
 	expect(0, "of what is no fault")
-	words := faulty("x", reset)
-	words.Message = "other words"
-	r.say("a", words)
-	expect(0, "of words")
+	message := faulty("x", reset)
+	message.Message = "another message"
+	r.say("a", message)
+	expect(0, "of another message")
 	r.wait(time.Hour)
 	expect(0, "of time")
 	r.say("a", recovered())
@@ -93,41 +93,35 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	}
 }
 
-// TestWhenItIsWritten: a fault is told before the disk is waited for; the end of
-// one too, unless there is no journal.
-func TestWhenItIsWritten(t *testing.T) {
-	for name, journal := range map[string]bool{"journal": true, "no journal": false} {
-		t.Run(name, func(t *testing.T) { whenItIsWritten(t, journal) })
-	}
-}
-
-func whenItIsWritten(t *testing.T, journal bool) {
-	r := newRig(t, "a")
-	if !journal {
-		r.judge.file.journal, r.judge.file.unnoted = nil, syscall.EROFS
-		r.blockJournal()
-	}
-	stored := func() bool {
-		data, err := os.ReadFile(r.path)
-		return err == nil && strings.Contains(string(data), `"code":"x"`)
+// Verifies that the file has every change when Judge returns, so that a process that is
+// killed then forgets neither that a fault came nor that it is cleared or gone.
+func TestKilledAfterJudge(t *testing.T) {
+	r := newRig(t, "a", "b")
+	killed := func() {
+		for _, d := range r.devices {
+			d.Health = healthy()
+		}
+		r.restart()
 	}
 	r.say("a", faulty("x", reset))
-	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "x:reset" || stored() {
-		t.Errorf("with the verdict %q it is stored: %v", codes(v, "a"), stored())
-	}
-	if r.judge.Save(); !stored() {
-		t.Error("the fault is not stored")
-	}
-	r.say("a", recovered())
+	r.say("b", faulty("y", reboot))
 	r.judgeNow()
+	killed()
+	r.want("a", "x:reset")
+	r.want("b", "y:reboot")
+	r.say("b", recovered())
+	r.judgeNow()
+	killed()
+	r.want("b", "y:reboot")
 	r.wait(testDelay)
-	if v := r.judge.Judge(r.store.Snapshot()); codes(v, "a") != "" || stored() != journal {
-		t.Errorf("with the verdict %q it is stored: %v", codes(v, "a"), stored())
-	}
+	r.want("b", "")
+	killed()
+	r.want("b", "")
+	r.want("a", "x:reset")
 }
 
-// TestUnusableFile: whatever is wrong with the file, it is moved aside, a note
-// says so, and everything goes on without it.
+// Verifies that a damaged file is moved aside, that Notes has the problem, and that faults are
+// stored again.
 func TestUnusableFile(t *testing.T) {
 	r := newRig(t, "a")
 	r.say("a", faulty("x", reset))
@@ -143,16 +137,16 @@ func TestUnusableFile(t *testing.T) {
 		content string
 		want    string
 	}{
-		"empty":          {"", "does not start as"},
-		"no header":      {"{}", "does not start as"},
-		"other file":     {"hello world again\n{}", "does not start as"},
+		"empty":          {"", "does not start with"},
+		"no header":      {"{}", "does not start with"},
+		"other file":     {"hello world again\n{}", "does not start with"},
 		"truncated":      {string(good[:len(good)/2]), "checksum"},
 		"one bit":        {string(flip), "checksum"},
 		"appended":       {string(good) + " ", "checksum"},
 		"newer version":  {strings.Replace(string(good), "/1 ", "/2 ", 1), `version is "2"`},
 		"malformed JSON": {badJSON, "malformed"},
 		"wrong types":    {seal(`{"devices":7}`), "malformed"},
-		"NULs":           {strings.Repeat("\x00", 4096), "does not start as"},
+		"NULs":           {strings.Repeat("\x00", 4096), "does not start with"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "a")
@@ -234,7 +228,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 	}
 }
 
-// TestNewerFields: a newer version may have added to the file.
+// Verifies that fields and words of a newer version are read.
 func TestNewerFields(t *testing.T) {
 	r := newRig(t, "a")
 	content := seal(`{"bootID":"b00t-1","mood":"good","devices":[
@@ -258,8 +252,8 @@ func TestNewerFields(t *testing.T) {
 	}
 }
 
-// TestFailedWrite: the disk is full. Verdicts hold, a note says so, it is tried
-// again with growing pauses, and once there is room everything is written.
+// Verifies that on a full disk the verdicts hold, that Notes has the problem, that the write
+// is tried again with growing pauses, and that all is written once there is room.
 func TestFailedWrite(t *testing.T) {
 	r := newRig(t, "a")
 	real, attempts := r.judge.file.write, 0
@@ -274,21 +268,21 @@ func TestFailedWrite(t *testing.T) {
 		t.Errorf("notes are %q", notes)
 	}
 	last := time.Duration(0)
-	for range 10 {
-		wait := r.saveAt.Sub(r.now)
+	for i := range 10 {
+		wait := r.last.Next.Sub(r.now)
 		if wait < last || wait < minRetry || wait > maxRetry+maxRetry/4 {
 			t.Errorf("the next attempt is after %v, the one before after %v", wait, last)
 		}
 		last = min(wait, maxRetry)
 		r.wait(wait - 1)
 		before := attempts
-		r.say("a", []func() *rigHealth{func() *rigHealth { return faulty("x", reset) }, func() *rigHealth { return faulty("y", reset) }}[attempts%2]())
+		r.say("a", faulty([]string{"x", "y"}[i%2], reset))
 		if r.judgeNow(); attempts != before {
 			t.Errorf("attempt %d came too early", attempts)
 		}
 		r.wait(1)
 		if r.judgeNow(); attempts != before+1 {
-			t.Errorf("no attempt at the time that Save named")
+			t.Errorf("no attempt at View.Next")
 		}
 	}
 	if err := r.judge.Close(); !errors.Is(err, syscall.ENOSPC) {
@@ -303,7 +297,7 @@ func TestFailedWrite(t *testing.T) {
 	r.want("a", want)
 }
 
-// TestImpossibleDirectory: a path that cannot exist costs memory, nothing else.
+// Verifies that faults stick also while their file cannot exist.
 func TestImpossibleDirectory(t *testing.T) {
 	r := newRig(t, "a")
 	file := filepath.Join(filepath.Dir(r.path), "file")
@@ -319,31 +313,7 @@ func TestImpossibleDirectory(t *testing.T) {
 	}
 }
 
-// TestSlowDisk: a write that took long is followed by a rest, but not for ever.
-func TestSlowDisk(t *testing.T) {
-	r := newRig(t, "a")
-	real, writes := r.judge.file.write, 0
-	r.judge.file.write = func(path, magic string, payload []byte) error {
-		writes++
-		r.wait(time.Second)
-		return real(path, magic, payload)
-	}
-	r.say("a", faulty("x", reset))
-	r.judgeNow()
-	r.say("a", faulty("y", reset))
-	r.want("a", "x:reset y:reset")
-	if writes != 1 || !r.saveAt.Equal(r.now.Add(9*time.Second)) {
-		t.Errorf("%d writes, next is %v", writes, r.saveAt)
-	}
-	r.now = r.saveAt
-	if r.judgeNow(); writes != 2 {
-		t.Errorf("%d writes after the rest", writes)
-	}
-	r.open()
-	r.want("a", "x:reset y:reset")
-}
-
-// TestMessagesInTheFileAreBounded keeps the file small however much backends say.
+// Verifies that long messages are cut in the file.
 func TestMessagesInTheFileAreBounded(t *testing.T) {
 	records := map[inventory.Key]*record{key("a"): {faults: []*fault{{
 		code: "x", message: strings.Repeat("é", 512), note: strings.Repeat("n", 1024), recovery: inventory.RecoveryReset,

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -18,164 +17,98 @@ import (
 const (
 	minRetry = time.Second
 	maxRetry = time.Minute
-	// idleShare is how many times as long as a write took the disk then rests, so
-	// that a backend that flaps without end costs a tenth of the disk's time.
-	idleShare = 9
 )
 
-// stateFile decides when the file is written, keeps the journal of what changed since,
-// and knows how that went.
+// stateFile is the file of all faults. Judge writes it before it returns, without a sync:
+// the file must survive the end of this process, not a power cut, because faults of an
+// earlier boot do not count. The Judge's mu guards the fields below it.
 type stateFile struct {
 	path, bootID string
-	now          func() time.Time
 	log          *slog.Logger
-	// write is checkpoint.Write, but for tests.
+	// write is checkpoint.Writer.Write, but for tests.
 	write func(path, magic string, payload []byte) error
 
-	// older says that the file is of a version that knew of no journal.
-	older bool
-
-	// order is held while a change is made to the records and entered in the journal, so
-	// that who writes the file knows which frames it covers. It is taken before the
-	// Judge's mu, and guards the journal, which is nil while it cannot be had.
-	order      sync.Mutex
-	journal    *journal
-	lastNumber uint64 // of a journal that is closed, or could not be opened
-
-	// writing is held while the file is written, and guards what follows. It is taken
-	// before order.
-	writing   sync.Mutex
-	saved     uint64 // the version of the records that is on disk
-	notBefore time.Time
-	failures  int
-
-	mu       sync.Mutex
-	opened   []string // notes from opening; they stay
-	writeErr error    // of the latest write
-	// unnoted is why the latest change is not in the journal either.
-	unnoted error
+	saved    uint64 // version of the records in the file
+	failures int    // consecutive failed writes
+	retryAt  time.Time
+	err      error    // of the latest write
+	notes    []string // problems found by open
 }
 
-// save writes the state if it changed, or if now is too early returns when to
-// come again. Nobody else waits for the write.
-func (j *Judge) save(force bool) (again time.Time) {
+// save writes the state if it changed since the latest write. It returns when to try again
+// after a failed write; zero means never. force writes before that time. It holds no lock
+// while it writes, so that nobody but the caller waits for the disk.
+func (j *Judge) save(force bool) (retryAt time.Time) {
 	f := j.file
-	f.writing.Lock()
-	defer f.writing.Unlock()
-	now := j.now() // what another write took is no part of this one
-	f.order.Lock()
 	j.mu.Lock()
 	version := j.version
-	if version == f.saved || !force && f.notBefore.After(now) {
+	if version == f.saved {
 		j.mu.Unlock()
-		f.order.Unlock()
-		if version == f.saved {
-			return time.Time{}
-		}
-		return f.notBefore
+		return time.Time{}
 	}
-	covered := f.number()
-	devices := storedDevices(j.records)
+	if !force && j.now().Before(f.retryAt) {
+		defer j.mu.Unlock()
+		return f.retryAt
+	}
+	s := state{BootID: f.bootID, Devices: storedDevices(j.records)}
 	j.mu.Unlock()
-	f.order.Unlock()
 
-	payload, err := state{BootID: f.bootID, Journal: &covered, Devices: devices}.encode()
+	payload, err := s.encode()
 	if err == nil {
 		err = f.write(f.path, stateMagic, payload)
 	}
-	return f.written(version, covered, now, err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return f.written(version, err, j.now())
 }
 
-// written takes the result of a write that started at start, of the records of that
-// version and with them that many frames of the journal. The caller holds writing.
-func (f *stateFile) written(version, covered uint64, start time.Time, err error) (again time.Time) {
-	now := f.now()
-	f.mu.Lock()
-	failed := f.writeErr != nil
-	f.writeErr = err
-	f.mu.Unlock()
-	if err == nil {
-		if failed {
-			f.log.Info("health state is written again", "path", f.path)
+// written records the result of a write of the records of that version.
+func (f *stateFile) written(version uint64, err error, now time.Time) (retryAt time.Time) {
+	failedBefore := f.err != nil
+	if f.err = err; err == nil {
+		if failedBefore {
+			f.log.Info("health state is saved again", "path", f.path)
 		}
-		f.saved, f.failures = version, 0
-		if !f.restartJournal(covered) {
-			f.saved-- // the file does not cover what is in that journal
-		}
-		f.notBefore = now.Add(idleShare * now.Sub(start))
+		f.saved, f.failures, f.retryAt = version, 0, time.Time{}
 		return time.Time{}
 	}
-	if !failed {
-		f.log.Error("health state not written", "path", f.path, "err", err)
+	if !failedBefore {
+		f.log.Error("health state not saved", "path", f.path, "error", err)
 	}
 	wait := min(minRetry<<min(f.failures, 16), maxRetry)
 	wait += rand.N(wait / 4) // jitter, so that a node's services do not retry in step
 	f.failures++
-	f.notBefore = now.Add(wait)
-	return f.notBefore
+	f.retryAt = now.Add(wait)
+	return f.retryAt
 }
 
-func (f *stateFile) lastError() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.writeErr
-}
-
-func (f *stateFile) currentNotes() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	notes := append([]string(nil), f.opened...)
-	switch {
-	case f.writeErr != nil && f.unnoted != nil:
-		notes = append(notes, fmt.Sprintf("health state is not being saved, so that a restart would forget faults: %v; nor is the journal: %v; make room or repair the disk",
-			f.writeErr, f.unnoted))
-	case f.writeErr != nil:
-		notes = append(notes, fmt.Sprintf("health state is not being saved: %v; what changes is kept in its journal meanwhile: make room or repair the disk",
-			f.writeErr))
+// problems returns what an operator must know of the file.
+func (f *stateFile) problems() []string {
+	problems := append([]string(nil), f.notes...)
+	if f.err != nil {
+		problems = append(problems, fmt.Sprintf("health state is not being saved, so a restart of the agent would forget faults: %v; make room or repair the disk", f.err))
 	}
-	return notes
+	return problems
 }
 
 func (f *stateFile) note(format string, args ...any) {
 	note := fmt.Sprintf(format, args...)
-	f.log.Warn("health state", "note", note)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.opened = append(f.opened, note)
+	f.log.Warn("health state", "problem", note)
+	f.notes = append(f.notes, note)
 }
 
-// open reads the file and cleans up around it. What it found is stale if it must
-// be written anew even if no fault comes or goes.
-func (f *stateFile) open() (records map[inventory.Key]*record, stale bool) {
+// open reads the file and removes temporary files of an earlier run. It reports whether the
+// file must be written even if no fault comes or goes.
+func (f *stateFile) open(now time.Time) (records map[inventory.Key]*record, outdated bool) {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		f.note("the directory of the health state cannot be made: %v", err)
+		f.note("the directory of the health state cannot be created: %v", err)
 	}
 	if _, err := checkpoint.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
-		f.log.Warn("remove temporary files of an earlier run", "err", err)
+		f.log.Warn("cannot remove temporary files of an earlier run", "error", err)
 	}
-	s, stale := f.read()
-	var after uint64
-	if s.Journal != nil {
-		after = *s.Journal
-	}
-	opened, frames, err := openJournal(f.path+journalSuffix, after)
-	if err != nil {
-		f.unnoted, f.lastNumber = err, after
-		f.log.Warn("the journal of faults cannot be used: one that comes in the moment in which this process is killed may be forgotten", "err", err)
-	}
-	if f.journal = opened; len(frames) > 0 && !f.older {
-		s, stale = s.follow(frames), true
-	}
-	return s.restore(f.now()), stale
-}
-
-// read is what the state file says. It is stale if it must be written anew even if no
-// fault comes or goes.
-func (f *stateFile) read() (_ state, stale bool) {
-	nothing := state{BootID: f.bootID}
 	payload, err := checkpoint.Read(f.path, stateMagic)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nothing, false
+		return map[inventory.Key]*record{}, false
 	}
 	var s state
 	if err == nil {
@@ -183,80 +116,16 @@ func (f *stateFile) read() (_ state, stale bool) {
 	}
 	if err != nil {
 		f.quarantine(err)
-		return nothing, true
+		return map[inventory.Key]*record{}, true
 	}
 	if s.BootID != f.bootID {
-		f.log.Info("the machine was booted; faults of the last boot are forgotten", "devices", len(s.Devices))
-		return nothing, true
+		f.log.Info("the machine was booted, faults of the boot before are dropped", "devices", len(s.Devices))
+		return map[inventory.Key]*record{}, true
 	}
-	f.older = s.Journal == nil
-	return s, f.older
+	return s.restore(now), false
 }
 
-// number is that of the journal's last frame. The caller holds order.
-func (f *stateFile) number() uint64 {
-	if f.journal == nil {
-		return f.lastNumber
-	}
-	return f.journal.number
-}
-
-// enter writes a frame to the journal, and reports whether it is there. The caller holds
-// order.
-func (f *stateFile) enter(frame *state, whole func() ([]byte, error)) bool {
-	if frame == nil {
-		return true
-	}
-	err := f.unnoted
-	if f.journal != nil {
-		var payload []byte
-		if payload, err = frame.encode(); err == nil {
-			err = f.journal.add(payload, whole)
-		}
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.unnoted = err
-	return err == nil
-}
-
-// restartJournal has the journal begin anew when the state file has been written that
-// covers the frames up to that number. It goes on where it is while there are newer ones.
-// One that could not be had before may be had now: the disk works. It reports whether
-// nothing is in that which the file does not cover.
-func (f *stateFile) restartJournal(covered uint64) bool {
-	f.order.Lock()
-	defer f.order.Unlock()
-	if f.journal == nil {
-		opened, frames, err := openJournal(f.path+journalSuffix, f.lastNumber)
-		if err != nil {
-			return true
-		}
-		f.journal = opened
-		if len(frames) > 0 {
-			return false
-		}
-	}
-	if f.journal.number == covered {
-		f.journal.rewind()
-	}
-	return true
-}
-
-// closeJournal is the end of it.
-func (f *stateFile) closeJournal() error {
-	f.order.Lock()
-	defer f.order.Unlock()
-	if f.journal == nil {
-		return nil
-	}
-	f.lastNumber = f.journal.number
-	err := f.journal.file.Close()
-	f.journal = nil
-	return err
-}
-
-// quarantine moves the file out of the way, for whoever wants to look at it.
+// quarantine moves a file aside that cannot be read.
 func (f *stateFile) quarantine(cause error) {
 	aside, err := checkpoint.Quarantine(f.path)
 	if err != nil {

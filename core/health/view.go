@@ -11,31 +11,31 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// View is the verdicts on one snapshot. It never changes.
+// View has the verdicts on one snapshot. It never changes.
 type View struct {
 	// Generation is the snapshot's.
 	Generation uint64
-	// Next is when to call Judge again even if nothing is reported: a delay or a
-	// holdover ends. Zero means never.
+	// Next is when to call Judge again even if nothing is reported: a delay or a holdover
+	// ends, or a failed write is tried again. Zero means never.
 	Next time.Time
 
 	faults map[inventory.Key][]Fault
 }
 
-// Verdict on a device. A device of which nothing bad is known is healthy. For one
-// that is not in the snapshot it tells the faults that are remembered. Its slice
-// is shared; treat it as read-only.
+// Verdict returns the verdict on a device. A device without known faults is healthy. For one
+// that is not in the snapshot it has the stored faults. Its slice is shared; treat it as
+// read-only.
 func (v *View) Verdict(k inventory.Key) Verdict {
 	faults := v.faults[k]
 	return Verdict{Healthy: len(faults) == 0, Faults: faults}
 }
 
-// Faulty are the devices that have faults, in no order; also those that are remembered
-// and not in the snapshot.
+// Faulty returns the devices that have faults, in no order, also those that are not in the
+// snapshot.
 func (v *View) Faulty() iter.Seq[inventory.Key] { return maps.Keys(v.faults) }
 
-// verdicts are the faults of every device that has some: its own, its parents',
-// its backend's. They include what is remembered of absent devices.
+// verdicts returns the faults of every device that has some: its own, its parents' and its
+// backend's. They include the stored faults of absent devices.
 func (j *Judge) verdicts(snap *inventory.Snapshot, now time.Time) map[inventory.Key][]Fault {
 	out := make(map[inventory.Key][]Fault, len(j.records))
 	for k, r := range j.records {
@@ -69,7 +69,7 @@ func (j *Judge) verdicts(snap *inventory.Snapshot, now time.Time) map[inventory.
 	return out
 }
 
-// inherited are the faults of the parents, from the next one up.
+// inherited returns the faults of the parents, the nearest parent first.
 func (j *Judge) inherited(backend, parent string, parents map[string]string) []Fault {
 	var out []Fault
 	for range maxParents {
@@ -90,7 +90,8 @@ func (j *Judge) inherited(backend, parent string, parents map[string]string) []F
 	return out
 }
 
-// lost is the fault of the devices of a backend that was lost for too long.
+// lost returns the fault of the devices of a backend that was lost for longer than its
+// holdover, or nil.
 func (j *Judge) lost(b *inventory.Backend, now time.Time) *Fault {
 	holdover := j.policy(b.Name).Holdover
 	if b.LostAt.IsZero() || b.LostAt.Add(holdover).After(now) {

@@ -147,8 +147,8 @@ func TestStateFile(t *testing.T) {
 		damage func(text []byte) []byte
 		says   string
 	}{
-		"truncated":          {func(text []byte) []byte { return text[:len(text)-10] }, "its content does not fit its checksum"},
-		"cut to nothing":     {func([]byte) []byte { return nil }, "does not start as a file of"},
+		"truncated":          {func(text []byte) []byte { return text[:len(text)-10] }, "its content does not match its checksum"},
+		"cut to nothing":     {func([]byte) []byte { return nil }, "does not start with the header of"},
 		"of a newer version": {func(text []byte) []byte { return bytes.Replace(text, []byte(" "), []byte("9 "), 1) }, `9"; this program reads only "`},
 	} {
 		t.Run(name, func(t *testing.T) {
