@@ -27,6 +27,7 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
@@ -149,10 +150,10 @@ type Agent struct {
 	book       *holders.Book
 	cdi        *cdi.Store
 	supervisor *supervisor.Supervisor
+	lifecycle  *lifecycle.Lifecycle
 	plugin     *deviceplugin.Plugin
 	// conflicts finds conflicting device plugins; nil until this is the active agent.
 	conflicts *conflict.Detector
-	resets    *resets
 
 	// wake asks the reconcile loop for another round; one pending is enough.
 	wake chan struct{}
@@ -163,8 +164,6 @@ type Agent struct {
 	journal *events.Journal
 	// nodes has the device nodes that are missing.
 	nodes round.Nodes
-	// unreleased are devices that could not be released, for status.
-	unreleased unreleased
 
 	// post is what makes this the active agent; until it has it, place is where it
 	// waits for that, and nothing of the state directory is open.
@@ -235,7 +234,6 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 	if err := a.openParts(); err != nil {
 		return nil, err
 	}
-	a.resets = newResets(a)
 	a.openCluster()
 	if opts.FeaturesDir != "" {
 		a.features = features.New(features.Options{Dir: opts.FeaturesDir, Log: a.log, Timing: opts.Timing.Features})
@@ -315,14 +313,8 @@ func (o Options) withDefaults() Options {
 	if o.Timing.Stop == 0 {
 		o.Timing.Stop = 3 * time.Second
 	}
-	if o.Timing.ResetBackoff == 0 {
-		o.Timing.ResetBackoff = 10 * time.Second
-	}
 	if o.Timing.SuccessorWait == 0 {
 		o.Timing.SuccessorWait = 3 * time.Second
-	}
-	if o.Timing.ReleaseBackoff == 0 {
-		o.Timing.ReleaseBackoff = time.Second
 	}
 	return o
 }
@@ -334,14 +326,6 @@ func (a *Agent) openParts() (err error) {
 		Sink: sink{a}, Reaper: a.opts.Reaper, Log: a.log, Timing: a.opts.Timing.Supervisor,
 	}); err != nil {
 		return fmt.Errorf("open the supervisor: %w", err)
-	}
-	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
-		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
-		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
-		Lifecycle:   lifecycle{a}, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
-		Nodes: a.opts.HostPaths.nodes(), Log: a.log, Timing: a.opts.Timing.Plugin,
-	}); err != nil {
-		return fmt.Errorf("open the device plugin: %w", err)
 	}
 	return nil
 }
@@ -365,7 +349,7 @@ func (a *Agent) openState() error {
 		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
 		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
 		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),
-		Rewrite:    a.plugin.Repeat,
+		Rewrite:    func() { a.plugin.Repeat() },
 		Resolve:    a.resolve,
 		Owns:       func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
 		Interval:   a.opts.Timing.UsagePoll,
@@ -377,7 +361,7 @@ func (a *Agent) openState() error {
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
-	if err := a.ownSpecs(a.plans.InForce()); err != nil {
+	if err := errors.Join(a.openKubelet(), a.ownSpecs(a.plans.InForce())); err != nil {
 		return errors.Join(err, a.cdi.Close(nil))
 	}
 	// Containers may hold devices of backends that this configuration does not have.

@@ -38,7 +38,7 @@ func (a *Agent) facts() status.Facts {
 	for _, p := range a.post.Others() {
 		f.Agent.Others = append(f.Agent.Others, others(&p)...)
 	}
-	f.Holders, f.Reset = a.book, a.resetNotes()
+	f.Holders, f.Reset = a.book, a.lifecycle.ResetNotes()
 	f.Kubelet = status.Kubelet{
 		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
 	}
@@ -48,13 +48,10 @@ func (a *Agent) facts() status.Facts {
 	if intruder := a.post.Intruder(); intruder != "" {
 		f.Problems = append(f.Problems, status.Problem{Message: "refused to let a process take over from this agent: " + intruder})
 	}
-	f.Problems = append(f.Problems, a.unreleased.problems()...)
+	for _, p := range a.lifecycle.Problems() {
+		f.Problems = append(f.Problems, status.Problem{Backend: p.Device.Backend, Device: p.Device.ID, Message: p.Message})
+	}
 	return f
-}
-
-func (a *Agent) resetNotes() func(*inventory.Device) string {
-	waiting := a.resets.waiting()
-	return func(device *inventory.Device) string { return waiting[groupOf(device)] }
 }
 
 // alive returns when the parts that the node depends on have answered.

@@ -2,43 +2,9 @@ package agent
 
 import (
 	"fmt"
-	"testing"
 
-	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/profile"
-	"github.com/accelmux/accelmux/core/resource"
 )
-
-func newJudge(tb testing.TB) *health.Judge {
-	tb.Helper()
-	judge, err := health.Open(health.Options{Path: tb.TempDir() + "/health", BootID: "boot"})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := judge.Close(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return judge
-}
-
-// manyPlan has one backend and all of its devices in one resource.
-func manyPlan(tb testing.TB) *profile.Plan {
-	tb.Helper()
-	c, err := config.Parse("node.yaml", []byte("apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: default\n"+
-		"  backends: [{name: mock}]\n  resources: [{name: example.com/gpu}]\n"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	mapper, err := resource.Compile(&c.Profiles[0])
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return &profile.Plan{Profile: &c.Profiles[0], Mapper: mapper}
-}
 
 // many is a snapshot of so many devices.
 func many(devices int) *inventory.Snapshot {

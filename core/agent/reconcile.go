@@ -39,13 +39,32 @@ func (a *Agent) loop(ctx context.Context) error {
 		}
 		usage = a.book.Changed()
 		var err error
-		if due, err = a.reconcile(ctx); err != nil {
+		if due, err = a.reconcile(); err != nil {
 			return err
 		}
 		if !due.IsZero() {
 			timer.Reset(max(time.Until(due), 0))
 		}
 	}
+}
+
+// earliest returns the earlier of two times, where zero means never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// sleep waits, and returns false if ctx ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // poke asks for another round.
@@ -62,7 +81,7 @@ func poke(c chan<- struct{}) {
 // reconcile is one round: from the newest snapshot to what kubelet sees. It
 // returns when the next one is due though nothing changes; zero means never. The error is
 // that of advance.
-func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
+func (a *Agent) reconcile() (time.Time, error) {
 	next, err := a.advance()
 	if err != nil {
 		return time.Time{}, err
@@ -80,7 +99,7 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	held := a.book.Holds()
 	before := a.view.Load()
 	removed := round.Removed(current.Profile, snapshot, held, before)
-	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
+	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithHolds(table, held, removed)
 	devices := round.Injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
@@ -100,7 +119,8 @@ func (a *Agent) reconcile(ctx context.Context) (time.Time, error) {
 	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())
 	next = earliest(next, a.features.Update(v, now))
-	return earliest(next, a.resets.consider(ctx, v)), nil
+	a.lifecycle.Update()
+	return next, nil
 }
 
 // advance takes a switch to another plan as far as it goes now, and returns when it is due

@@ -75,7 +75,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("keep the configuration", a.keeper.Run)
 	onDuty("watch usage", a.book.Run)
 	onDuty("find conflicting device plugins", a.conflicts.Run)
-	onDuty("follow releases", a.followReleases)
+	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)
 	serving, endKubelet := context.WithCancel(context.WithoutCancel(parts))
 	a.endKubelet = endKubelet

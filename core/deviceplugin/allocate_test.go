@@ -158,7 +158,7 @@ func TestAllocateDevicesThatDisagree(t *testing.T) {
 		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), `";" for device mock/c`) {
 			t.Errorf("%s: the devices came together: %v", injection, err)
 		}
-		if diff := cmp.Diff([]string{gpu + " a", gpu + " c"}, n.life.abandoned); diff != "" {
+		if diff := cmp.Diff([]string{gpu + " a", gpu + " c"}, n.life.returned); diff != "" {
 			t.Errorf("%s: abandoned (-want +got):\n%s", injection, diff)
 		}
 		for _, id := range []string{"a", "b", "c"} {
@@ -336,7 +336,7 @@ func checkPlain(t *rapid.T, response *pluginapi.ContainerAllocateResponse, units
 
 // A device that fails between the two looks at it is refused, and its holder is
 // taken back.
-func TestRefusedAfterAllAbandons(t *testing.T) {
+func TestRefusedAfterAllReturns(t *testing.T) {
 	n := startNode(t, fast)
 	n.life.block, n.life.entered = make(chan struct{}), make(chan struct{})
 	n.plugin.Publish(table([]*inventory.Device{device("a"), device("b")}, nil), allNames{})
@@ -356,7 +356,7 @@ func TestRefusedAfterAllAbandons(t *testing.T) {
 	}
 	n.life.mu.Lock()
 	defer n.life.mu.Unlock()
-	if diff := cmp.Diff([]string{gpu + " a"}, n.life.abandoned); diff != "" {
+	if diff := cmp.Diff([]string{gpu + " a"}, n.life.returned); diff != "" {
 		t.Errorf("abandoned (-want +got):\n%s", diff)
 	}
 }

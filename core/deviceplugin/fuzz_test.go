@@ -17,6 +17,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 )
 
@@ -31,47 +32,37 @@ type ledger struct {
 	held map[string]int
 }
 
-func (l *ledger) Allocate(_ context.Context, _ string, units []resource.Unit) (string, error) {
-	l.once(units)
-	for _, u := range units {
+func (l *ledger) Take(_ context.Context, r lifecycle.Request) (string, error) {
+	l.once(r.Units)
+	for _, u := range r.Units {
 		if u.ID == "f" {
 			return "", errors.New("device f is being reset")
 		}
 	}
-	for _, u := range units {
+	for _, u := range r.Units {
 		l.held[u.ID]++
 	}
 	return "", nil
 }
 
-func (l *ledger) Abandon(_ string, units []resource.Unit) {
-	for _, u := range units {
+func (l *ledger) Return(r lifecycle.Request) {
+	for _, u := range r.Units {
 		if l.held[u.ID]--; l.held[u.ID] == 0 {
 			delete(l.held, u.ID)
 		}
 	}
 }
 
-func (l *ledger) Prepare(_ context.Context, _ string, s Starting) error {
-	l.once(slices.Concat(s.Units, s.Others))
-	if len(s.IDs) < len(s.Units)+len(s.Others) {
-		l.t.Errorf("%v are prepared of %v", s.Units, s.IDs)
-	}
-	for _, u := range s.Units {
-		if !u.Device.Hooks.Prepare {
-			l.t.Errorf("%s is prepared and has no hook", u.ID)
-		}
-	}
-	for _, u := range s.Others {
-		if u.Device.Hooks.Prepare {
-			l.t.Errorf("%s has a hook and is not prepared", u.ID)
-		}
+func (l *ledger) Prepare(_ context.Context, r lifecycle.Request) error {
+	l.once(r.Units)
+	if !slices.ContainsFunc(r.Units, func(u lifecycle.Unit) bool { return u.Device.Hooks.Prepare }) {
+		l.t.Errorf("%v are prepared, and none has a hook", r.Units)
 	}
 	return nil
 }
 
 // once fails if the same unit is there twice.
-func (l *ledger) once(units []resource.Unit) {
+func (l *ledger) once(units []lifecycle.Unit) {
 	seen := map[string]bool{}
 	for _, u := range units {
 		if seen[u.ID] {

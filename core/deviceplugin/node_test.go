@@ -21,6 +21,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/test/patience"
 )
@@ -193,39 +194,41 @@ type recorder struct {
 	mu        sync.Mutex
 	allocated []string
 	prepared  []string
-	abandoned []string
+	returned  []string
 	own       string
 	err       error
-	block     chan struct{} // Allocate waits for it if it is not nil
+	block     chan struct{} // Take waits for it if it is not nil
 	entered   chan struct{}
 }
 
-func (r *recorder) Allocate(_ context.Context, name string, units []resource.Unit) (string, error) {
+func (r *recorder) Take(_ context.Context, of lifecycle.Request) (string, error) {
 	if r.block != nil {
 		r.entered <- struct{}{}
 		<-r.block
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, u := range units {
-		r.allocated = append(r.allocated, name+" "+u.ID)
+	for _, u := range of.Units {
+		r.allocated = append(r.allocated, of.Resource+" "+u.ID)
 	}
 	return r.own, r.err
 }
 
-func (r *recorder) Abandon(name string, units []resource.Unit) {
+func (r *recorder) Return(of lifecycle.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, u := range units {
-		r.abandoned = append(r.abandoned, name+" "+u.ID)
+	for _, u := range of.Units {
+		r.returned = append(r.returned, of.Resource+" "+u.ID)
 	}
 }
 
-func (r *recorder) Prepare(_ context.Context, name string, s Starting) error {
+func (r *recorder) Prepare(_ context.Context, of lifecycle.Request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, u := range s.Units {
-		r.prepared = append(r.prepared, name+" "+u.ID)
+	for _, u := range of.Units {
+		if u.Device.Hooks.Prepare {
+			r.prepared = append(r.prepared, of.Resource+" "+u.ID)
+		}
 	}
 	return r.err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/topology"
 )
@@ -25,30 +26,22 @@ type Names interface {
 	Qualified(inventory.Key) (string, error)
 }
 
-// Lifecycle is told what happens to units. Both calls may come at any time, from
-// several goroutines, and should return soon after their context ends. An error
-// that carries a gRPC status keeps its code.
+// Lifecycle is what kubelet's calls lead to, as [lifecycle.Lifecycle] has it. The methods
+// are called concurrently and should return soon after their context ends. An error that
+// carries a gRPC status keeps its code.
 type Lifecycle interface {
-	// Allocate is called before an allocation is answered; an error refuses it.
-	// Kubelet waits without a deadline of its own, so it must be quick. Own is the CDI
-	// name of what this container alone gets, after its devices; "" for nothing. It
-	// means nothing if the resource is not injected by CDI.
-	Allocate(ctx context.Context, resource string, units []resource.Unit) (own string, err error)
-	// Abandon follows an Allocate that returned nil if the allocation is refused
-	// after all: no container gets these units. It must not block.
-	Abandon(resource string, units []resource.Unit)
+	// Take is called before an allocation is answered; an error refuses it. Kubelet waits
+	// without a deadline of its own, so it must be quick. name is the CDI name of what this
+	// container alone gets, after its devices; "" for nothing. It is not used if the
+	// resource is not injected by CDI.
+	Take(ctx context.Context, r lifecycle.Request) (name string, err error)
+	// Return follows a Take that returned nil if the allocation is refused after all: no
+	// container gets these units. It must not block.
+	Return(r lifecycle.Request)
 	// Prepare is called before every start of a container with a unit whose device has
 	// Hooks.Prepare; an error fails the start. The context ends after the 30 seconds that
 	// kubelet gives.
-	Prepare(ctx context.Context, resource string, starting Starting) error
-}
-
-// Starting is a container that is about to start.
-type Starting struct {
-	// IDs are those of all its units of the resource, sorted.
-	IDs []string
-	// Units are those whose device has Hooks.Prepare, and Others the others that are known.
-	Units, Others []resource.Unit
+	Prepare(ctx context.Context, r lifecycle.Request) error
 }
 
 // Options say where kubelet is and who is told.

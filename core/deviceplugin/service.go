@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
-	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/lifecycle"
 )
 
 // confirmAfter, in times Timing.MinInterval, is how long after the first list of a
@@ -125,12 +125,12 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 	defer func() {
 		for _, units := range picked[:len(own)] {
 			if err != nil {
-				life.Abandon(in.advert.name, plain(units))
+				life.Return(in.request(units))
 			}
 		}
 	}()
 	for _, units := range picked {
-		name, err := life.Allocate(ctx, in.advert.name, plain(units))
+		name, err := life.Take(ctx, in.request(units))
 		if err != nil {
 			return nil, refusal(codes.Unavailable, err, "allocate %s of resource %s", ids(units), in.advert.name)
 		}
@@ -254,38 +254,41 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 // want no hook starts whatever happened to them.
 func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	v := in.advert.view()
-	var hooked, others []*unit
-	all := distinct(r.GetDevicesIds())
-	for _, id := range all {
+	var known, hooked []*unit
+	var unknown []string
+	for _, id := range distinct(r.GetDevicesIds()) {
 		u, ok := v.unit(id)
 		if !ok {
-			if hook, known := in.advert.hadHook(id); known && !hook {
+			if hook, seen := in.advert.hadHook(id); seen && !hook {
+				unknown = append(unknown, id)
 				continue
 			}
 			return nil, status.Errorf(codes.NotFound,
 				"resource %s: device %q must be prepared before the container starts, but is no longer known: "+
 					"bring it back, or delete the pod so that it gets another one", v.name, shown(id))
 		}
+		known = append(known, u)
 		if u.Device.Hooks.Prepare {
 			hooked = append(hooked, u)
-		} else {
-			others = append(others, u)
 		}
 	}
 	if len(hooked) > 0 {
-		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, in.advert.name, Starting{all, plain(hooked), plain(others)}); err != nil {
+		request := in.request(known)
+		request.Unknown = unknown
+		if err := in.advert.plugin.opts.Lifecycle.Prepare(ctx, request); err != nil {
 			return nil, refusal(codes.Unavailable, err, "prepare %s of resource %s", ids(hooked), in.advert.name)
 		}
 	}
 	return &pluginapi.PreStartContainerResponse{}, nil
 }
 
-func plain(units []*unit) []resource.Unit {
-	out := make([]resource.Unit, len(units))
+// request names the units of one container.
+func (in *instance) request(units []*unit) lifecycle.Request {
+	r := lifecycle.Request{Resource: in.advert.name, Units: make([]lifecycle.Unit, len(units))}
 	for i, u := range units {
-		out[i] = u.Unit
+		r.Units[i] = lifecycle.Unit{ID: u.ID, Device: u.Device}
 	}
-	return out
+	return r
 }
 
 // distinct are the IDs, each once, sorted.

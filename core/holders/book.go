@@ -101,6 +101,8 @@ type Unit struct {
 	// Prepared: the device is prepared before each start of the container, so that
 	// [Book.Starting] is called for the unit.
 	Prepared bool
+	// Kin are the device's.
+	Kin Kin
 }
 
 // Holder is a container that holds a device.
@@ -226,7 +228,7 @@ func (b *Book) allocate(resource string, units []Unit) {
 	holds := make([]hold, len(units))
 	unannounced := !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
 	for i, u := range units {
-		holds[i] = hold{key: u.Device, holderID: holder, since: now, idle: u.Prepared, unannounced: unannounced}
+		holds[i] = hold{key: u.Device, kin: u.Kin, holderID: holder, since: now, idle: u.Prepared, unannounced: unannounced}
 		name := unit{resource: resource, id: u.ID}
 		b.put(name, &holds[i])
 	}

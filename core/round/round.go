@@ -164,8 +164,11 @@ func (r *Round) IsParent(key inventory.Key) bool { return r != nil && r.parents[
 func (r *Round) Replicas() map[inventory.Key]int { return r.replicas }
 
 // Kin returns whose resets reach the device. The inventory has checked that no device is a
-// part of itself.
+// part of itself. A nil device has none.
 func (r *Round) Kin(device *inventory.Device) holders.Kin {
+	if device == nil {
+		return holders.Kin{}
+	}
 	kin := holders.Kin{ResetGroup: device.ResetGroup}
 	for _, up := range r.Lineage(device.Key)[1:] {
 		kin.Parents = append(kin.Parents, up.ID)

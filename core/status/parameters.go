@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
-	"github.com/accelmux/accelmux/core/suggestion"
 )
 
 // parameterProblems are those of the resources' parameters, as far as the backends that have
@@ -65,7 +64,7 @@ func parameterProblems(r *resource.Resource, known map[string][]inventory.Parame
 		}
 		for _, name := range slices.Sorted(maps.Keys(r.Parameters)) {
 			if !slices.ContainsFunc(parameters, func(p inventory.Parameter) bool { return p.Name == name }) {
-				problems = append(problems, Problem{Backend: backend, Message: unknownParameter(name, parameters) +
+				problems = append(problems, Problem{Backend: backend, Message: lifecycle.UnknownParameter(name, parameters) +
 					": containers with a value for it do not start"})
 			}
 		}
@@ -75,16 +74,4 @@ func parameterProblems(r *resource.Resource, known map[string][]inventory.Parame
 		}
 	}
 	return problems
-}
-
-// unknownParameter reports a parameter that the backend does not have.
-func unknownParameter(name string, known []inventory.Parameter) string {
-	if len(known) == 0 {
-		return fmt.Sprintf("the backend does not know the parameter %s; it has none", name)
-	}
-	names := make([]string, len(known))
-	for i, p := range known {
-		names[i] = p.Name
-	}
-	return fmt.Sprintf("the backend does not know the parameter %s%s; it has %s", name, suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }

@@ -98,7 +98,7 @@ var outcomes = map[string]outcome{
 	},
 	"hangs-in-release": {
 		begin: hold, limits: order{Release: time.Second},
-		says: []string{"its holder is gone, but its release fails, and is tried again", "it did not answer within 1s, and the call was cancelled"},
+		says: []string{"its holder has ended, but its release failed and is tried again", "it did not answer within 1s, and the call was cancelled"},
 	},
 	"hangs-in-reset": {
 		limits: order{Reset: time.Second}, unhealthy: 1,

@@ -169,10 +169,10 @@ func TestParametersUnknown(t *testing.T) {
 		prepare func()
 		want    string
 	}{
-		{"no such pod", func() {}, "the API server knows no pod default/p, of which kubelet says that it has the devices"},
+		{"no such pod", func() {}, "the API server has no pod default/p, for which kubelet lists the devices"},
 		{"no right", func() { server.SetPod(good); server.ForbidVerbs("get pod") }, "needs the verb get on pods (a ClusterRole); check with `kubectl auth can-i get pods"},
 		{"no server", func() { server.ForbidVerbs(); server.Away(true) }, "read pod default/p: "},
-		{"on another node", func() { server.Away(false); server.SetPod(elsewhere) }, `is on node "node-2" for the API server`},
+		{"on another node", func() { server.Away(false); server.SetPod(elsewhere) }, `for the API server pod default/p is on node "node-2", not on this one`},
 		{"another container", func() { server.SetPod(renamed) }, "no container of pod default/p has"},
 		{"a reference", func() { server.SetPod(referring) }, "parameter message, from the variable MESSAGE of container main: it has valueFrom"},
 		{"another variable", func() { server.SetPod(withEnv(aPod("p"), "MESSAGE", "$(HOSTNAME)")) }, `"$(HOSTNAME)" refers to another variable`},
@@ -182,7 +182,7 @@ func TestParametersUnknown(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.prepare()
 			_, err := n.run("default/p", "main")
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "what the container asks of example.com/gpu is not known") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "the parameters that the container gives for example.com/gpu are not known") {
 				t.Errorf("%v\nwant %q", err, c.want)
 			}
 		})
@@ -208,7 +208,7 @@ func TestParametersOfInitContainers(t *testing.T) {
 	pod.Annotations["example.com/message.init"] = "mine"
 	server.SetPod(pod)
 	if _, err := n.kubelet.StartContainer(t.Context(), "default/p", "main"); err == nil ||
-		!strings.Contains(err.Error(), "the containers main and init may both have mock-") || !strings.Contains(err.Error(), ", and ask for different things") {
+		!strings.Contains(err.Error(), "the containers main and init may both have mock-") || !strings.Contains(err.Error(), ", and give different values") {
 		t.Errorf("different values: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"strings"
@@ -7,12 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/resource"
 )
 
 // given is a unit whose device sets variables, some of them joined by a comma.
-func given(id string, env map[string]string, joined ...string) resource.Unit {
-	return resource.Unit{ID: id, Device: &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Edits: editsOf(env, joined...)}}
+func given(id string, env map[string]string, joined ...string) Unit {
+	return Unit{ID: id, Device: &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Edits: editsOf(env, joined...)}}
 }
 
 func editsOf(env map[string]string, joined ...string) inventory.Edits {
@@ -29,36 +28,36 @@ func editsOf(env map[string]string, joined ...string) inventory.Edits {
 func TestJoinPrepared(t *testing.T) {
 	type vars = map[string]string
 	for name, tc := range map[string]struct {
-		units   []resource.Unit
+		units   []Unit
 		answers map[string]inventory.Edits
 		want    map[string]vars
 		refused string
 	}{
 		"joined among answers": {
-			[]resource.Unit{given("b", nil), given("a", nil)},
+			[]Unit{given("b", nil), given("a", nil)},
 			map[string]inventory.Edits{"a": editsOf(vars{"V": "1", "OWN": "x"}, "V"), "b": editsOf(vars{"V": "2"}, "V")},
 			map[string]vars{"a": {"V": "1,2", "OWN": "x"}, "b": {"V": "1,2"}}, "",
 		},
 		"in place of the device's own": {
-			[]resource.Unit{given("a", vars{"V": "old"}, "V"), given("b", vars{"V": "2"}, "V")},
+			[]Unit{given("a", vars{"V": "old"}, "V"), given("b", vars{"V": "2"}, "V")},
 			map[string]inventory.Edits{"a": editsOf(vars{"V": "new"}, "V"), "b": {}},
 			map[string]vars{"a": {"V": "new,2"}, "b": nil}, "",
 		},
 		"replicas count once": {
-			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("a", vars{"V": "1"}, "V")},
+			[]Unit{given("a", vars{"V": "1"}, "V"), given("a", vars{"V": "1"}, "V")},
 			map[string]inventory.Edits{"a": editsOf(vars{"V": "7"}, "V")},
 			map[string]vars{"a": {"V": "7"}}, "",
 		},
 		"without variables": {
-			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"})},
+			[]Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"})},
 			map[string]inventory.Edits{"a": {AdditionalGIDs: []uint32{7}}}, map[string]vars{"a": nil}, "",
 		},
 		"they disagree": {
-			[]resource.Unit{given("a", nil), given("b", vars{"V": "2"})},
+			[]Unit{given("a", nil), given("b", vars{"V": "2"})},
 			map[string]inventory.Edits{"a": editsOf(vars{"V": "1"}, "V")}, nil, "not joined for device mock/b",
 		},
 		"one is joined no more": {
-			[]resource.Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"}, "V")},
+			[]Unit{given("a", vars{"V": "1"}, "V"), given("b", vars{"V": "2"}, "V")},
 			map[string]inventory.Edits{"a": editsOf(vars{"V": "1"})}, nil, "not joined for device mock/a",
 		},
 	} {

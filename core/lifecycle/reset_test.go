@@ -1,28 +1,19 @@
-package agent
+package lifecycle
 
 import (
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/accelmux/accelmux/core/config"
-	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-var (
-	keyA = inventory.Key{Backend: "mock", ID: "a"}
-	keyB = inventory.Key{Backend: "mock", ID: "b"}
-)
-
-func nobody(inventory.Key) bool { return false }
 
 // Verifies when a group is reset again: after a reset that failed, when its pause
 // is over; after one that worked, when the fault began anew or does not go.
@@ -51,9 +42,9 @@ func TestResetIsDue(t *testing.T) {
 }
 
 // Verifies that a device which is held keeps from being reset what would take it along,
-// also after it has gone from the inventory, and also from an agent that never saw it:
-// the book knows.
-func TestAbsentHolderKeeps(t *testing.T) {
+// also after it was removed from the inventory, and also with a book that an earlier agent
+// wrote.
+func TestRemovedDeviceKeeps(t *testing.T) {
 	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
 	for name, c := range map[string]struct {
 		reset, held *inventory.Device
@@ -70,28 +61,25 @@ func TestAbsentHolderKeeps(t *testing.T) {
 			[]*inventory.Device{{Key: instance}}, false},
 	} {
 		for _, restarted := range []bool{false, true} {
-			a := &Agent{book: holding(t, keyB)}
-			all := viewOf(append(c.others, c.reset, c.held)...)
-			r := newResets(a)
+			r := newRig(t)
+			r.round = roundOf(append(c.others, c.reset, c.held)...)
+			r.take(t, c.held)
 			if restarted {
-				r.learn(all)
-				r = newResets(a)
-			} else { // and it was allocated since
-				r.last = all
+				r.reopen(t)
 			}
-			alone := viewOf(append(c.others, c.reset)...)
-			r.learn(alone)
-			r.learn(alone) // and remembers
-			reached := r.reached(alone, groupOf(c.reset), []inventory.Key{keyA})
-			waits := slices.Contains(reached, keyB)
-			if waits != c.waits {
-				t.Errorf("%s, restarted %v: a reset of %s reaches %v, want %s among them: %v", name, restarted, keyA, reached, keyB, c.waits)
+			r.round = roundOf(append(c.others, c.reset)...)
+			for range 2 { // it stays known
+				r.l.resets.consider(t.Context(), r.round)
+				reached := reachedBy(r.round, r.book.Kin(), groupOf(c.reset), []inventory.Key{keyA})
+				if waits := slices.Contains(reached, keyB); waits != c.waits {
+					t.Errorf("%s, restarted %v: a reset of %s reaches %v, want %s among them: %v", name, restarted, keyA, reached, keyB, c.waits)
+				}
 			}
-			if !waits {
+			if !c.waits {
 				continue
 			}
 			current := &attempt{}
-			if r.start(t.Context(), alone, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.blocker == "" {
+			if r.l.resets.start(t.Context(), r.round, groupOf(c.reset), []inventory.Key{keyA}, current); current.running || current.blocker == "" {
 				t.Errorf("%s, restarted %v: reset although %s is held: %+v", name, restarted, keyB, current)
 			}
 		}
@@ -103,58 +91,32 @@ func TestAbsentHolderKeeps(t *testing.T) {
 func TestHeldPartitionKeepsParent(t *testing.T) {
 	instance := inventory.Key{Backend: keyA.Backend, ID: "instance"}
 	for name, v := range map[string]*round.Round{
-		"a partition":       viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
-		"one of that one's": viewOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
+		"a partition":       roundOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: keyB, Parent: keyA.ID}),
+		"one of that one's": roundOf(&inventory.Device{Key: keyA}, &inventory.Device{Key: instance, Parent: keyA.ID}, &inventory.Device{Key: keyB, Parent: instance.ID}),
 	} {
-		r := newResets(&Agent{book: holding(t, keyB)})
+		r := newRig(t)
+		r.round = v
+		r.take(t, v.Device(keyB))
 		current := &attempt{}
-		r.start(t.Context(), v, groupOf(v.Device(keyA)), []inventory.Key{keyA}, current)
+		r.l.resets.start(t.Context(), v, groupOf(v.Device(keyA)), []inventory.Key{keyA}, current)
 		if current.running || current.blocker == "" {
 			t.Errorf("%s: the parent is reset although it is held: %+v", name, current)
 		}
 	}
 }
 
-// viewOf is a round of devices of one backend that no resource has.
-func viewOf(devices ...*inventory.Device) *round.Round {
-	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: keyA.Backend, Devices: devices}}}
-	return round.New(round.Round{Snapshot: snapshot, Table: &resource.Table{}})
-}
-
-// holding is a book in which a container holds the device.
-func holding(t *testing.T, key inventory.Key) *holders.Book {
-	t.Helper()
-	book, err := holders.Open(holders.Options{
-		Path: filepath.Join(t.TempDir(), "usage"), BootID: "boot", Socket: "/nowhere",
-		Resolve: func(string, string) (inventory.Key, bool) { return inventory.Key{}, false },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := book.Take(t.Context(), "example.com/gpu", []holders.Unit{{ID: key.ID, Device: key}}); err != nil {
-		t.Fatal(err)
-	}
-	return book
-}
-
-// Verifies that devices that are being reset are unhealthy from the next table on, and
-// healthy again after the end, though nothing else has changed.
+// Verifies that devices have a fault while they are being reset, and none after it.
 func TestResetsAreSeen(t *testing.T) {
-	book, p, all := holding(t, keyA), manyPlan(t), many(3)
+	r, all := newRig(t), many(3)
 	judged := newJudge(t).Judge(all)
-	table := func() []bool {
-		var healthy []bool
-		for _, u := range p.Mapper.Map(all, round.Verdicts{Health: judged, Resets: resetting(book.Resetting())}, nil).Resources[0].Units {
-			healthy = append(healthy, u.Verdict.Healthy)
-		}
-		return healthy
+	device := all.Backends[0].Devices[1].Key
+	end, _ := r.book.BeginReset([]inventory.Key{device})
+	if faults := r.l.Faults(judged); len(faults) != 1 || faults[device].Code != codeResetting || faults[device].Since.IsZero() {
+		t.Errorf("faults during the reset: %v", faults)
 	}
-	before := table()
-	end, _ := book.BeginReset([]inventory.Key{all.Backends[0].Devices[1].Key})
-	during := table()
 	end()
-	if after := table(); !slices.Equal(before, []bool{true, true, true}) || !slices.Equal(during, []bool{true, false, true}) || !slices.Equal(after, before) {
-		t.Errorf("healthy are before, during and after: %v, %v, %v", before, during, after)
+	if faults := r.l.Faults(judged); len(faults) > 0 {
+		t.Errorf("faults after the reset: %v", faults)
 	}
 }
 
@@ -184,14 +146,14 @@ func TestUnrecovered(t *testing.T) {
 	}
 }
 
-// Verifies which groups are to be reset, and of what devices, against a look at all
+// Verifies which groups are to be reset, and of what devices, against a plain loop over all
 // devices.
-func TestWanted(t *testing.T) {
+func TestGroupsToReset(t *testing.T) {
 	some := 0
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 4))
-		p := manyPlan(t)
-		p.Profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
+		profile := &config.Profile{Backends: []config.Backend{{Name: "mock"}}}
+		profile.Backends[0].Recovery.Reset = []config.ResetMode{config.ResetAuto, config.ResetAuto, config.ResetNever}[random.IntN(3)]
 		all := many(8)
 		backend := all.Backends[0]
 		backend.Description.Reset = random.IntN(5) > 0
@@ -207,10 +169,10 @@ func TestWanted(t *testing.T) {
 			all = flapped(all, random.IntN(8), i == 0)
 		}
 		judged := judge.Judge(all)
-		v := round.New(round.Round{Profile: p.Profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
+		v := round.New(round.Round{Profile: profile, Snapshot: all, Health: judged, Table: &resource.Table{}})
 		want := map[resetGroup][]inventory.Key{}
 		for _, faulted := range all.Backends[0].Devices {
-			if p.Profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
+			if profile.Backends[0].Recovery.Reset != config.ResetAuto || !backend.Description.Reset || faulted.Health.Recovered || !needsReset(v, faulted.Key) {
 				continue
 			}
 			want[groupOf(faulted)] = nil
@@ -221,7 +183,7 @@ func TestWanted(t *testing.T) {
 			}
 		}
 		got := map[resetGroup][]inventory.Key{}
-		for group, need := range (&resets{}).wanted(v) {
+		for group, need := range groupsToReset(v) {
 			got[group] = need.members
 			if need.since.IsZero() || need.delay < longestDelay {
 				t.Errorf("seed %d: %v is wanted since %v, with a delay of %v", seed, group, need.since, need.delay)
@@ -249,18 +211,18 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	}
 	backend.Devices[3].Parent = backend.Devices[0].ID
 	backend.Devices[0].Health = inventory.Health{State: inventory.StateUnhealthy, Code: "x", Recovery: inventory.RecoveryReset}
-	p, judge := manyPlan(t), newJudge(t)
-	a := &Agent{book: holding(t, backend.Devices[1].Key), wake: make(chan struct{}, 1)}
-	a.resets = newResets(a)
+	r, judge := newRig(t), newJudge(t)
+	r.take(t, backend.Devices[1])
+	resets := r.l.resets
 	run := func() string {
 		judged := judge.Judge(all)
-		table := p.Mapper.Map(all, round.Verdicts{Health: judged, Resets: a.resets.faults(judged)}, nil)
-		v := round.New(round.Round{Profile: p.Profile, Snapshot: all, Health: judged, Table: table})
-		a.resets.consider(t.Context(), v)
+		verdicts := round.Verdicts{Health: judged, Resets: r.l.Faults(judged)}
+		r.round = roundWith(all, judged)
+		resets.consider(t.Context(), r.round)
 		codes := ""
-		for _, u := range table.Resources[0].Units {
+		for _, d := range all.Backends[0].Devices {
 			code := "-"
-			for _, fault := range u.Verdict.Faults {
+			for _, fault := range verdicts.Verdict(d.Key).Faults {
 				code = strings.TrimPrefix(fault.Code, "reset-")
 			}
 			codes += code + ","
@@ -269,28 +231,26 @@ func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	}
 	check := func(what, want string) {
 		t.Helper()
-		if run(); len(a.wake) == 1 {
-			<-a.wake
-			if got := run(); got != want || len(a.wake) > 0 {
-				t.Errorf("%s: the devices are %q, want %q; another round: %v", what, got, want, len(a.wake) > 0)
-			}
-		} else if got := run(); got != want {
-			t.Errorf("%s: the devices are %q, want %q", what, got, want)
+		run()
+		before := r.changed
+		if got := run(); got != want || r.changed != before {
+			t.Errorf("%s: the devices are %q, want %q; another round: %v", what, got, want, r.changed != before)
 		}
 	}
+	note := func() string { return r.l.ResetNotes()(backend.Devices[0]) }
 	// The partition has the fault of its parent.
 	check("a reset waits", "x,pending,pending,x,-,")
-	group := resetGroup{backend: "mock", name: "g"}
-	if waits := a.resets.waiting()[group]; !strings.Contains(waits, "mock-1") {
-		t.Errorf("status says %q", waits)
+	if !strings.Contains(note(), "mock-1") {
+		t.Errorf("the note is %q", note())
 	}
-	a.resets.attempts[group].failure = "it is broken"
+	current := resets.attempts[resetGroup{backend: "mock", name: "g"}]
+	current.failure = "it is broken"
 	check("the last reset failed", "x,-,-,x,-,")
-	a.resets.attempts[group].failure = ""
+	current.failure = ""
 	check("a reset waits again", "x,pending,pending,x,-,")
 	all = flapped(all, 0, false)
-	check("the fault is over, but for its delay", "x,-,-,x,-,")
-	if waits := a.resets.waiting()[group]; waits != "" {
-		t.Errorf("status says %q though nothing waits", waits)
+	check("the fault is cleared, but for its delay", "x,-,-,x,-,")
+	if note() != "" {
+		t.Errorf("the note is %q though nothing waits", note())
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package lifecycle
 
 import (
 	"encoding/json"
@@ -23,7 +23,7 @@ func parametersJSON(known []inventory.Parameter, values map[string]string) ([]by
 		i := slices.IndexFunc(known, func(p inventory.Parameter) bool { return p.Name == name })
 		switch {
 		case i < 0:
-			return nil, fmt.Errorf("%s: correct the parameters of the resource in the node configuration", unknownParameter(name, known))
+			return nil, fmt.Errorf("%s: correct the parameters of the resource in the node configuration", UnknownParameter(name, known))
 		case known[i].IsText:
 			object[name] = values[name]
 		case !json.Valid([]byte(values[name])):
@@ -35,8 +35,8 @@ func parametersJSON(known []inventory.Parameter, values map[string]string) ([]by
 	return json.Marshal(object)
 }
 
-// unknownParameter reports a parameter that the backend does not have.
-func unknownParameter(name string, known []inventory.Parameter) string {
+// UnknownParameter describes, for the operator, a parameter that the backend does not have.
+func UnknownParameter(name string, known []inventory.Parameter) string {
 	if len(known) == 0 {
 		return fmt.Sprintf("the backend does not know the parameter %s; it has none", name)
 	}

@@ -1,0 +1,149 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/resource"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// define checks the edits that Prepare returned for a container, by device, and writes the
+// CDI definition with them that the container alone gets.
+func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[inventory.Key]*backendv1.ContainerEdits) error {
+	resource := l.opts.Round().Resource(r.Resource)
+	if resource == nil {
+		return fmt.Errorf("resource %s is no longer configured", r.Resource)
+	}
+	var errs []error
+	prepared := map[inventory.Key]inventory.Edits{}
+	for _, u := range r.Units {
+		key := u.Device.Key
+		answer, ok := answers[key]
+		if _, twice := prepared[key]; twice || !ok {
+			continue
+		}
+		edits, err := l.checkEdits(resource, key, answer)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("device %s of %s: %w", key, r.Resource, err))
+			continue
+		}
+		prepared[key] = edits
+	}
+	if err := joinPrepared(r.Units, prepared); err != nil {
+		errs = append(errs, fmt.Errorf("the edits that Prepare returned for %s: %w", r.Resource, err))
+	}
+	if len(errs) > 0 || resource.Injection == config.InjectPlain {
+		return errors.Join(errs...)
+	}
+	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unannounced }) {
+		return checkNone(r.Resource, prepared)
+	}
+	name, device := r.definition()
+	d := cdi.HolderDefinition{Name: name, Device: device}
+	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
+		d.Edits = append(d.Edits, prepared[key])
+	}
+	if err := l.opts.Definitions.Define(d, l.liveDefinitions(device)); err != nil {
+		return fmt.Errorf("the edits that Prepare returned for %s: %w", r.Resource, err)
+	}
+	return nil
+}
+
+// checkNone is an error if there are edits for a container that was given no CDI name for
+// them.
+func checkNone(resource string, prepared map[inventory.Key]inventory.Edits) error {
+	for _, edits := range prepared {
+		if !edits.Empty() {
+			return fmt.Errorf("Prepare returned further edits for %s, which this container cannot get: "+
+				"its devices did not have to be prepared when it was given them; create the pod again", resource)
+		}
+	}
+	return nil
+}
+
+// liveDefinitions reports whether a CDI name is that of a holder that has the device. It
+// asks the book at its first call.
+func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool {
+	var names map[string]bool
+	return func(name string) bool {
+		if names == nil {
+			names = map[string]bool{}
+			for _, given := range l.opts.Book.Given(device) {
+				names[cdi.HolderName(device.Backend, given.Resource, given.Units)] = true
+			}
+		}
+		return names[name]
+	}
+}
+
+// checkEdits checks the edits that Prepare returned for a device.
+func (l *Lifecycle) checkEdits(r *resource.Resource, key inventory.Key, wire *backendv1.ContainerEdits) (inventory.Edits, error) {
+	v := l.opts.Round()
+	backend := v.Profile.Backend(key.Backend)
+	if backend == nil {
+		return inventory.Edits{}, errors.New("its backend is no longer configured")
+	}
+	policy := profile.EditPolicy(backend, l.opts.Nodes)
+	policy.Declared = v.Description(key.Backend).Needs.Edits
+	edits, omitted, err := inventory.ParseEdits(policy, wire)
+	if err != nil {
+		return edits, fmt.Errorf("Prepare returned edits that are refused: %w", err)
+	}
+	if omitted != "" {
+		l.log.Warn("Prepare returned edits that the configuration does not allow", "device", key.String(), "resource", r.Name, "error", omitted)
+	}
+	if r.Injection == config.InjectPlain && !edits.Empty() {
+		return edits, fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q",
+			config.InjectPlain, config.InjectCDI)
+	}
+	return edits, nil
+}
+
+// joinPrepared sets the variables that are joined over the container's devices: with the
+// edits that Prepare returned in place of a device's own, and the device's own if it
+// returned none. The container gets these values, not those from when it was given the
+// devices.
+func joinPrepared(units []Unit, prepared map[inventory.Key]inventory.Edits) error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(prepared)), func(e inventory.Edits) bool { return len(e.Env) > 0 }) {
+		return nil
+	}
+	devices := map[inventory.Key]*inventory.Device{}
+	for _, unit := range units {
+		d := *unit.Device
+		d.Edits = overlay(d.Edits, prepared[d.Key])
+		devices[d.Key] = &d
+	}
+	joined, err := inventory.JoinEnv(slices.SortedFunc(maps.Values(devices), func(a, b *inventory.Device) int { return a.Compare(b.Key) }))
+	if err != nil {
+		return err
+	}
+	for key, edits := range prepared {
+		env := edits.Env.Map()
+		for name := range edits.EnvSeparators.All() {
+			env[name] = joined[name]
+		}
+		edits.Env, edits.EnvSeparators = inventory.Named(env), nil
+		prepared[key] = edits
+	}
+	return nil
+}
+
+// overlay returns the variables of a device's edits, replaced by those that Prepare
+// returned.
+func overlay(base, further inventory.Edits) inventory.Edits {
+	env, separators := maps.Collect(base.Env.All()), maps.Collect(base.EnvSeparators.All())
+	for name, value := range further.Env.All() {
+		env[name] = value
+		delete(separators, name)
+	}
+	maps.Insert(separators, further.EnvSeparators.All())
+	return inventory.Edits{Env: inventory.Named(env), EnvSeparators: inventory.Named(separators)}
+}

@@ -1,0 +1,172 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/config"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/round"
+)
+
+// resetGroup names devices that are reset together: a reset group of the backend's, or a
+// single device.
+type resetGroup struct {
+	backend string
+	name    string
+	single  bool
+}
+
+func groupOf(d *inventory.Device) resetGroup {
+	if d.ResetGroup != "" {
+		return resetGroup{backend: d.Backend, name: d.ResetGroup}
+	}
+	return resetGroup{backend: d.Backend, name: d.ID, single: true}
+}
+
+// attempt is the state of one group: idle ─► running ─► idle (pause) ─► ...
+type attempt struct {
+	running bool
+	members []inventory.Key
+	// resets counts those since the group had no fault last.
+	resets int
+	next   time.Time
+	// worked is when the latest reset ended, if the backend reported that it worked; failure
+	// is why it failed, "" if it worked.
+	worked  time.Time
+	failure string
+	// blocker is the end of "the reset waits until", "" if it waits for nothing; blocked is
+	// since when; reached are the devices that the reset reaches.
+	blocker string
+	blocked time.Time
+	reached []inventory.Key
+}
+
+// block records what the reset waits for.
+func (a *attempt) block(blocker string, reached []inventory.Key) {
+	a.blocker, a.reached = blocker, reached
+	if a.blocked.IsZero() {
+		a.blocked = time.Now()
+	}
+}
+
+// unblock records that the reset waits for nothing any more.
+func (a *attempt) unblock() { a.blocker, a.blocked, a.reached = "", time.Time{}, nil }
+
+// anyNeedsReset reports whether a device of the group does.
+func (a *attempt) anyNeedsReset(v *round.Round) bool {
+	return slices.ContainsFunc(a.members, func(key inventory.Key) bool { return needsReset(v, key) })
+}
+
+// confirmLimit is how long a backend may go on reporting a fault after a reset that worked
+// before the group is reset again. Health takes such a report for as long as one from
+// before the reset.
+const confirmLimit = time.Minute
+
+// longestDelay is the longest recovery delay that health gives a flapping device whose
+// configured delay is shorter.
+const longestDelay = 5 * time.Minute
+
+// need is a group with a fault that a reset may clear.
+type need struct {
+	members []inventory.Key
+	// since is when the newest such fault began; reported: the backend still has one in its
+	// inventory.
+	since    time.Time
+	reported bool
+	// delay is how long a fault counts after it is cleared.
+	delay time.Duration
+}
+
+// due is when the group may be reset. After a reset that worked, a fault that began before
+// it is given the time to be cleared.
+func (a *attempt) due(n *need) time.Time {
+	if a.worked.IsZero() || n.since.After(a.worked) {
+		return a.next
+	}
+	cleared := a.worked.Add(confirmLimit)
+	if !n.reported {
+		cleared = cleared.Add(n.delay)
+	}
+	if cleared.Before(a.next) {
+		return a.next
+	}
+	return cleared
+}
+
+// groupsToReset returns the groups with a device that a reset may help.
+func groupsToReset(v *round.Round) map[resetGroup]*need {
+	groups := map[resetGroup]*need{}
+	for key := range v.Health.Faulty() {
+		device, backend, policy := v.Device(key), v.Backend(key.Backend), v.Profile.Backend(key.Backend)
+		if device == nil || policy == nil || !needsReset(v, key) || policy.Recovery.Reset != config.ResetAuto ||
+			!backend.Description.Reset || !backend.LostAt.IsZero() ||
+			device.Health.Recovered { // then it only waits for its delay to pass
+			continue
+		}
+		group := groupOf(device)
+		if groups[group] == nil {
+			groups[group] = &need{delay: max(time.Duration(policy.Recovery.Delay), longestDelay)}
+		}
+		groups[group].add(device, v.Health.Verdict(key))
+	}
+	for _, backend := range v.Backends() {
+		for _, device := range backend.Devices {
+			if need := groups[groupOf(device)]; need != nil {
+				need.members = append(need.members, device.Key)
+			}
+		}
+	}
+	return groups
+}
+
+func (n *need) add(device *inventory.Device, verdict health.Verdict) {
+	for _, fault := range verdict.Faults {
+		if fault.From != "" || fault.Recovery != inventory.RecoveryReset {
+			continue
+		}
+		if fault.Since.After(n.since) {
+			n.since = fault.Since
+		}
+		n.reported = n.reported || device.Health.State == inventory.StateUnhealthy && device.Health.Code == fault.Code
+	}
+}
+
+// needsReset reports whether the gravest of the device's own faults is one that a reset may
+// clear. A fault of its parent is cleared by a reset of the parent.
+func needsReset(v *round.Round, key inventory.Key) bool {
+	for _, fault := range v.Health.Verdict(key).Faults {
+		if fault.From == "" {
+			return fault.Recovery == inventory.RecoveryReset
+		}
+	}
+	return false
+}
+
+// reachedBy returns all devices that lose their state in a reset of the members: also the
+// partitions of a member, and theirs, whatever groups they name; and, by the kin of held
+// devices, those of the group or its partitions that are not listed now.
+func reachedBy(v *round.Round, held map[inventory.Key]holders.Kin, group resetGroup, members []inventory.Key) []inventory.Key {
+	reached := slices.Clone(members)
+	isPart := func(backend string, kin holders.Kin) bool {
+		return slices.ContainsFunc(kin.Parents, func(id string) bool {
+			return slices.Contains(members, inventory.Key{Backend: backend, ID: id})
+		})
+	}
+	for key, kin := range held {
+		together := kin.ResetGroup != "" && resetGroup{backend: key.Backend, name: kin.ResetGroup} == group
+		if v.Device(key) == nil && (together || isPart(key.Backend, kin)) {
+			reached = append(reached, key)
+		}
+	}
+	for _, backend := range v.Backends() {
+		for _, device := range backend.Devices {
+			if device.Parent != "" && !slices.Contains(members, device.Key) && isPart(device.Backend, v.Kin(device)) {
+				reached = append(reached, device.Key)
+			}
+		}
+	}
+	return reached
+}

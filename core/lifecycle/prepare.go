@@ -1,0 +1,122 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/supervisor"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Prepare has the backends prepare the devices of a container that is about to start, and
+// writes the CDI definition of what they returned for it. Devices that need no preparation
+// only count for what the container's devices have in common. If it fails, the container
+// must not start; it may be called again.
+func (l *Lifecycle) Prepare(ctx context.Context, r Request) error {
+	parameters, err := l.parameters(ctx, r)
+	if err != nil {
+		err = fmt.Errorf("the parameters that the container gives for %s are not known: %w", r.Resource, err)
+		l.log.Warn("a container does not start: its parameters are not known", "resource", r.Resource, "units", r.ids(), "error", err)
+		return err
+	}
+	toPrepare := slices.DeleteFunc(slices.Clone(r.Units), func(u Unit) bool { return !needsPrepare(u) })
+	starts, failed := l.opts.Book.Starting(r.Resource, l.bookUnits(toPrepare))
+	l.opts.Book.Store() // after a restart of the agent the backend must get the same holders
+	answers, err := l.prepare(ctx, r.Resource, starts, parameters)
+	if err == nil {
+		err = l.define(r, starts, answers)
+	}
+	if err != nil {
+		failed()
+	}
+	return err
+}
+
+// prepare calls every backend that has some of the devices, for each of their holders. The
+// result has the edits that were returned, by device, nil for none.
+func (l *Lifecycle) prepare(ctx context.Context, resource string, starts []holders.Start, parameters map[string]string,
+) (map[inventory.Key]*backendv1.ContainerEdits, error) {
+	var errs []error
+	answers := map[inventory.Key]*backendv1.ContainerEdits{}
+	for _, start := range starts {
+		requests := requestsFor(resource, start)
+		for _, backend := range slices.Sorted(maps.Keys(requests)) {
+			request := requests[backend]
+			response, err := l.prepareOn(ctx, backend, request, parameters)
+			if err != nil {
+				err = prepareError(backend, request, err)
+				l.log.Warn("a container does not start: its devices could not be prepared",
+					"backend", backend, "resource", resource, "devices", deviceIDs(request), "error", err)
+				errs = append(errs, err)
+				continue
+			}
+			for _, id := range deviceIDs(request) {
+				answers[inventory.Key{Backend: backend, ID: id}] = response.GetEdits()[id]
+			}
+		}
+	}
+	return answers, errors.Join(errs...)
+}
+
+// prepareOn calls one backend, when no other operation on the devices is in progress.
+func (l *Lifecycle) prepareOn(ctx context.Context, backend string, r *backendv1.PrepareRequest, parameters map[string]string,
+) (*backendv1.PrepareResponse, error) {
+	var err error
+	if r.ParametersJson, err = parametersJSON(l.opts.Round().Description(backend).Parameters, parameters); err != nil {
+		return nil, err
+	}
+	devices := make([]inventory.Key, len(r.GetDevices()))
+	for i, id := range deviceIDs(r) {
+		devices[i] = inventory.Key{Backend: backend, ID: id}
+	}
+	end, err := l.opts.Book.BeginPrepare(ctx, devices)
+	if err != nil {
+		return nil, err
+	}
+	return l.opts.Backends.Prepare(ctx, backend, r, end)
+}
+
+// requestsFor returns the requests for one holder, by backend.
+func requestsFor(resource string, start holders.Start) map[string]*backendv1.PrepareRequest {
+	requests := map[string]*backendv1.PrepareRequest{}
+	for _, device := range start.Devices {
+		r := requests[device.Key.Backend]
+		if r == nil {
+			r = &backendv1.PrepareRequest{Resource: resource, Holder: containerHolder(start.Holder)}
+			requests[device.Key.Backend] = r
+		}
+		r.Devices = append(r.Devices, &backendv1.HeldDevice{Id: device.Key.ID, Shared: device.Shared})
+	}
+	for _, r := range requests {
+		slices.SortFunc(r.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
+	}
+	return requests
+}
+
+// containerHolder returns a holder that is a container.
+func containerHolder(id string) *backendv1.Holder {
+	return &backendv1.Holder{Id: id, Kind: backendv1.HolderKind_HOLDER_KIND_CONTAINER}
+}
+
+func deviceIDs(r *backendv1.PrepareRequest) []string {
+	ids := make([]string, len(r.GetDevices()))
+	for i, d := range r.GetDevices() {
+		ids[i] = d.GetId()
+	}
+	return ids
+}
+
+// prepareError names what failed once, in the backend's words if it has any.
+func prepareError(backend string, r *backendv1.PrepareRequest, err error) error {
+	var call *supervisor.CallError
+	if errors.As(err, &call) && call.Message != "" {
+		return fmt.Errorf("backend %s could not prepare %v for %s: %s", backend, deviceIDs(r), r.GetResource(), call.Message)
+	}
+	return fmt.Errorf("backend %s could not prepare %v for %s: %w", backend, deviceIDs(r), r.GetResource(), err)
+}

@@ -1,0 +1,142 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// maxReleaseDoublings bounds the backoff between releases that fail.
+const maxReleaseDoublings = 6
+
+// release releases devices whose holder ended. Each has its own goroutine, which tries
+// again until the device is released.
+func (l *Lifecycle) release(ctx context.Context, all []holders.Ended) {
+	for _, ended := range all {
+		l.calls.Go(func() {
+			for failures := 0; !l.tryRelease(ctx, ended); failures++ {
+				pause := l.opts.ReleaseBackoff << min(failures, maxReleaseDoublings)
+				if !sleep(ctx, pause+rand.N(pause/4+1)) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// tryRelease reports whether nothing is left to do for the device of a holder that ended.
+func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
+	device := ended.Key
+	end, shared, err := l.opts.Book.BeginRelease(ctx, device)
+	if err != nil {
+		return true // ctx ended
+	}
+	err = l.releaseDevice(ctx, ended, shared, end)
+	l.opts.Released(device, err)
+	l.unreleased.note(ended, err)
+	if err != nil {
+		l.log.Warn("release a device, trying again", "backend", device.Backend, "device", device.ID, "holder", ended.Holder, "error", err)
+		return false
+	}
+	l.log.Debug("device released", "backend", device.Backend, "device", device.ID, "holder", ended.Holder)
+	l.opts.Book.Settled(ended)
+	return true
+}
+
+// releaseDevice does what must follow the end of a holder; shared says that another holder
+// has the device. end is called when no backend works on it any more.
+func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
+	if err := l.opts.Definitions.Undefine(ended.Key, l.liveDefinitions(ended.Key)); err != nil {
+		end()
+		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
+	}
+	device := l.opts.Round().Device(ended.Key)
+	if device == nil || !device.Hooks.Release {
+		end()
+		return nil
+	}
+	response, err := l.opts.Backends.Release(ctx, ended.Key.Backend, &backendv1.ReleaseRequest{
+		Holder: containerHolder(ended.Holder), Devices: []*backendv1.HeldDevice{{Id: ended.Key.ID, Shared: shared}},
+	}, end)
+	if err != nil {
+		return err
+	}
+	return unreleasedError(ended.Key, response)
+}
+
+// unreleasedError is an error unless the backend has released the device.
+func unreleasedError(key inventory.Key, response *backendv1.ReleaseResponse) error {
+	for _, result := range response.GetResults() {
+		if result.GetDeviceId() != key.ID {
+			continue
+		}
+		if result.GetReleased() {
+			return nil
+		}
+		return fmt.Errorf("backend %s: Release: %s", key.Backend, orNothing(result.GetMessage()))
+	}
+	return fmt.Errorf("backend %s: Release: it returned no result for the device", key.Backend)
+}
+
+// unreleased are devices of holders that ended whose latest release failed, and why; the
+// zero value is ready. It is safe for concurrent use.
+type unreleased struct {
+	mu  sync.Mutex
+	why map[holders.Ended]string
+}
+
+// note records the result of a release.
+func (u *unreleased) note(ended holders.Ended, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil {
+		delete(u.why, ended)
+		return
+	}
+	if u.why == nil {
+		u.why = map[holders.Ended]string{}
+	}
+	u.why[ended] = err.Error()
+}
+
+// Problem is something wrong with a device.
+type Problem struct {
+	Device  inventory.Key
+	Message string
+}
+
+// Problems returns the devices that could not be released, sorted. What is the same for
+// several holders of a device is one problem.
+func (l *Lifecycle) Problems() []Problem {
+	u := &l.unreleased
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	problems := make([]Problem, 0, len(u.why))
+	for ended, why := range u.why {
+		problems = append(problems, Problem{ended.Key, "its holder has ended, but its release failed and is tried again: " + why})
+	}
+	compare := func(a, b Problem) int {
+		return cmp.Or(a.Device.Compare(b.Device), cmp.Compare(a.Message, b.Message))
+	}
+	slices.SortFunc(problems, compare)
+	return slices.CompactFunc(problems, func(a, b Problem) bool { return compare(a, b) == 0 })
+}
+
+// sleep waits, and returns false if ctx ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
