@@ -44,14 +44,14 @@ type aliveQuestion struct {
 	patience time.Duration
 }
 
-// Alive asks whether the agent's parts answer; the error says that they do not. It costs
-// the agent next to nothing.
+// Alive asks whether the agent's parts answer, and returns an error if they do not. It is
+// cheap for the agent.
 func (c *Client) Alive(ctx context.Context) error {
 	question, err := c.askAlive(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = question.Close() }() // nothing to lose
+	defer func() { _ = question.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = question.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := question.answer(); err != nil {

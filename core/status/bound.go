@@ -14,9 +14,9 @@ const (
 	maxProblemText = 2048
 )
 
-// Bound keeps the first problems of each backend and adds how many more there are, so that
+// bound keeps the first problems of each backend and adds how many more there are, so that
 // clients can read a report of any backend.
-func Bound(problems []Problem) []Problem {
+func bound(problems []Problem) []Problem {
 	count := map[string]int{}
 	bounded := make([]Problem, 0, min(len(problems), maxProblems))
 	for _, p := range problems {

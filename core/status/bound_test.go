@@ -14,7 +14,7 @@ func TestBound(t *testing.T) {
 		all = append(all, Problem{Backend: "many", Device: fmt.Sprint("d", i), Message: strings.Repeat("x", 10_000)})
 	}
 	all = append(all, Problem{Backend: "other", Message: "it hangs"})
-	got := Bound(all)
+	got := bound(all)
 	if len(got) != maxProblems+3 || got[0].Message != all[0].Message || got[maxProblems+1].Message != "it hangs" {
 		t.Fatalf("%d problems: %v ... %v", len(got), got[0], got[len(got)-2:])
 	}
@@ -24,7 +24,7 @@ func TestBound(t *testing.T) {
 	if n := len(got[1].Message); n > maxProblemText+3 {
 		t.Errorf("a text has %d bytes", n)
 	}
-	if got := Bound(nil); got == nil || len(got) != 0 {
+	if got := bound(nil); got == nil || len(got) != 0 {
 		t.Errorf("none gives %v, want an empty list", got)
 	}
 }

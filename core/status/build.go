@@ -48,7 +48,7 @@ func (f Facts) Report() Report {
 		r.Problems = append(r.Problems, Problem{Backend: p.Backend, Message: p.Message})
 	}
 	r.NotReady = f.NotReady()
-	r.Problems = Bound(Fold(r.Problems))
+	r.Problems = bound(fold(r.Problems))
 	return r
 }
 

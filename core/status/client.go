@@ -51,7 +51,8 @@ func (c *Client) Devices(ctx context.Context) ([]Device, error) {
 	return devices, c.get(ctx, "/v1/devices", &devices)
 }
 
-// Telemetry asks for what the devices measure. Asking has them measured for a while.
+// Telemetry asks for the devices' measurements. The agent samples them for some minutes
+// after a question.
 func (c *Client) Telemetry(ctx context.Context) (Telemetry, error) {
 	var telemetry Telemetry
 	return telemetry, c.get(ctx, "/v1/telemetry", &telemetry)
@@ -80,7 +81,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte, into
 	return nil
 }
 
-// explain says what to do about an agent that can't be reached.
+// explain returns what to do about an agent that cannot be reached.
 func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):

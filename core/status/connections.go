@@ -80,7 +80,7 @@ func (s *connections) admit(conn net.Conn) *connection {
 	s.all = append(s.all, c)
 	s.mu.Unlock()
 	if out != nil {
-		_ = out.Conn.Close() // it gives way
+		_ = out.Conn.Close()
 	}
 	return c
 }

@@ -1,10 +1,11 @@
-// Package status is how people and programs look into a running agent: a small
-// HTTP server on a unix socket in the state directory, the client that the
-// commands `accelmux status`, `devices`, `top` and `topology` use, and an [Endpoint]
-// over TCP for Prometheus and probes.
+// Package status shows a running agent to people and programs.
 //
-// The package defines what is shown and carries it; the agent fills it in. It
-// never changes anything in the agent. Metrics are made from the report when they
-// are asked for; only what no report has, such as how often something was done, is
-// counted, in a [Tally].
+// [Facts] is a snapshot of what each part of the agent knows. The report, the devices, their
+// telemetry and the topologies are computed from it, so this package is downstream of every
+// other part and never changes anything in them. They are served by a small HTTP [Server] on a
+// unix socket in the run directory, whose [Client] the commands `accelmux status`, `devices`,
+// `top` and `topology` use, and by an [Endpoint] over TCP for Prometheus and probes.
+//
+// Metrics are computed from the report when they are scraped. Only what no report has, such
+// as how often a call was answered, is counted, in a [Tally].
 package status

@@ -20,7 +20,7 @@ const (
 	// and scrapeWait how long another one waits.
 	scrapes    = 2
 	scrapeWait = 5 * time.Second
-	// bindPause is the pause before a port that is taken is tried again; it doubles
+	// bindPause is the pause before a port that is in use is tried again; it doubles
 	// up to bindDoublings times.
 	bindPause     = time.Second
 	bindDoublings = 5
@@ -37,14 +37,13 @@ type Endpoint struct {
 	pause   time.Duration // bindPause, but in tests
 
 	mu sync.Mutex
-	// problem is why nobody listens; "" if one does.
+	// problem is why the address cannot be listened on; "" if it is.
 	problem string
 	bound   net.Addr
 }
 
-// NewEndpoint makes an endpoint at host:port; without a host it is reached under
-// all addresses of the machine or pod. The metrics are those of source and tally,
-// and what more collects. Run opens it.
+// NewEndpoint returns an endpoint at host:port; without a host, at all addresses of the
+// machine or pod. The metrics are those of source, of tally and of more. Run opens it.
 func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, more ...prometheus.Collector) (*Endpoint, error) {
 	if _, err := net.ResolveTCPAddr("tcp", address); err != nil {
 		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
@@ -66,8 +65,8 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
 }
 
-// Run answers until ctx ends. A port that is taken is no reason for a node to lose
-// its devices: it is said in the log and in Notes, and tried again.
+// Run answers until ctx ends. If the port is in use, that is logged and in Notes, and tried
+// again: a node must not lose its devices for that.
 func (e *Endpoint) Run(ctx context.Context) error {
 	for failures := 0; ; failures++ {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", e.address)
@@ -91,7 +90,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 	}
 }
 
-// note takes down where the endpoint is, or why it is nowhere.
+// note records the address that is bound, or why none is.
 func (e *Endpoint) note(bound net.Addr, err error) {
 	problem := ""
 	if err != nil {
@@ -122,7 +121,7 @@ func (e *Endpoint) Address() string {
 	return e.bound.String()
 }
 
-// Notes are sentences about what is wrong; also of a nil Endpoint.
+// Notes returns the problems of the endpoint; none for a nil one.
 func (e *Endpoint) Notes() []string {
 	if e == nil {
 		return nil

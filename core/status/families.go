@@ -18,7 +18,7 @@ type family struct {
 	kind       prometheus.ValueType
 }
 
-// families are those that are made at scrape time, in the order of the table.
+// families are the metrics that are computed at scrape time, in the order of the table.
 var families []*family
 
 func newFamily(kind prometheus.ValueType, name, help string, labels []string) *family {
@@ -36,7 +36,7 @@ func counter(name, help string, labels ...string) *family {
 	return newFamily(prometheus.CounterValue, name, help, labels)
 }
 
-// What is read off the report at scrape time. Label values are bounded: names come
+// The metrics that are computed from the report at scrape time. Label values are bounded: names come
 // from the configuration, devices and fault codes from the inventory, which bounds
 // both, and a device has the series of one fault at most.
 var (
@@ -44,27 +44,27 @@ var (
 	ready     = gauge("ready", "1 if every backend of the profile has reported and kubelet has every resource from this agent, or if no profile is for this node.")
 	problems  = gauge("problems", "Number of problems that accelmux status reports.")
 
-	profileInfo     = gauge("profile_info", "1, with the profile in force; none while there is none.", "profile")
+	profileInfo     = gauge("profile_info", "1, with the profile in force; absent while none is.", "profile")
 	profileUnchosen = gauge("profile_unchosen", "1 if no profile can be chosen; what ran before stays in force. 0 where no profile is for this node and none ran before.")
 	profileWaiting  = gauge("profile_switch_waiting", "1 while a switch to another profile or configuration waits.")
 	configRefused   = gauge("config_refused", "1 if the configuration file is refused or missing; the last good one stays in force.")
 	configApplied   = gauge("config_applied_timestamp_seconds", "When the configuration in force was applied, in seconds since 1970.")
 
-	kubeletMissing = gauge("kubelet_missing", "1 if kubelet's directory or socket has not been there for half a minute.")
+	kubeletMissing = gauge("kubelet_missing", "1 if kubelet's directory or socket has been missing for half a minute.")
 
-	clusterWatching = gauge("apiserver_watching", "1 if the node's labels are watched now; not there if they don't count.")
-	clusterEvents   = gauge("apiserver_events_failing", "1 if the last Event could not be written; not there without an API server.")
+	clusterWatching = gauge("apiserver_watching", "1 if the node's labels are watched now; absent if a profile is named.")
+	clusterEvents   = gauge("apiserver_events_failing", "1 if the last Event could not be written; absent without an API server.")
 
-	backendInfo     = gauge("backend_info", "1, with what the backend says of itself.", "backend", "vendor", "version")
+	backendInfo     = gauge("backend_info", "1, with the vendor and version that the backend reports.", "backend", "vendor", "version")
 	backendState    = gauge("backend_state", "1 for the state that the backend is in, 0 for the others.", "backend", "state")
 	backendRestarts = counter("backend_restarts_total", "Processes of the backend after the first one.", "backend")
 	backendDevices  = gauge("backend_devices", "Devices in the backend's last inventory.", "backend")
 
-	resourceServing       = gauge("resource_serving", "1 if kubelet has taken the resource and follows its list.", "resource")
-	resourceRegistrations = counter("resource_registrations_total", "How often kubelet took the resource; more than one means restarts of kubelet or broken streams.", "resource")
-	resourceUnits         = gauge("resource_units", "Units that kubelet is told of.", "resource")
+	resourceServing       = gauge("resource_serving", "1 if kubelet has accepted the resource and reads its list.", "resource")
+	resourceRegistrations = counter("resource_registrations_total", "Number of times that kubelet accepted the resource; more than one means restarts of kubelet or broken streams.", "resource")
+	resourceUnits         = gauge("resource_units", "Units in the list that kubelet gets.", "resource")
 	resourceHealthy       = gauge("resource_healthy_units", "Units of them that are healthy.", "resource")
-	resourceAllocated     = gauge("resource_allocated_units", "Units that containers hold, as far as is known.", "resource")
+	resourceAllocated     = gauge("resource_allocated_units", "Units that containers hold, as far as kubelet has reported them.", "resource")
 
 	deviceHealthy = gauge("device_healthy", "1 if the device is healthy; resource is empty if none selects it.", "backend", "device", "resource")
 	deviceFault   = gauge("device_fault_info", "1 for an unhealthy device, with the code of its gravest fault.", "backend", "device", "code")
@@ -80,8 +80,8 @@ func (f *family) metric(value float64, labels []string) prometheus.Metric {
 	return m
 }
 
-// Named returns the names of the metrics that begin with start, without it: what is
-// measured by backends must not be called so.
+// Named returns the names of the metrics that begin with start, without that: a backend's
+// own gauges and counters must not have them.
 func Named(start string) []string {
 	var names []string
 	for _, f := range families {
@@ -92,8 +92,7 @@ func Named(start string) []string {
 	return names
 }
 
-// The states, as packages supervisor and deviceplugin call them, that have a
-// meaning here.
+// The states, as packages supervisor and deviceplugin name them, that the metrics use.
 var (
 	backendStates  = []string{"checking", "starting", "configuring", "running", "stopping", "backoff", "quarantined", "misconfigured", "unavailable"}
 	resourceServed = "serving"

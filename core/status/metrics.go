@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// metrics makes the metrics from the report at scrape time, so that nothing is
-// counted twice or kept for it.
+// metrics computes the metrics from the report at scrape time, so that nothing is counted
+// twice or stored for them.
 type metrics struct{ source Source }
 
-// newRegistry has all metrics: of the report, of the tally, of the process, and more.
+// newRegistry returns all metrics: of the report, of the tally, of the process, and more.
 func newRegistry(source Source, tally *Tally, more ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	// When the next collection is due says little of what is in use.
+	// The goal of the next collection is left out: it is not what is in use.
 	live := collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)})
 	registry.MustRegister(metrics{source}, collectors.NewGoCollector(live),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -57,7 +57,7 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// collectAgent has what there is once.
+// collectAgent gives the metrics without labels of a backend, resource or device.
 func collectAgent(give giver, report Report) {
 	give(buildInfo, 1, report.Version, runtime.Version())
 	give(ready, truth(len(report.NotReady) == 0))
@@ -87,7 +87,7 @@ func collectBackend(give giver, b Backend) {
 	give(backendDevices, float64(b.Devices), b.Name)
 }
 
-// truth is how a metric says yes or no.
+// truth is the value of a metric that is 1 or 0.
 func truth(yes bool) float64 {
 	if yes {
 		return 1

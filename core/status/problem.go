@@ -41,11 +41,11 @@ func (p Problem) String() string {
 	return strings.Join(where, ", ") + ": " + p.Message
 }
 
-// Fold makes one problem of those that differ only in the device: one cause is one line,
+// fold makes one problem of those that differ only in the device: one cause is one line,
 // for any number of devices. Messages have the same cause if they differ only in the
 // device's ID and in numbers, such as those of its device node or its PCI address; the
 // first message is kept then.
-func Fold(problems []Problem) []Problem {
+func fold(problems []Problem) []Problem {
 	type cause struct{ backend, resource, text string }
 	type group struct {
 		place  int

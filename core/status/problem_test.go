@@ -39,7 +39,7 @@ func TestFold(t *testing.T) {
 		},
 	} {
 		var got []string
-		for _, p := range Fold(c.problems) {
+		for _, p := range fold(c.problems) {
 			got = append(got, p.String())
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
@@ -50,7 +50,7 @@ func TestFold(t *testing.T) {
 	for i := range 100 {
 		many = append(many, Problem{Backend: "a", Device: fmt.Sprintf("d%d", i), Message: "lost"})
 	}
-	got := Fold(many)
+	got := fold(many)
 	if want := "backend a, 100 devices (d0, d1, d2, d3, d4, d5, d6, d7 and 92 more): lost"; len(got) != 1 || got[0].String() != want {
 		t.Errorf("%v, want %s", got, want)
 	}

@@ -20,16 +20,16 @@ type Report struct {
 	Config    Config     `json:"config"`
 	Backends  []Backend  `json:"backends"`
 	Resources []Resource `json:"resources"`
-	// KubeletMissing says why kubelet is not there, where that lasts; "" if it is.
+	// KubeletMissing is why kubelet cannot be reached, once that has lasted; "" if it can.
 	KubeletMissing string `json:"kubeletMissing,omitempty"`
-	// Cluster is how the agent stands with the API server; nil without one.
+	// Cluster is the connection to the API server; nil without one.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Features are what is published about the node; nil if that is not wanted.
+	// Features are what is published of the node; nil if nothing is to be.
 	Features *Features `json:"features,omitempty"`
-	// Problems are sentences about what an operator should look at, in all parts
-	// of the agent; empty when all is well.
+	// Problems are what an operator should act on, of all parts of the agent; empty if there
+	// is nothing.
 	Problems []Problem `json:"problems"`
-	// NotReady says what is still missing before the node can use what the profile
+	// NotReady is what is missing before the node can use what the profile
 	// promises; empty if every backend has reported and kubelet has every resource from
 	// this agent, and if no profile is for this node.
 	NotReady []string `json:"notReady"`
@@ -66,25 +66,25 @@ type Config struct {
 	Path string `json:"path"`
 	// Profile is "" while none is chosen.
 	Profile string `json:"profile"`
-	// Reason says why that profile was chosen, as a clause.
+	// Reason is why that profile was chosen, as a clause.
 	Reason string `json:"reason,omitempty"`
-	// AppliedAt is when the configuration in force was taken on.
+	// AppliedAt is when the configuration in force was applied.
 	AppliedAt time.Time `json:"appliedAt"`
-	// Refused says why a newer file was not taken on; "" if the file is in force.
+	// Refused is why a newer file is not applied; "" if the file is in force.
 	Refused string `json:"refused,omitempty"`
-	// Unchosen says why no profile can be chosen; "" if one can. What ran before
-	// stays in force.
+	// Unchosen is why no profile can be chosen; "" if one can. What ran before stays in
+	// force.
 	Unchosen string `json:"unchosen,omitempty"`
-	// Waits says what a switch to another profile waits for; "" if there is none.
+	// Waits is what a switch to another profile waits for; "" if there is none.
 	Waits string `json:"waits,omitempty"`
 }
 
-// Cluster is how the agent stands with the API server.
+// Cluster is the connection to the API server.
 type Cluster struct {
-	// Watching says that the node's labels are watched now; nil if they don't
-	// count, because a profile is named.
+	// Watching: the node's labels are watched now; nil if they don't count, because a
+	// profile is named.
 	Watching *bool `json:"watching,omitempty"`
-	// EventsFailing says that the last Event could not be written.
+	// EventsFailing: the last Event could not be written.
 	EventsFailing bool `json:"eventsFailing"`
 }
 
@@ -99,7 +99,7 @@ type Backend struct {
 	PID      int       `json:"pid,omitempty"`
 	Restarts int       `json:"restarts"`
 	Devices  int       `json:"devices"`
-	// Generation is the number of the last inventory taken in.
+	// Generation is the number of the last inventory that was accepted.
 	Generation uint64 `json:"generation"`
 	LastError  string `json:"lastError,omitempty"`
 	// RetryAt is when a stopped backend is tried again; nil if it is not.
@@ -114,12 +114,11 @@ type Resource struct {
 	State  string    `json:"state"`
 	Since  time.Time `json:"since"`
 	Socket string    `json:"socket,omitempty"`
-	// Registrations counts how often kubelet took the resource since the agent's
-	// start.
+	// Registrations counts how often kubelet accepted the resource since the agent's start.
 	Registrations int `json:"registrations"`
 	Units         int `json:"units"`
 	Healthy       int `json:"healthy"`
-	// Allocated counts the units that containers hold, as far as is known.
+	// Allocated counts the units that containers hold, as far as kubelet has reported them.
 	Allocated int    `json:"allocated"`
 	Injection string `json:"injection"`
 	LastError string `json:"lastError,omitempty"`
@@ -130,20 +129,20 @@ type Resource struct {
 
 // Features are what is published about the node, for schedulers.
 type Features struct {
-	// Target says where: "file /etc/...", "labels of Node ...".
+	// Target is where: "file /etc/...".
 	Target string `json:"target"`
-	// At is when they were last written or found to be right; nil for never.
+	// At is when they were last written or found unchanged; nil for never.
 	At *time.Time `json:"at,omitempty"`
 	// Published are the features by name.
 	Published map[string]string `json:"published,omitempty"`
 }
 
-// DeviceHealth is what metrics tell of a device.
+// DeviceHealth is the health of a device, for metrics.
 type DeviceHealth struct {
-	// Resource is the name that it is advertised under, "" if none selects it.
+	// Resource is the resource that has it, "" if none selects it.
 	Backend, ID, Resource string
 	Healthy               bool
-	// Fault is the code of its first one, or "".
+	// Fault is the code of its gravest fault, or "".
 	Fault string
 }
 
@@ -152,7 +151,7 @@ type Device struct {
 	Backend string `json:"backend"`
 	ID      string `json:"id"`
 	Class   string `json:"class"`
-	// Resource is the name it is advertised under, "" if none selects it.
+	// Resource is the resource that has it, "" if none selects it.
 	Resource string `json:"resource,omitempty"`
 	// Replicas is how many containers may share it; missing if it is not shared.
 	Replicas   int            `json:"replicas,omitempty"`
@@ -163,19 +162,19 @@ type Device struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 	// Capacities are in base units.
 	Capacities map[string]int64 `json:"capacities,omitempty"`
-	// Potential: the device does not exist before a claim's preparation makes it.
+	// Potential: the device does not exist before Prepare makes it for a claim.
 	Potential bool     `json:"potential,omitempty"`
 	Parent    string   `json:"parent,omitempty"`
 	CDI       string   `json:"cdi,omitempty"`
 	Holders   []Holder `json:"holders,omitempty"`
 }
 
-// Fault is one thing that is wrong with a device.
+// Fault is one fault of a device.
 type Fault struct {
 	Code     string `json:"code"`
 	Message  string `json:"message,omitempty"`
 	Recovery string `json:"recovery"`
-	// Reach is whom it affects: "new-holders", "device" or "holders".
+	// Reach is what it affects: "new-holders", "device" or "holders".
 	Reach string    `json:"reach,omitempty"`
 	Since time.Time `json:"since"`
 	From  string    `json:"from,omitempty"`

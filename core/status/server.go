@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// Source is what the server shows. Its methods are called concurrently, must not
-// block unless they say so, and return values the server may keep.
+// Source is what the server shows. Its methods are called concurrently, must not block
+// unless their comment says so, and return values that nobody changes.
 type Source interface {
 	Report() Report
 	Devices() []Device
-	// Healths shows each device's in turn; all of the devices' facts at a time would be
-	// the most of what metrics take.
+	// Healths calls show with each device's health in turn: a list of all devices would
+	// need most of the memory of a scrape.
 	Healths(show func(DeviceHealth))
-	// Telemetry may wait for a first sample: for a second, not for hardware.
+	// Telemetry may wait up to a second for the first samples.
 	Telemetry(ctx context.Context) Telemetry
 	Topologies
-	// Alive returns when the parts of the agent have answered; it costs next to nothing.
-	// It blocks if a part hangs.
+	// Alive returns when the parts of the agent have answered. It is cheap, and blocks if a
+	// part hangs.
 	Alive()
 }
 
@@ -40,7 +40,7 @@ type Server struct {
 	path   string
 	source Source
 	log    *slog.Logger
-	// explaining has room for the explanations at a time.
+	// explaining bounds the explanations that are computed at once.
 	explaining chan struct{}
 }
 
@@ -79,7 +79,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		WriteTimeout:      10 * time.Second,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		// What clients do wrong is theirs to know.
+		// Mistakes of clients are no problem of the agent.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if bounded, ok := listener.(boundedListener); ok {

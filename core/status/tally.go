@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Tally counts what the agent does; the counts are among the metrics. Its methods
-// are safe for concurrent use and do not block.
+// Tally counts calls and their durations, for the metrics. Its methods are safe for
+// concurrent use and do not block.
 type Tally struct {
 	allocations, prepares, releases, resets, choices *prometheus.CounterVec
 	allocation, prepare, choice                      prometheus.Histogram
@@ -19,9 +19,9 @@ var tallied = []struct {
 	labels     []string
 }{
 	{"allocations_total", "Allocate calls of kubelet that were answered; result is success or error.", []string{"resource", "result"}},
-	{"prepares_total", "PreStartContainer calls of kubelet, one for each start of a container whose devices are prepared.", []string{"resource", "result"}},
-	{"releases_total", "Releases of a device after the end of a container that had it; one that failed is tried again.", []string{"backend", "result"}},
-	{"resets_total", "Resets of groups of faulted devices; an error is one that did not help.", []string{"backend", "result"}},
+	{"prepares_total", "PreStartContainer calls of kubelet: one for each start of a container whose devices need Prepare.", []string{"resource", "result"}},
+	{"releases_total", "Releases of a device after its container ended; a release that failed is tried again.", []string{"backend", "result"}},
+	{"resets_total", "Resets of groups of faulted devices; result is error if a device did not recover.", []string{"backend", "result"}},
 	{"allocation_duration_seconds", "Histogram: how long Allocate took.", nil},
 	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
 	{

@@ -2,12 +2,11 @@ package status
 
 import "time"
 
-// Telemetry is what the devices measure, for `accelmux top`.
+// Telemetry is what the backends measure of the devices, for `accelmux top`.
 type Telemetry struct {
-	// Devices are those that are listed, and those that a listed device is a part
-	// of and that have values.
+	// Devices are the listed ones, and their parents that have values.
 	Devices []Measured `json:"devices"`
-	// Missing says by backend why there are no values.
+	// Missing is why there are no values, by backend.
 	Missing map[string]string `json:"missing,omitempty"`
 }
 
@@ -22,7 +21,7 @@ type Measured struct {
 	// Memory is the device's capacity of that name, in bytes; 0 if it has none.
 	Memory  int64    `json:"memory,omitempty"`
 	Holders []Holder `json:"holders,omitempty"`
-	// SampledAt is when the values came; nil if there are none.
+	// SampledAt is when the values were received; nil if there are none.
 	SampledAt *time.Time `json:"sampledAt,omitempty"`
 	Values    []Value    `json:"values,omitempty"`
 }
@@ -34,6 +33,6 @@ type Value struct {
 	// Labels are the backend's own.
 	Labels map[string]string `json:"labels,omitempty"`
 	Value  float64           `json:"value"`
-	// Counter says that it only grows; else it goes up and down.
+	// Counter: the value only grows. Otherwise it is a gauge.
 	Counter bool `json:"counter,omitempty"`
 }

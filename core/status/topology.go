@@ -18,13 +18,13 @@ const (
 	// maxQuestion bounds what a question may have, in bytes: 16,384 IDs of 63
 	// characters and more.
 	maxQuestion = 1 << 20
-	// explainTime is for how long another set is looked for. Explaining is the one
-	// thing here that takes a core for longer than a moment.
+	// explainTime bounds the search for other sets of devices. Explaining is the only
+	// request that may take a CPU core for seconds.
 	explainTime = 4 * time.Second
 )
 
-// Topologies is what has devices that can be chosen among. Its methods are called
-// concurrently. Their errors are sentences about the question.
+// Topologies describes the resources that devices are chosen from. Its methods are called
+// concurrently. Their errors are shown to users as they are.
 type Topologies interface {
 	// Topology is that of a resource, or of all if the name is empty.
 	Topology(resource string) ([]diagram.Topology, error)
@@ -32,7 +32,7 @@ type Topologies interface {
 	Explain(ctx context.Context, question diagram.Question) (diagram.Choice, error)
 }
 
-// topology answers what the devices and links of resources are.
+// topology answers with the devices and links of resources.
 func (s *Server) topology(w http.ResponseWriter, r *http.Request) {
 	all, err := s.source.Topology(r.URL.Query().Get("resource"))
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Server) topology(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, all)
 }
 
-// explain answers which units would be chosen, one question at a time.
+// explain answers which units would be chosen. It answers one question at a time.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	var question diagram.Question
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
@@ -68,7 +68,7 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) {
 	s.answer(w, choice)
 }
 
-// refuse answers that a question has no answer, with a sentence.
+// refuse answers with an error that is shown to the user.
 func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 }
@@ -90,13 +90,13 @@ func (c *Client) Explain(ctx context.Context, question diagram.Question) (diagra
 	return choice, c.ask(ctx, http.MethodPost, "/v1/topology/explain", body, &choice)
 }
 
-// refusal is the sentence of an answer that is none.
+// refusal returns the error of an answer other than 200.
 func (c *Client) refusal(path string, response *http.Response) error {
-	const maxSentence = 64 << 10
+	const maxMessage = 64 << 10
 	if response.StatusCode == http.StatusUnprocessableEntity {
-		sentence, err := io.ReadAll(io.LimitReader(response.Body, maxSentence))
-		if err == nil && len(sentence) > 0 {
-			return errors.New(strings.TrimSuffix(string(sentence), "\n"))
+		message, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
+		if err == nil && len(message) > 0 {
+			return errors.New(strings.TrimSuffix(string(message), "\n"))
 		}
 	}
 	if response.StatusCode == http.StatusNotFound {
