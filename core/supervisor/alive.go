@@ -9,13 +9,12 @@ import (
 	"github.com/accelmux/accelmux/core/procfs"
 )
 
-// whyAlive says why a process may still be there after SIGKILL, by the states of its
-// threads under root, a procfs, as proc_pid_stat(5) has them: one thread that the kernel does
-// not let go is enough.
+// whyAlive explains why a process has not ended after SIGKILL, from the states of its
+// threads (proc_pid_stat(5)) under root, a procfs: one thread in the kernel is enough.
 func whyAlive(root string, pid int) string {
 	threads, err := filepath.Glob(filepath.Join(root, strconv.Itoa(pid), "task", "[0-9]*"))
 	if err != nil || len(threads) == 0 {
-		return "nothing is known of it"
+		return "its state cannot be read"
 	}
 	states := map[byte]string{}
 	for _, thread := range threads {
@@ -29,9 +28,9 @@ func whyAlive(root string, pid int) string {
 		if symbol, err := os.ReadFile(filepath.Join(states['D'], "wchan")); err == nil && len(symbol) > 1 {
 			where = " (" + printable(string(symbol), 64) + ")"
 		}
-		return fmt.Sprintf("it hangs in the kernel%s, most likely in the device's driver, or on a disk that does not answer: see the kernel's log, and reboot the node if it stays", where)
+		return fmt.Sprintf("it hangs in the kernel%s, most likely in the device's driver or on a disk that does not answer: see the kernel's log, and reboot the node if it persists", where)
 	case states['R'] != "":
-		return "it is being ended, but the kernel does not get to it: the node is very busy, or the device's driver computes without end"
+		return "it waits for a processor: the node is very busy, or the device's driver is in an endless loop"
 	}
-	return "it is being ended, which takes long: the node is very busy"
+	return "it is ending slowly: the node is very busy"
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Verifies that a process that hangs in the kernel is told from one that a busy node has
-// not ended yet, by any of its threads.
+// Verifies that a process that hangs in the kernel is distinguished from one that a busy node
+// has not ended yet, by any of its threads.
 func TestWhyAlive(t *testing.T) {
 	const pid = 4711
 	for name, c := range map[string]struct {
@@ -21,9 +21,9 @@ func TestWhyAlive(t *testing.T) {
 	}{
 		"in a driver":        {[]string{"(nvidia) Z 1", "(a) D (b)) D 1"}, "nv_wait", "it hangs in the kernel (nv_wait), most likely in the device's driver"},
 		"no symbol":          {[]string{"(nvidia) D 1"}, "0", "it hangs in the kernel, most likely"},
-		"has yet to run":     {[]string{"(x) S 1", "(D D) R 1"}, "", "the kernel does not get to it: the node is very busy"},
-		"has yet to be read": {[]string{"(x) Z 1"}, "", "it is being ended, which takes long: the node is very busy"},
-		"gone":               {nil, "", "nothing is known of it"},
+		"has yet to run":     {[]string{"(x) S 1", "(D D) R 1"}, "", "it waits for a processor: the node is very busy"},
+		"has yet to be read": {[]string{"(x) Z 1"}, "", "it is ending slowly: the node is very busy"},
+		"gone":               {nil, "", "its state cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			procfs := t.TempDir()
@@ -39,11 +39,11 @@ func TestWhyAlive(t *testing.T) {
 				}
 			}
 			if got := whyAlive(procfs, pid); !strings.Contains(got, c.want) {
-				t.Errorf("said %q, want %q", got, c.want)
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}
-	if got := whyAlive("/proc", os.Getpid()); strings.Contains(got, "nothing is known") {
+	if got := whyAlive("/proc", os.Getpid()); strings.Contains(got, "cannot be read") {
 		t.Errorf("of this very process: %q", got)
 	}
 }

@@ -8,66 +8,60 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// unit is one backend: the goroutine that decides which of its processes run.
+// backend is one backend: its goroutine decides which of its processes run.
 //
-// current is the process whose inventory counts; candidate is on its way to
-// take its place, whether that is empty or not; ending are those being stopped.
-// All fields but those below the mutex belong to the loop.
+// current is the process whose inventory counts, candidate the one that is starting, to
+// become the current process, and ending are those that are being stopped. The goroutine
+// owns all fields except those below the mutex.
 type backend struct {
 	sup    *Supervisor
 	name   string
 	log    *slog.Logger
-	wake   chan struct{} // one slot: the spec changed, or we close
+	wake   chan struct{} // one slot: the spec changed, or the supervisor closes
 	events chan any
 	done   chan struct{}
-	// living counts the processes that are not reaped; for anybody.
-	living atomic.Int32
 
 	spec      Spec // the newest
 	current   *instance
 	candidate *instance
-	// ending maps those to whether their process is stuck in the kernel.
+	// ending maps them to whether the process hangs in the kernel.
 	ending map[*instance]bool
-	// offered are the settings that current was asked to take last, accepted
-	// those of any process of this backend.
+	// offered are the settings that current was last asked to accept, accepted the latest
+	// ones that a process of this backend accepted.
 	offered, accepted json.RawMessage
-	// revision is that of the settings that current goes by, or will soon.
+	// revision is that of the settings that current has accepted.
 	revision uint64
-	// announced says that the sink heard Started, and not Lost since.
+	// announced: Sink.Started was called, and not Lost since.
 	announced bool
 	breaker   breaker
-	// pause is the state while nothing runs and nothing starts; retryAt its end.
+	// pause is the state while no process runs or starts; retryAt is its end.
 	pause   State
 	retryAt time.Time
-	// seen is the program file at the last try.
-	seen mark
+	// tried is the program file of the latest start.
+	tried mark
 	// starts counts processes.
 	starts int
 
-	// What status is made of.
+	// For the status.
 	stage       State // the candidate's
 	description inventory.Description
 	protocol    int
-	didFail     bool  // the newest spec, since it is
-	refused     error // the newest settings
+	didFail     bool  // the newest spec
+	refused     error // of the newest settings
 	schema      error // why the schema could not be used
 	lastError   string
 	lastErrorAt time.Time
 
 	mu      sync.Mutex
-	want    *Spec // nil: remove it
+	want    *Spec // nil: remove the backend
 	closing bool
 	serving *instance
 	public  Status
-	// crashes are the times when processes of this specification failed, within
-	// Timing.Window.
-	crashes []time.Time
 }
 
 func newBackend(s *Supervisor, name string) *backend {
@@ -80,7 +74,7 @@ func newBackend(s *Supervisor, name string) *backend {
 	}
 }
 
-// post hands an event to the loop.
+// post sends an event to the goroutine.
 func (b *backend) post(event any) {
 	select {
 	case b.events <- event:
@@ -88,11 +82,11 @@ func (b *backend) post(event any) {
 	}
 }
 
-// demand sets what the unit is to run. It does not block.
+// demand sets what the backend is to run. It does not block.
 func (b *backend) demand(want *Spec, closing bool) {
 	b.mu.Lock()
 	if want == nil || b.want == nil || !sameSpec(*want, *b.want) {
-		// Whoever asks right after Apply must not be told of the earlier spec.
+		// Right after Apply these must not be the earlier spec's.
 		b.public.Applied, b.public.Failed = false, false
 	}
 	b.want, b.closing = want, b.closing || closing
@@ -103,7 +97,7 @@ func (b *backend) demand(want *Spec, closing bool) {
 	}
 }
 
-// run is the unit's goroutine.
+// run is the backend's goroutine.
 func (b *backend) run() {
 	defer close(b.done)
 	timer := time.NewTimer(0)
@@ -125,24 +119,24 @@ func (b *backend) run() {
 			b.reconcile(*want)
 		}
 		b.publish()
-		timer.Reset(b.nextLook())
+		timer.Reset(b.nextCheck())
 		select {
 		case <-b.wake:
 		case event := <-b.events:
 			b.handle(event)
 		case <-timer.C:
-			b.lookAtProgram()
+			b.checkProgramFile()
 		}
 	}
 }
 
-// stopped waits for the unit's end, not longer than until over is closed, and reports
-// whether it came. What is left in ending then does not die.
-func (b *backend) stopped(over <-chan struct{}) bool {
+// stopped waits for the end of the goroutine, at most until expired is closed, and reports
+// whether it ended. The instances that are still in ending then hang in the kernel.
+func (b *backend) stopped(expired <-chan struct{}) bool {
 	select {
 	case <-b.done:
 		return true
-	case <-over:
+	case <-expired:
 	}
 	select {
 	case <-b.done:
@@ -152,8 +146,8 @@ func (b *backend) stopped(over <-chan struct{}) bool {
 	}
 }
 
-// stopAll stops every process and reports whether all are gone; one that hangs
-// in the kernel is not waited for.
+// stopAll stops every process and reports whether all are gone, except those that hang in
+// the kernel.
 func (b *backend) stopAll(reason error) bool {
 	b.lose(reason)
 	if b.candidate != nil {
@@ -162,7 +156,7 @@ func (b *backend) stopAll(reason error) bool {
 	}
 	b.spec, b.accepted = Spec{}, nil
 	for i, stuck := range b.ending {
-		i.cancel(reason) // also one that is finishing its calls
+		i.cancel(reason) // also one that still finishes its calls
 		if !stuck {
 			return false
 		}
@@ -170,13 +164,13 @@ func (b *backend) stopAll(reason error) bool {
 	return true
 }
 
-// lose ends the current process and tells the sink.
+// lose ends the current process and notifies the sink.
 func (b *backend) lose(reason error) {
 	if b.current != nil {
 		b.drop(b.current, reason)
 		b.serve(nil)
 		for i := range b.ending {
-			i.cancel(reason) // nothing to finish beside a dead successor
+			i.cancel(reason) // its successor is gone: it need not finish its calls
 		}
 	}
 	if b.announced {
@@ -197,13 +191,12 @@ func (b *backend) serve(i *instance) {
 	b.serving = i
 }
 
-// reconcile brings what runs closer to the spec.
+// reconcile starts, replaces or reconfigures processes according to the spec.
 func (b *backend) reconcile(spec Spec) {
 	if !sameSpec(spec, b.spec) {
 		b.spec = spec
 		b.retryAt = time.Time{}
 		b.breaker.reset()
-		b.forgetCrashes()
 		b.didFail, b.refused = false, nil
 	}
 	if b.candidate != nil && !sameSpec(b.candidate.spec, spec) {
@@ -223,21 +216,21 @@ func (b *backend) reconcile(spec Spec) {
 	}
 }
 
-// offer hands changed settings to the running process.
+// offer passes changed settings to the running process.
 func (b *backend) offer(settings json.RawMessage) {
 	if bytes.Equal(b.offered, settings) {
 		return
 	}
 	b.offered = settings
 	select {
-	case <-b.current.offers: // one that was not taken up yet
+	case <-b.current.offers: // it was not received yet
 	default:
 	}
-	b.current.offers <- settings // its one slot is free, and only we fill it
+	b.current.offers <- settings // the slot is free, and only this goroutine fills it
 }
 
-// blocked reports whether an earlier process stands in the way: one that is
-// being stopped, unless it only finishes calls beside its successor.
+// blocked reports whether a start must wait for the end of an earlier process. It need not
+// wait for one that only finishes its calls while its successor runs.
 func (b *backend) blocked() bool {
 	for i, stuck := range b.ending {
 		if stuck || b.current == nil || i.ctx.Err() != nil {
@@ -249,7 +242,7 @@ func (b *backend) blocked() bool {
 
 func (b *backend) start() {
 	b.pause, b.retryAt = "", time.Time{}
-	b.seen = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
+	b.tried = markOf(filepath.Join(b.sup.backendDir, b.spec.Command))
 	b.starts++
 	i := &instance{
 		backend: b, timing: &b.sup.timing, spec: b.spec, log: b.log,
@@ -264,9 +257,9 @@ func (b *backend) start() {
 	go i.run()
 }
 
-// nextLook is when the loop must look again though nothing happened. If an earlier
-// process is in the way, its end will wake it.
-func (b *backend) nextLook() time.Duration {
+// nextCheck is the time until the goroutine must act without an event. The end of an
+// earlier process is an event.
+func (b *backend) nextCheck() time.Duration {
 	const idle = time.Hour
 	if b.candidate != nil || b.current != nil && sameProcess(b.current.spec, b.spec) || b.retryAt.IsZero() || b.blocked() {
 		return idle
@@ -274,14 +267,13 @@ func (b *backend) nextLook() time.Duration {
 	return max(0, min(time.Until(b.retryAt), b.sup.timing.ProgramPoll))
 }
 
-// lookAtProgram ends a pause if the program file is another one than before.
-func (b *backend) lookAtProgram() {
+// checkProgramFile ends a pause if the program file has changed since the latest start.
+func (b *backend) checkProgramFile() {
 	if b.retryAt.IsZero() || b.spec.Command == "" || b.candidate != nil {
 		return
 	}
-	if markOf(filepath.Join(b.sup.backendDir, b.spec.Command)) != b.seen {
+	if markOf(filepath.Join(b.sup.backendDir, b.spec.Command)) != b.tried {
 		b.breaker.reset()
-		b.forgetCrashes()
 		b.retryAt = time.Now()
 	}
 }

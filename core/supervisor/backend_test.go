@@ -54,7 +54,7 @@ func playRole(role string) {
 		for {
 			fmt.Print(line)
 		}
-	case "mute":
+	case "silent":
 		select {}
 	case "sleeper":
 		signal.Ignore(syscall.SIGTERM)

@@ -1,51 +1,90 @@
 package supervisor
 
-import "time"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
-// breaker counts the failures of one backend and says how long to wait. It is
-// not safe for concurrent use.
+// minCrashes is how many failures within Timing.Window are a problem, even while the
+// backend runs again.
+const minCrashes = 2
+
+// breaker counts the failures of one backend and decides how long to wait after each. It is
+// safe for concurrent use.
 //
 //	closed ──Failures in Window──► open ──Quarantine──► half-open ──stable run──► closed
 //	                                 ▲                      │
 //	                                 └──failure, doubled────┘
 type breaker struct {
 	timing *Timing
-	// failures are the times of those in the window; a grave one is in it twice
-	// or more.
-	failures []time.Time
-	// streak is how many failures came without a stable run in between.
+
+	mu sync.Mutex
+	// failures are those within Timing.Window.
+	failures []weighted
+	// streak is the number of failures without a stable run in between.
 	streak int
 	// trips is how often the breaker opened without a stable run in between.
 	trips int
 }
 
-// fail counts a failure of the given weight and returns the pause before the
-// next try, and whether that is a quarantine.
+// weighted is a failure that counts as several.
+type weighted struct {
+	at     time.Time
+	weight int
+}
+
+// fail counts a failure and returns the pause before the next try, and whether that is a
+// quarantine.
 func (b *breaker) fail(now time.Time, weight int) (pause time.Duration, quarantined bool) {
-	for range weight {
-		b.failures = append(b.failures, now)
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.within(now), weighted{now, weight})
 	b.streak++
-	old := 0
-	for old < len(b.failures) && now.Sub(b.failures[old]) > b.timing.Window {
-		old++
+	total := 0
+	for _, f := range b.failures {
+		total += f.weight
 	}
-	b.failures = b.failures[old:]
-	if b.trips > 0 || len(b.failures) >= b.timing.Failures {
+	if b.trips > 0 || total >= b.timing.Failures {
 		b.trips++
-		b.failures = nil
 		return b.timing.spread(doubled(b.timing.Quarantine, b.trips-1, b.timing.QuarantineLimit)), true
 	}
 	return b.timing.spread(doubled(b.timing.Backoff, b.streak-1, b.timing.BackoffLimit)), false
 }
 
-// grave is the weight that makes the second failure open the breaker.
+// within returns the failures of the window. The caller holds the mutex.
+func (b *breaker) within(now time.Time) []weighted {
+	return slices.DeleteFunc(slices.Clone(b.failures), func(f weighted) bool { return now.Sub(f.at) > b.timing.Window })
+}
+
+// recent is the number of failures within the window.
+func (b *breaker) recent(now time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.within(now))
+}
+
+// grave is the weight with which the second failure opens the breaker.
 func (b *breaker) grave() int { return (b.timing.Failures + 1) / 2 }
 
-// reset forgets every failure.
-func (b *breaker) reset() { b.failures, b.streak, b.trips = nil, 0, 0 }
+// stable records that a process ran for Timing.Stable: the next pause is the first one again.
+func (b *breaker) stable() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.trips > 0 {
+		b.failures = nil
+	}
+	b.streak, b.trips = 0, 0
+}
 
-// doubled is d doubled n times, at most limit.
+// reset forgets every failure: the specification or the program has changed.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures, b.streak, b.trips = nil, 0, 0
+}
+
+// doubled returns d doubled n times, at most limit.
 func doubled(d time.Duration, n int, limit time.Duration) time.Duration {
 	for range n {
 		if d >= limit {

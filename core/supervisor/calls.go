@@ -15,13 +15,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// CallError is a backend's own refusal of a call, or that it did not answer; then
-// Err wraps context.DeadlineExceeded.
+// CallError is a backend's refusal of a call, or a timeout; then Err wraps
+// context.DeadlineExceeded.
 type CallError struct {
 	Backend, Call string
 	// Message is the backend's, made printable: it may be shown to a pod's user.
 	Message string
-	// Err is the gRPC error, or why it was not answered.
+	// Err is the gRPC error, or why there was no answer.
 	Err error
 }
 
@@ -33,13 +33,13 @@ func (e *CallError) Error() string {
 // Unwrap returns the gRPC error.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Prepare readies the devices of the request for its holder. The caller makes one call for
+// Prepare prepares the devices of the request for its holder. The caller makes one call for
 // a device at a time; ended is called once, when the backend no longer works on the
 // devices. That may be after Prepare has returned: if ctx ended, when the call ends; if the
-// call overran its deadline and was cancelled, when Timing.Abandon has passed or the
-// process is gone. An overrun does not end the process. Errors: ErrUnknownBackend,
-// ErrNotRunning, ErrNotSupported, a *CallError, the context's. Parameters that the backend's
-// schema does not accept are refused before.
+// call exceeded its deadline and was cancelled, when Timing.Abandon has passed or the
+// process has ended. Exceeding the deadline does not end the process. Errors:
+// ErrUnknownBackend, ErrNotRunning, ErrNotSupported, a *CallError, the context's. Parameters
+// that the backend's schema does not accept are refused without a call.
 func (s *Supervisor) Prepare(ctx context.Context, backend string, request *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error) {
 	if err := s.checkParameters(ctx, backend, request.GetParametersJson()); err != nil {
 		ended()
@@ -63,8 +63,8 @@ func heldIDs(devices []*backendv1.HeldDevice) []string {
 	return ids
 }
 
-// Release ends what Prepare did for the holder of the request. Errors and ended are as for
-// Prepare. Whether a device was released is in its result.
+// Release undoes Prepare for the holder of the request. Errors and ended are as for
+// Prepare. Each device's result shows whether it was released.
 func (s *Supervisor) Release(ctx context.Context, backend string, request *backendv1.ReleaseRequest, ended func()) (*backendv1.ReleaseResponse, error) {
 	return devices(ctx, s, deviceCall[backendv1.ReleaseResponse]{
 		name: "Release", backend: backend, ids: heldIDs(request.GetDevices()), deadline: s.timing.Release, ended: ended,
@@ -100,8 +100,8 @@ type deviceCall[R any] struct {
 	ended         func()
 }
 
-// devices makes the call. It returns when the context ends, but the call itself goes on to
-// its end or its deadline: the backend works on the devices also if nobody waits for it.
+// devices makes the call. It returns when ctx ends, but the call itself continues until its
+// end or its deadline, because the backend works on the devices also without a caller.
 func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, error) {
 	if len(c.ids) == 0 {
 		c.ended()
@@ -129,7 +129,7 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 			c.ended()
 		}
 		results <- result{answer, err}
-		i.finish() // a call that was given up keeps no replaced process alive
+		i.finish() // a cancelled call does not keep a replaced process alive
 		if overran {
 			i.outlast()
 			c.ended()
@@ -143,10 +143,10 @@ func devices[R any](ctx context.Context, s *Supervisor, c deviceCall[R]) (*R, er
 	}
 }
 
-// errOverran marks a call that the backend may still be working on. It is not a
-// reason to end the process: one slow device must not take the others with it,
-// and a backend that hangs as a whole is found by its heartbeat.
-var errOverran = fmt.Errorf("the call was given up: %w", context.DeadlineExceeded)
+// errOverran marks a call on which the backend may still be working. It does not end the
+// process: a slow device must not affect the others, and missing heartbeats show a backend
+// that hangs as a whole.
+var errOverran = fmt.Errorf("the call was cancelled: %w", context.DeadlineExceeded)
 
 // perform makes the call, and cancels it at its deadline.
 func (c *deviceCall[R]) perform(i *instance) (*R, error) {
@@ -158,7 +158,7 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 	}
 	late := overran(ctx, err)
 	if status.Code(err) == codes.Unavailable {
-		// The connection is gone, so most likely the process is: let that be found.
+		// The connection is broken, most likely because the process has ended.
 		within(i.ctx.Done(), i.timing.Reap)
 	}
 	failed := &CallError{Backend: c.backend, Call: c.name, Message: printable(status.Convert(err).Message(), 1024), Err: err}
@@ -170,14 +170,14 @@ func (c *deviceCall[R]) perform(i *instance) (*R, error) {
 		failed.Message = fmt.Sprintf("it did not answer within %s, and the call was cancelled: try again after %s; "+
 			"if it does not answer then either, check the device and the backend's log", c.deadline, i.timing.Abandon)
 		failed.Err = errOverran
-		i.log.Warn("a call overran its deadline and was cancelled; the process goes on",
+		i.log.Warn("a call exceeded its deadline and was cancelled; the process keeps running",
 			"call", c.name, "device", strings.Join(c.ids, ","), "deadline", c.deadline)
 	}
 	return nil, failed
 }
 
-// outlast waits until the backend has had time to abandon a cancelled call, or
-// can't be working on it any more.
+// outlast waits until the backend has had time to abandon a cancelled call, or its process
+// has ended.
 func (i *instance) outlast() {
 	timer := time.NewTimer(i.timing.Abandon)
 	defer timer.Stop()
@@ -188,9 +188,9 @@ func (i *instance) outlast() {
 	}
 }
 
-// Sample hands telemetry to take until the context ends or the process is gone;
-// whoever wants more calls again. It is nil only if the context ended. Errors are
-// as for Prepare, and ErrBusy: there is one stream for each process.
+// Sample passes telemetry to take until ctx ends or the process has ended. The error is nil
+// only if ctx ended; other errors are as for Prepare. The caller opens one stream for a
+// backend at a time.
 func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error {
 	b, err := s.backend(backend)
 	if err != nil {
@@ -200,11 +200,7 @@ func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.D
 	if err != nil {
 		return fmt.Errorf("Sample: %w", err)
 	}
-	i.finish() // a subscription must not keep a replaced process alive
-	if !i.startSampling(true) {
-		return fmt.Errorf("backend %s: Sample: %w", backend, ErrBusy)
-	}
-	defer i.startSampling(false)
+	i.finish() // a stream does not keep a replaced process alive
 	stop, cancel := context.WithCancel(i.ctx)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
@@ -224,35 +220,6 @@ func (s *Supervisor) Sample(ctx context.Context, backend string, interval time.D
 	return &CallError{Backend: backend, Call: "Sample", Message: printable(status.Convert(err).Message(), 512), Err: err}
 }
 
-// startSampling takes or gives back the right to the process's one stream.
-func (i *instance) startSampling(on bool) bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if on && i.sampling {
-		return false
-	}
-	i.sampling = on
-	return true
-}
-
-// Check asks whether the backend's server answers, with a deadline. It says
-// nothing of the loop that watches the hardware; heartbeats do.
-func (s *Supervisor) Check(ctx context.Context, backend string) error {
-	b, err := s.backend(backend)
-	if err != nil {
-		return err
-	}
-	i, err := b.enter(nil)
-	if err != nil {
-		return fmt.Errorf("Check: %w", err)
-	}
-	defer i.finish()
-	if err := i.checkHealth(ctx); err != nil {
-		return &CallError{Backend: backend, Call: "Check", Message: printable(status.Convert(err).Message(), 512), Err: err}
-	}
-	return nil
-}
-
 func (s *Supervisor) backend(name string) (*backend, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +229,7 @@ func (s *Supervisor) backend(name string) (*backend, error) {
 	return nil, fmt.Errorf("backend %s: %w", name, ErrUnknownBackend)
 }
 
-// enter finds the running process and counts a call in; finish counts it out.
+// enter returns the running process, after counting the begin of a call.
 func (b *backend) enter(can func(inventory.Description) bool) (*instance, error) {
 	var i *instance
 	for {

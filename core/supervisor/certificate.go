@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// certificateLife is longer than any process lives; a clock that is late by
-	// clockSkew at the start does no harm.
+	// certificateLife is longer than any process runs; clockSkew is how late the clock may be
+	// at the start.
 	certificateLife, clockSkew = 30 * 365 * 24 * time.Hour, time.Minute
-	// certificateName is the name in both certificates, as go-plugin has it.
+	// certificateName is the name in both certificates; go-plugin's backends use it.
 	certificateName = "localhost"
 )
 
-// MutualTLS returns the core's side of one connection to a backend, with a certificate for
-// this start, which the backend gets as PEM. RootCAs is empty: the backend's own certificate
-// comes with its handshake.
+// MutualTLS returns the core's TLS configuration for one connection to a backend, with a
+// certificate for this start only, also as PEM for the backend. RootCAs is empty: the
+// backend's certificate comes with its handshake.
 //
-// It is go-plugin's AutoMTLS, but for the curve: the certificate and the verifying of
-// it on P-521 take as long as all the rest of a backend's start, as Go has no fast
-// code for it.
+// It is go-plugin's AutoMTLS with another curve: creating and verifying a certificate on
+// P-521, for which Go has no optimized code, takes as long as the rest of a backend's start.
 func MutualTLS() (config *tls.Config, certificate string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,7 +47,7 @@ func MutualTLS() (config *tls.Config, certificate string, err error) {
 	config = &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		MinVersion:   tls.VersionTLS12, ServerName: certificateName,
-		// Nobody, until the handshake has named one: the system's roots have no say.
+		// Empty until the handshake: the system's roots are not trusted.
 		RootCAs: x509.NewCertPool(),
 	}
 	return config, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil

@@ -9,20 +9,20 @@ import (
 	"testing"
 )
 
-// Each side of a connection to a backend lets in the other one's certificate of this
-// start, and no other. A backend that names none in its handshake is not trusted.
+// Verifies that each side of a connection accepts only the other side's certificate of this
+// start. A backend without a certificate in its handshake is not trusted.
 func TestMutualTLS(t *testing.T) {
 	core, certificate := newMutualTLS(t)
 	backend, named := newMutualTLS(t)
-	stranger, strange := newMutualTLS(t)
+	other, unknown := newMutualTLS(t)
 	for name, test := range map[string]struct {
 		core                    *tls.Config
 		coreKnows, backendKnows string
 		works                   bool
 	}{
 		"as it is":                   {core, named, certificate, true},
-		"another core":               {stranger, named, certificate, false},
-		"another backend":            {core, strange, certificate, false},
+		"another core":               {other, named, certificate, false},
+		"another backend":            {core, unknown, certificate, false},
 		"no certificate was named":   {core, "", certificate, false},
 		"the backend knows nobody":   {core, named, "", false},
 		"the core's own certificate": {core, certificate, certificate, false},

@@ -32,9 +32,8 @@ func (p *program) close() {
 	}
 }
 
-// mark tells whether a file is still the one it was. The change time is part of
-// it: writing, renaming and changing the mode all move it, and no program can set
-// it back.
+// mark identifies a version of a file. It includes the change time, which every write,
+// rename and change of mode updates, and which no program can set.
 type mark struct {
 	dev, ino        uint64
 	size            int64
@@ -43,7 +42,7 @@ type mark struct {
 	dirMode, dirUID uint32
 }
 
-// markOf is the zero mark for a file that is not there.
+// markOf returns the mark of a file; the zero mark if it does not exist.
 func markOf(path string) mark {
 	var file, dir syscall.Stat_t
 	if syscall.Stat(path, &file) != nil {
@@ -56,8 +55,8 @@ func markOf(path string) mark {
 	return m
 }
 
-// checkProgram finds a backend's program and makes sure that nobody but root and
-// ourselves can have written it. Every error says what to do about it.
+// checkProgram finds a backend's program and checks that only root and this process's user
+// can write it. Every error includes what to do.
 func checkProgram(dir, command string) (*program, error) {
 	if command == "" || command != filepath.Base(command) || command == "." || command == ".." {
 		return nil, fmt.Errorf("the command %q is not a plain file name: give the name of a program in %s", command, dir)
@@ -98,28 +97,27 @@ func checkProgram(dir, command string) (*program, error) {
 	return p, nil
 }
 
-// unchanged reports whether the file is still the one that was checked. Asked
-// after the start, it says that what runs is what was checked: replacing the file
-// and putting it back would have moved its change time, and a program that is
-// being executed cannot be written.
+// unchanged reports whether the file is still the one that was checked. After the start it
+// confirms that the checked file runs: replacing and restoring the file would have updated
+// its change time, and a program that is being executed cannot be written.
 func (p *program) unchanged() bool { return markOf(p.path) == p.mark }
 
-// replaced says, of a program that runs, that the next start takes another file; "" if
-// it does not. A mode that was changed, or a link that was added, makes no other file.
+// replaced returns the problem of a running program whose next start would use another
+// file; "" if there is none. A changed mode or an added link is no other file.
 func (p *program) replaced() string {
 	path, err := filepath.EvalSymlinks(p.name)
 	if err != nil {
-		return fmt.Sprintf("its program %s is gone, or cannot be reached: what runs goes on, but cannot be started again; install it again", p.name)
+		return fmt.Sprintf("its program %s is missing or cannot be reached: the process keeps running, but could not be restarted; install the program again", p.name)
 	}
 	now := markOf(path)
 	if now.dev == p.mark.dev && now.ino == p.mark.ino && now.size == p.mark.size && now.mtime == p.mark.mtime {
 		return ""
 	}
-	return fmt.Sprintf("its program %s was replaced after it was started: what runs goes on, and its next start takes the new one; restart the agent for it to do so now", p.name)
+	return fmt.Sprintf("its program %s was replaced: the process of the old program keeps running; restart the agent to start the new program", p.name)
 }
 
-// pinned checks that the program has the checksum; "" accepts any. It keeps the file open
-// whose checksum it compared: that file must be executed, even if the path leads to another
+// pinned checks that the program has the checksum; "" accepts any. It keeps the file open:
+// the file whose checksum was compared must be executed, even if the path leads to another
 // one by then. The caller must call close.
 func (p *program) pinned(checksum string) error {
 	if checksum == "" {
@@ -134,7 +132,7 @@ func (p *program) pinned(checksum string) error {
 		return errors.Join(fmt.Errorf("the checksum of the program %s cannot be compared: %w", p.path, err), file.Close())
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != checksum {
-		return errors.Join(fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the program that is meant, or change checksum of this backend",
+		return errors.Join(fmt.Errorf("the program %s has the checksum %s, but the configuration pins %s: install the pinned program, or change checksum of this backend",
 			p.path, got, checksum), file.Close())
 	}
 	p.file = file
@@ -154,7 +152,7 @@ func checkFile(path string, info fs.FileInfo) error {
 		return err
 	}
 	if unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil || info.Mode().Perm()&0o111 == 0 {
-		return fmt.Errorf("the program %s is not executable for us (mode %04o): run chmod a+x %s", path, info.Mode().Perm(), path)
+		return fmt.Errorf("the program %s is not executable for user %d (mode %04o): run chmod a+x %s", path, os.Geteuid(), info.Mode().Perm(), path)
 	}
 	return nil
 }
@@ -164,12 +162,11 @@ func checkOwner(what, path string, info fs.FileInfo) error {
 	if !ok || stat.Uid == 0 || int(stat.Uid) == os.Geteuid() {
 		return nil
 	}
-	return fmt.Errorf("the %s %s belongs to user %d, who could replace what runs with our rights: it must belong to root or to user %d",
+	return fmt.Errorf("the %s %s belongs to user %d, who could replace programs that run with the agent's rights: it must belong to root or to user %d",
 		what, path, stat.Uid, os.Geteuid())
 }
 
-// checkFormat catches what the kernel would refuse with a bare "exec format
-// error".
+// checkFormat refuses files that the kernel would refuse with "exec format error".
 func checkFormat(path string) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -236,13 +233,13 @@ func checkAbove(dir string) error {
 	}
 }
 
-// listing says what a directory holds, for the message about what it does not.
+// listing lists a directory, for the message about a missing program.
 func listing(dir string) string {
 	const most = 12
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("nor can its directory be read: %v", err)
+		return fmt.Sprintf("its directory cannot be read, either: %v", err)
 	case len(entries) == 0:
 		return "the directory is empty"
 	}
@@ -253,5 +250,5 @@ func listing(dir string) string {
 	if more := len(entries) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return "the directory holds " + strings.Join(names, ", ")
+	return "the directory has " + strings.Join(names, ", ")
 }

@@ -29,8 +29,8 @@ func plant(t *testing.T, dir string, mode os.FileMode, word string) (script []by
 	return script
 }
 
-// Verifies that the program that runs is the one whose checksum was compared, though a
-// directory above it, or the file itself, is another one by then.
+// Verifies that the program that runs is the one whose checksum was compared, even if the
+// file or a directory above it was replaced meanwhile.
 func TestPinnedDescriptor(t *testing.T) {
 	for name, swap := range map[string]string{"directory": "", "file": "backends/backend"} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestPinnedDescriptor(t *testing.T) {
 				}
 			}
 			log := newLogPipe(slog.New(slog.DiscardHandler), 1, 1)
-			process, err := newProcess(p, os.Environ(), t.TempDir(), log, &backend{sup: &Supervisor{}})
+			process, err := newProcess(p, os.Environ(), t.TempDir(), log, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,13 +70,13 @@ func TestPinnedDescriptor(t *testing.T) {
 			<-process.exited
 			process.release(0)
 			if p.unchanged() {
-				t.Error("the program is said to be unchanged")
+				t.Error("unchanged reports true")
 			}
 		})
 	}
 }
 
-// Verifies that a program is refused if somebody else may exchange a directory above it.
+// Verifies that a program is refused if another user can replace a directory above it.
 func TestDirectoriesAbove(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode     os.FileMode
@@ -84,7 +84,7 @@ func TestDirectoriesAbove(t *testing.T) {
 		want     string
 	}{
 		"ours":            {0o755, 0, 0, ""},
-		"another user's":  {0o755, 12345, 0, "belongs to user 12345, who could replace what runs with our rights"},
+		"another user's":  {0o755, 12345, 0, "belongs to user 12345, who could replace programs that run with the agent's rights"},
 		"another group's": {0o775, 0, 12345, "may be written by group 12345 (mode 0775), who could exchange"},
 		"our group's":     {0o775, 0, 0, ""},
 		"everybody's":     {0o777, 0, 0, "may be written by everybody (mode 0777), who could exchange"},

@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// Close looks at the processes once more if its time is over before they were: who did
-// not run for so long finds them gone a moment later.
+// Verifies that Close accepts processes that end shortly after its deadline, which passes
+// when this process itself did not run.
 func TestCloseTooLate(t *testing.T) {
 	timing := fast()
 	timing.Reap = 10 * time.Second
@@ -26,7 +26,7 @@ func TestCloseTooLate(t *testing.T) {
 	}
 }
 
-// Close names the backend that had not stopped when its time was over.
+// Verifies that Close names the backend that had not stopped at its deadline.
 func TestCloseNamesTheLate(t *testing.T) {
 	timing := fast()
 	timing.Terminate, timing.Reap = patience.Long, time.Millisecond

@@ -14,8 +14,8 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// Verifies that the greatest messages of the contract pass, and that those made of
-// millions of empty parts are refused before they cost memory.
+// Verifies that the contract's largest messages are accepted, and that messages of millions
+// of empty parts are refused before they use memory.
 func TestGuardedCodec(t *testing.T) {
 	sample := &backendv1.SampleResponse{}
 	for i := range 65_536 {

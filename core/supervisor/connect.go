@@ -25,18 +25,17 @@ import (
 	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
-// window is how many bytes of a stream may be on their way to the core, or wait there:
-// the least that gRPC knows. What a backend sends faster than it is taken waits here and
-// is old when it is read. For a message that is larger gRPC opens it when it is read.
+// window is gRPC's flow-control window in bytes, its minimum: messages that a backend sends
+// faster than they are read wait in it and are outdated when they are read. For a larger
+// message gRPC extends it while it reads.
 const window = 64 << 10
 
 // connect starts the program and connects to it.
 //
-// Of go-plugin this uses the handshake, the mutual TLS and the connection. Its
-// Kill is never called: it waits without a bound for a process that is stopped or
-// whose pipes somebody holds. Its goroutines end by themselves once the process
-// is gone, the pipes are closed and the connection is closed, all of which end
-// does.
+// It uses go-plugin's handshake and connection. Its Kill is never called: it waits without
+// a bound for a stopped process, or one whose pipes another process keeps open. Its
+// goroutines end when the process has ended, the pipes are closed and the connection is
+// closed; instance.end does that.
 func (i *instance) connect(program *program) error {
 	type result struct {
 		protocol int
@@ -58,8 +57,7 @@ func (i *instance) connect(program *program) error {
 		r.protocol = client.NegotiatedVersion()
 		results <- r
 	}()
-	// go-plugin makes the runner within milliseconds, or fails: it has nothing to wait
-	// for.
+	// go-plugin makes the runner or fails, without waiting for anything.
 	var r result
 	select {
 	case p := <-started:
@@ -112,15 +110,15 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 		TLSConfig:        security,
 		SkipHostEnv:      true,
 		StartTimeout:     i.timing.Start,
-		Logger:           newPluginLogger(i.log),
-		// What a Go backend prints through os.Stdout and os.Stderr after the
-		// handshake comes over gRPC. It must be read, or the backend blocks.
+		Logger:           hclog.NewNullLogger(), // startFailure reports what concerns operators
+		// After the handshake, a Go backend's os.Stdout and os.Stderr are sent over gRPC. They
+		// must be read, or the backend blocks.
 		SyncStdout:       log.writer(),
 		SyncStderr:       log.writer(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: i.backend.sup.socketDir},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			env := slices.Concat(Environment(i.spec.Env), cmd.Env, []string{backendplugin.ClientCertKey + "=" + certificate})
-			p, err := newProcess(program, env, dir, log, i.backend)
+			p, err := newProcess(program, env, dir, log, i.backend.sup.reaper)
 			if err != nil {
 				return nil, errors.Join(err, os.RemoveAll(dir))
 			}
@@ -132,8 +130,8 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 				grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize),
 				grpc.ForceCodecV2(newGuardedCodec())),
 			grpc.WithStreamInterceptor(i.intercept),
-			// With windows of its own choice gRPC measures the way to the backend: a ping,
-			// and its answer, for each heartbeat.
+			// With dynamic windows gRPC would measure the connection with a ping for each
+			// heartbeat.
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: i.timing.Start}),
 			grpc.WithDisableServiceConfig(),
@@ -141,10 +139,9 @@ func (i *instance) clientConfig(program *program, started chan<- *process) (*plu
 	}, nil
 }
 
-// intercept sees the connection as soon as go-plugin uses it, which is before
-// go-plugin hands it over, if it ever does: an error on the way would leave it
-// open. It also closes the broker, through which a backend could make go-plugin
-// keep things in memory, and which this contract does not use.
+// intercept stores the connection when go-plugin first uses it: after an error in its start
+// go-plugin would not return it, and it would stay open. It also refuses the broker, which
+// the contract does not use and through which a backend could fill go-plugin's memory.
 func (i *instance) intercept(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	i.mu.Lock()
 	i.conn = conn
@@ -171,9 +168,8 @@ func dispense(client *plugin.Client) (backendv1.BackendServiceClient, error) {
 	return service, nil
 }
 
-// startFailure says why there is no connection. go-plugin's errors are meant for
-// its own users, so the process and its handshake are looked at instead; err is
-// nil if the time ran out.
+// startFailure returns why there is no connection, from the state of the process and its
+// handshake: go-plugin's errors are not meant for operators. err is nil after a timeout.
 func (i *instance) startFailure(err error) error {
 	p := i.process
 	if err != nil && p.stdout.first() == "" {
@@ -200,14 +196,14 @@ func (i *instance) startFailure(err error) error {
 	}
 	switch {
 	case len(parts) >= 4 && parts[0] == strconv.Itoa(plugin.CoreProtocolVersion) && parts[1] != strconv.Itoa(backendplugin.ProtocolVersion):
-		return fail(crashed, "it speaks version %s of the backend contract, but this core speaks version %d: install a backend and a core that belong together",
+		return fail(crashed, "it implements version %s of the backend contract, but this core needs version %d: install matching versions of the backend and the core",
 			printable(parts[1], 16), backendplugin.ProtocolVersion)
 	case line != "" && len(parts) < 4:
 		return fail(crashed, "it printed %q instead of the handshake: nothing else may be printed to standard output before it", printable(line, 128))
 	case ending != "":
-		return fail(crashed, "it %s, before it could be connected to%s", ending, i.words())
+		return fail(crashed, "it %s before the connection was made%s", ending, i.lastLog())
 	case err == nil || line == "":
-		return fail(crashed, "it did not complete the handshake within %s: is it a backend?%s", i.timing.Start, i.words())
+		return fail(crashed, "it did not complete the handshake within %s: is it a backend?%s", i.timing.Start, i.lastLog())
 	}
-	return fail(crashed, "the handshake failed: %s%s", printable(err.Error(), 256), i.words())
+	return fail(crashed, "the handshake failed: %s%s", printable(err.Error(), 256), i.lastLog())
 }

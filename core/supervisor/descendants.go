@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,19 +40,19 @@ func (r *Reaper) tasks(pid int, socketDir string) (count int) {
 	if r == nil {
 		return 0
 	}
-	nobodys := 0
+	orphaned := 0
 	r.mu.Lock()
 	count = countTasks(pid, maxTasks)
 	r.eachOrphan(func(orphan int, dir string, living bool) {
 		switch {
 		case dir == socketDir && count <= maxTasks:
 			count += countTasks(orphan, maxTasks)
-		case !living && nobodys <= maxTasks:
-			nobodys += countTasks(orphan, maxTasks)
+		case !living && orphaned <= maxTasks:
+			orphaned += countTasks(orphan, maxTasks)
 		}
 	})
 	r.mu.Unlock()
-	if nobodys > maxTasks {
+	if orphaned > maxTasks {
 		r.endLeft("")
 	}
 	return count
@@ -66,7 +65,7 @@ func (r *Reaper) tasks(pid int, socketDir string) (count int) {
 func (r *Reaper) eachOrphan(visit func(orphan int, socketDir string, living bool)) {
 	dirs := map[string]bool{}
 	for _, dir := range r.own {
-		dirs[dir] = dir != "" // a process that is no backend has none
+		dirs[dir] = dir != "" // a check of settings has no socket directory
 	}
 	for _, pid := range children(os.Getpid()) {
 		if _, own := r.own[pid]; !own {
@@ -135,18 +134,5 @@ func children(pid int) []int {
 			}
 		}
 	}
-	return all
-}
-
-// allTasks returns the number of processes and threads of the whole machine
-// (proc_loadavg(5)); 0 if it cannot be read.
-func allTasks() int {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
-	var load [3]float64
-	var running, all int
-	_, _ = fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &all)
 	return all
 }

@@ -53,7 +53,7 @@ func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, 
 	}
 	for i, name := range d.Classes {
 		if name == "holder" {
-			return d, errors.New("it describes the device class holder, which is the core's")
+			return d, errors.New("it describes the device class holder, which is reserved for the core")
 		}
 		if !class.MatchString(name) {
 			return d, fmt.Errorf("it describes the device class %q, which is not a lower-case letter, then lower-case letters, digits or dashes", printable(name, 64))
@@ -71,7 +71,7 @@ func ParseDescription(wire *backendv1.DescribeResponse) (inventory.Description, 
 		return d, fmt.Errorf("it describes the priority of %d attributes; at most %d are possible", n, maxPriority)
 	}
 	if i := slices.IndexFunc(d.AttributePriority, func(name string) bool { return !qualified.MatchString(name) }); i >= 0 {
-		return d, fmt.Errorf("its attribute priority has %q, which is no name of an attribute", printable(d.AttributePriority[i], 128))
+		return d, fmt.Errorf("its attribute priority has %q, which is not the name of an attribute", printable(d.AttributePriority[i], 128))
 	}
 	d.Needs, err = ParseNeeds(wire.GetNeeds())
 	return d, err

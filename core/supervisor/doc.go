@@ -1,45 +1,43 @@
-// Package supervisor starts, watches, restarts and stops the node's backend
-// processes, and hands what they report to a [Sink].
+// Package supervisor starts, monitors, restarts and stops the node's backend processes,
+// and passes what they report to a [Sink].
 //
-// Each backend has one goroutine (unit) that decides, and one goroutine for each
-// of its processes (instance) that does the talking. A process goes one way:
+// Each backend has one goroutine (backend.run) that decides, and one goroutine for each of
+// its processes (instance.run) that communicates with it. A process passes through these
+// states:
 //
 //	checking ─► starting ─► configuring ─► running ─► stopping ─► gone
 //	(program)   (handshake,  (schema,       (Watch)    (SIGTERM,
 //	             Describe)    Configure,                SIGKILL)
 //	                          first inventory)
 //
-// and what went wrong on the way decides how long the backend waits before the
-// next one:
+// What failed decides how long the backend waits before its next process:
 //
 //	           ┌────────────── next process ◄──────────────┐
 //	           ▼                                           │ retry time, another
 //	checking ... running                                   │ program file, another
 //	   │ │ │        │                                      │ spec
-//	   │ │ │        └─ exit, hang, broken rule ─► backoff ─┤
+//	   │ │ │        └─ exit, hang, violation ─► backoff ───┤
 //	   │ │ └─ the same, too often in a window ─► quarantined  (half-open: one try,
 //	   │ └─ settings refused ─► misconfigured ─────────────┤   then longer)
 //	   └─ program missing or unsafe ─► unavailable ────────┘
 //
-// A start for which the node lacks files, memory or processes is tried again soon, and
-// counts for nothing.
+// A start that fails because the node lacks files, memory or processes is retried soon and
+// does not count as a failure.
 //
-// A changed command, environment or heartbeat replaces the process: the new one
-// has delivered an inventory before the old one is stopped. Changed settings go to
-// the running process. Whatever the new spec's fate, the old process or the old
-// settings stay in force until the new ones work.
+// A changed command, environment or heartbeat replaces the process: the new process must
+// deliver an inventory before the old one is stopped. Changed settings go to the running
+// process. The old process or the old settings stay in force until the new ones work.
 //
-// A Prepare, Release or Reset that overruns its deadline is cancelled and fails
-// alone: the process goes on, and the device's next call waits a little.
+// A Prepare, Release or Reset that exceeds its deadline is cancelled and fails alone: the
+// process keeps running.
 //
-// Nothing a backend does may block, crash or fill up the core: every step has a
-// deadline, its log is bounded before it is parsed, its processes are counted, and they are
-// ended by signals, never by a request: the process group, and with a [Reaper] also
-// processes that left it. Two things it cannot do. It cannot end a process that hangs in
-// the kernel: that is reported, and the process is not replaced before it is gone. It
-// cannot keep process IDs for others while a backend uses them up: that would need the
-// right to create a cgroup.
+// A backend cannot block, crash or exhaust the core: every step has a deadline, its log is
+// bounded before it is parsed, its processes are counted, and they are ended by signals,
+// never by a request: the process group, and with a [Reaper] also processes that left the
+// group. Two limits remain. A process that hangs in the kernel cannot be ended: it is
+// reported, and not replaced before it is gone. Process IDs cannot be reserved for others
+// while a backend exhausts them: that needs the right to create a cgroup.
 //
-// The package does not judge what is reported (package inventory does) and does
-// not choose what runs (package agent does).
+// The package does not validate inventories (package inventory does) and does not choose
+// which backends run (package profile does).
 package supervisor

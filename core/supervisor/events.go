@@ -8,8 +8,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// handle takes an event of an instance. Events of one that was dropped meanwhile
-// change nothing but the list of those ending.
+// handle processes an event of an instance. Events of an instance that was dropped
+// meanwhile only update the list of ending ones.
 func (b *backend) handle(event any) {
 	switch e := event.(type) {
 	case stageEvent:
@@ -32,7 +32,7 @@ func (b *backend) handle(event any) {
 	case stuckEvent:
 		b.ending[e.from] = true
 		pid := e.from.pid()
-		b.note(fmt.Errorf("process %d does not die of SIGKILL: %s; the backend is not started again before it is gone", pid, whyAlive("/proc", pid)))
+		b.record(fmt.Errorf("process %d has not ended after SIGKILL: %s; the backend is not started again before it is gone", pid, whyAlive("/proc", pid)))
 	case goneEvent:
 		delete(b.ending, e.from)
 	}
@@ -66,8 +66,8 @@ func (b *backend) promote(first *backendv1.Inventory) {
 	}
 }
 
-// fallBack gives the sink back the process that was to be replaced by one whose
-// inventory is refused.
+// fallBack reports the previous process to the sink again, because the inventory of its
+// replacement was refused.
 func (b *backend) fallBack(before *instance, reason error) {
 	if before != nil {
 		b.sup.sink.Started(b.name, before.desc)
@@ -78,7 +78,7 @@ func (b *backend) fallBack(before *instance, reason error) {
 	b.lose(reason)
 }
 
-// report hands an inventory of the current process to the sink.
+// report passes an inventory of the current process to the sink.
 func (b *backend) report(wire *backendv1.Inventory) {
 	if err := b.sup.sink.Report(b.name, wire); err != nil {
 		i, f := b.current, fail(violated, "its inventory is refused: %w", err)
@@ -89,7 +89,7 @@ func (b *backend) report(wire *backendv1.Inventory) {
 	b.current.last = wire
 }
 
-// configured takes note of what the running process made of new settings.
+// configured records whether the running process accepted new settings.
 func (b *backend) configured(e configuredEvent) {
 	b.schema = e.schema
 	if e.err == nil {
@@ -101,22 +101,22 @@ func (b *backend) configured(e configuredEvent) {
 		}
 	}
 	if !bytes.Equal(e.settings, b.offered) {
-		return // newer ones are on their way
+		return // newer ones were offered meanwhile
 	}
 	b.refuse(e.err)
 }
 
-// refuse takes note that the newest settings were refused; nil: they were not.
+// refuse records the refusal of the newest settings; nil if they were accepted.
 func (b *backend) refuse(err error) {
 	b.refused = err
 	if err != nil {
 		b.didFail = true
-		b.note(fmt.Errorf("%w; the earlier settings stay in force", err))
+		b.record(fmt.Errorf("%w; the earlier settings stay in force", err))
 		b.log.Warn("new settings are refused, the earlier ones stay in force", "error", err)
 	}
 }
 
-// ended takes note that an instance ended by itself.
+// ended records that an instance ended on its own.
 func (b *backend) ended(i *instance, f *failure) {
 	switch i {
 	case b.current:
@@ -133,23 +133,22 @@ func (b *backend) ended(i *instance, f *failure) {
 func (b *backend) failed(i *instance, f *failure) {
 	now, t := time.Now(), &b.sup.timing
 	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= t.Stable {
-		b.breaker.reset()
+		b.breaker.stable()
 	}
 	b.didFail = true
 	var pause time.Duration
 	switch {
-	case f.kind != stopped && isShortage(f.err):
+	case f.cause != stopped && isShortage(f.err):
 		pause, b.pause = t.spread(min(shortagePauses*t.Backoff, t.BackoffLimit)), Backoff
-	case f.kind == misconfigured:
+	case f.cause == misconfigured:
 		pause, b.pause = t.spread(t.Misconfigured), Misconfigured
-	case f.kind == unavailable:
+	case f.cause == unavailable:
 		pause, b.pause = t.spread(t.BackoffLimit), Unavailable
 	default:
 		weight := 1
-		if f.kind == violated {
+		if f.cause == violated {
 			weight = b.breaker.grave()
 		}
-		b.crashed(now)
 		var quarantined bool
 		pause, quarantined = b.breaker.fail(now, weight)
 		if b.pause = Backoff; quarantined {
@@ -157,11 +156,11 @@ func (b *backend) failed(i *instance, f *failure) {
 		}
 	}
 	b.retryAt = now.Add(pause)
-	b.note(f.err)
+	b.record(f.err)
 	b.log.Warn("backend failed", "state", string(b.pause), "retry_in", pause.Round(time.Millisecond), "error", f.err)
 }
 
-// note keeps an error for the status.
-func (b *backend) note(err error) {
+// record stores an error for the status.
+func (b *backend) record(err error) {
 	b.lastError, b.lastErrorAt = printable(err.Error(), 1024), time.Now()
 }

@@ -36,7 +36,7 @@ func socketDirIn(pid int) string {
 func eachProcess(visit func(*os.Process)) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return // no /proc, no way to know
+		return
 	}
 	for _, entry := range entries {
 		if pid, err := strconv.Atoi(entry.Name()); err == nil && pid != os.Getpid() {
@@ -51,13 +51,13 @@ func withProcess(pid int, visit func(*os.Process)) {
 	if err != nil {
 		return
 	}
-	defer func() { _ = process.Release() }() // nothing to lose
+	defer func() { _ = process.Release() }() // it cannot fail for an open handle
 	visit(process)
 }
 
-// extinguish kills the processes that find visits, and those that they start meanwhile. All
-// are stopped before the first is killed, because processes that start others faster than
-// they can be killed would never end. Processes that do not die are left.
+// extinguish kills the processes that find visits, and those that they start meanwhile. It
+// stops all before it kills the first, because processes may start others faster than they
+// can be killed. It does not wait for their end.
 func extinguish(find func(visit func(*os.Process))) {
 	const rounds = 100
 	stopped := map[int]bool{}
@@ -72,5 +72,5 @@ func extinguish(find func(visit func(*os.Process))) {
 			break
 		}
 	}
-	find(func(process *os.Process) { _ = process.Signal(syscall.SIGKILL) }) // it may be gone
+	find(func(process *os.Process) { _ = process.Signal(syscall.SIGKILL) }) // it may have ended
 }

@@ -15,29 +15,27 @@ var (
 	ErrNotRunning = errors.New("the backend is not running")
 	// ErrNotSupported: the backend did not declare the ability.
 	ErrNotSupported = errors.New("the backend does not have this ability")
-	// ErrBusy: the call is going on already and cannot go on twice.
-	ErrBusy = errors.New("the backend is busy with the same call")
-	// ErrRemoved is the reason of Sink.Lost when Apply took the backend away.
+	// ErrRemoved is the reason of Sink.Lost when Apply removed the backend.
 	ErrRemoved = errors.New("the backend is no longer configured")
 	// ErrClosed: the supervisor was closed.
 	ErrClosed = errors.New("the supervisor is closed")
 )
 
-// errReplaced ends a process that another one takes over from, and one that a
-// newer spec overtook while it was starting.
+// errReplaced is the reason for the end of a process that was replaced, also while it was
+// starting.
 var errReplaced = errors.New("replaced by a process of the newer configuration")
 
-// kind is what a failure means for the next try.
-type kind int
+// cause is the category of a failure; it determines the pause before the next start.
+type cause int
 
 const (
-	// stopped: we wanted it so; no failure.
-	stopped kind = iota
-	// unavailable: there is no program to start, or an unsafe one.
+	// stopped: the supervisor ended the process; this is no failure.
+	stopped cause = iota
+	// unavailable: the program is missing or unsafe.
 	unavailable
 	// misconfigured: the settings were refused, or the spec cannot work.
 	misconfigured
-	// crashed: the process ended, or did not come up, or hung.
+	// crashed: the process ended, failed to start, or hung.
 	crashed
 	// violated: it broke the contract.
 	violated
@@ -45,34 +43,32 @@ const (
 
 // failure is why an instance ended.
 type failure struct {
-	kind kind
-	err  error
+	cause cause
+	err   error
 }
 
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-func fail(k kind, format string, args ...any) *failure {
-	return &failure{kind: k, err: fmt.Errorf(format, args...)}
+func fail(c cause, format string, args ...any) *failure {
+	return &failure{cause: c, err: fmt.Errorf(format, args...)}
 }
 
-// failureOf finds the failure in an error; any other error means that we wanted
-// the end.
+// failureOf returns the failure in an error; without one the supervisor ended the process.
 func failureOf(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
 		return f
 	}
-	return &failure{kind: stopped, err: err}
+	return &failure{cause: stopped, err: err}
 }
 
-// shortagePauses is the pause after a start for which the node lacked something, in
-// times Timing.Backoff.
+// shortagePauses is the pause after a start that failed for a lack of resources, in
+// multiples of Timing.Backoff.
 const shortagePauses = 5
 
-// isShortage says that a process could not be started because this node lacks something
-// now, or this process may have no more of it. That says nothing about the program and
-// is no failure of it, however often it comes.
+// isShortage reports whether a process could not be started because the node or this
+// process lacks files, memory, processes or disk space. It is not the program's failure.
 func isShortage(err error) bool {
 	return slices.ContainsFunc([]syscall.Errno{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.ENOSPC, syscall.EDQUOT,

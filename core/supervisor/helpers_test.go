@@ -31,9 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must come; only a failing test
-// waits that long.
-// recorder is a sink that keeps everything.
+// recorder is a sink that records all calls.
 type recorder struct {
 	mu      sync.Mutex
 	calls   []string // "started b", "report b 1", "lost b: why"
@@ -109,14 +107,14 @@ func (r *recorder) Changed(backend string) {
 	r.leave(backend)
 }
 
-// history are the calls so far, but for Changed.
+// history returns the calls so far, except Changed.
 func (r *recorder) history() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]string(nil), r.calls...)
 }
 
-// count is how often the call came.
+// count returns how often the call was made.
 func (r *recorder) count(call string) int {
 	n := 0
 	for _, c := range r.history() {
@@ -127,7 +125,7 @@ func (r *recorder) count(call string) int {
 	return n
 }
 
-// problem is the rest of the inventory's problem that starts with key, "" if
+// problem returns the text after key in the inventory's problem that starts with it; "" if
 // there is none.
 func (r *recorder) problem(backend, key string) string {
 	r.mu.Lock()
@@ -149,7 +147,7 @@ func (r *recorder) pid(t *testing.T, backend, key string) int {
 	return pid
 }
 
-// until waits for a condition, looking again after each call to the sink.
+// until waits for a condition, which it evaluates after each call to the sink.
 func (r *recorder) until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	timer := time.NewTimer(patience.Long)
@@ -163,7 +161,7 @@ func (r *recorder) until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// rig is a supervisor under test, and what belongs to it.
+// rig is a supervisor under test with its directories, sink and log.
 type rig struct {
 	*supervisor.Supervisor
 	*recorder
@@ -184,8 +182,8 @@ func newRig(t *testing.T, timing supervisor.Timing) *rig {
 	return r
 }
 
-// install puts the test binary into the backend directory: a link to it, or a
-// copy where it lies in a directory that is not safe enough for a backend.
+// install puts the test binary into the backend directory: a link, or a copy if the binary's
+// own directory is writable by others.
 func (r *rig) install() {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -337,8 +335,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// watchExit opens a process so that its end can be waited for, and nothing else
-// can be meant if its number is used again.
+// watchExit opens a process to wait for its end, safe against a reused process ID.
 func watchExit(t *testing.T, pid int) (ended func()) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)

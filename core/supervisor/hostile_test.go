@@ -15,8 +15,8 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// What is wrong with a program is found before it runs, said in words, and does
-// not need a restart once it is put right.
+// Verifies that an unusable program is refused before it runs, with a clear error, and that
+// no restart is needed after it was fixed.
 func TestPrograms(t *testing.T) {
 	const name = "candidate"
 	write := func(mode os.FileMode, text string) func(*testing.T, *rig) {
@@ -38,7 +38,7 @@ func TestPrograms(t *testing.T) {
 	}{
 		"missing": {
 			prepare: func(*testing.T, *rig) {},
-			want:    "does not exist; the directory holds " + program,
+			want:    "does not exist; the directory has " + program,
 		},
 		"a path": {
 			prepare: func(*testing.T, *rig) {}, command: "../sh",
@@ -60,7 +60,7 @@ func TestPrograms(t *testing.T) {
 			},
 			want: "is not a regular file",
 		},
-		"not executable":   {prepare: write(0o644, "#!/bin/sh\n"), want: "is not executable for us (mode 0644): run chmod a+x"},
+		"not executable":   {prepare: write(0o644, "#!/bin/sh\n"), want: "(mode 0644): run chmod a+x"},
 		"group can write":  {prepare: write(0o775, "#!/bin/sh\n"), want: "may be written by its group or others (mode 0775): run chmod go-w"},
 		"others can write": {prepare: write(0o757, "#!/bin/sh\n"), want: "may be written by its group or others (mode 0757)"},
 		"not a program":    {prepare: write(0o755, "hello\n"), want: "is neither an ELF program nor a script"},
@@ -76,7 +76,7 @@ func TestPrograms(t *testing.T) {
 			},
 			want: "(mode 0777), who could exchange the programs in it: run chmod go-w",
 		},
-		"somebody else's": {
+		"another user's": {
 			prepare: func(t *testing.T, r *rig) {
 				write(0o755, "#!/bin/sh\n")(t, r)
 				if err := os.Chown(filepath.Join(r.backendDir, name), 12345, -1); err != nil {
@@ -121,7 +121,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// A backend that does not come up is ended, and says why in a sentence.
+// Verifies that a backend that fails to start is ended, with the reason in its status.
 func TestStartFailures(t *testing.T) {
 	shorten := func(field func(*supervisor.Timing) *time.Duration) func(*supervisor.Timing) {
 		return func(timing *supervisor.Timing) { *field(timing) = 3 * time.Second } // the backend that follows must make it, too
@@ -133,13 +133,13 @@ func TestStartFailures(t *testing.T) {
 		state  supervisor.State
 	}{
 		"exit":                {want: "exited with status 3 after"},
-		"panic":               {want: "its last words: panic: what a driver's library does on a bad day"},
-		"abort":               {want: "its last words: SIGABRT: abort"},
+		"panic":               {want: "it last logged: panic: what a driver's library does on a bad day"},
+		"abort":               {want: "it last logged: SIGABRT: abort"},
 		"garbage":             {want: `it printed "hello from a vendor library" instead of the handshake`},
 		"garbage-without-end": {want: `it printed "xxxxxxxx`},
-		"protocol":            {want: "it speaks version 7 of the backend contract, but this core speaks version 1"},
+		"protocol":            {want: "it implements version 7 of the backend contract, but this core needs version 1"},
 		"tcp":                 {want: "it listens on tcp 127.0.0.1:1, but must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR"},
-		"mute": {
+		"silent": {
 			timing: shorten(func(t *supervisor.Timing) *time.Duration { return &t.Start }),
 			want:   "it did not complete the handshake within 3s",
 		},
@@ -179,15 +179,14 @@ func TestStartFailures(t *testing.T) {
 				t.Errorf("status = %+v", s)
 			}
 			if len(r.history()) > 0 {
-				t.Errorf("the sink was told of a process that never reported: %q", r.history())
+				t.Errorf("the sink was called for a process that never reported: %q", r.history())
 			}
-			other := spec("normal")
-			r.run(other) // another spec ends the wait
+			r.run(spec("normal")) // another spec ends the wait
 		})
 	}
 }
 
-// Refused settings are no crash, and other settings are tried at once.
+// Verifies that refused settings are no crash, and that other settings are tried immediately.
 func TestMisconfigured(t *testing.T) {
 	r := newRig(t, fast())
 	r.Apply([]supervisor.Spec{with(spec("normal"), `{"count": "two"}`)})
@@ -198,7 +197,7 @@ func TestMisconfigured(t *testing.T) {
 	r.run(with(spec("normal"), `{"count": 2}`))
 }
 
-// A schema that cannot be used is the backend's problem, and no reason not to run.
+// Verifies that a backend with an unusable schema runs, with a problem.
 func TestBrokenSchema(t *testing.T) {
 	r := newRig(t, fast())
 	r.run(spec("schema-broken"))
@@ -208,7 +207,7 @@ func TestBrokenSchema(t *testing.T) {
 	}
 }
 
-// A process that runs but does not do its work is found and replaced.
+// Verifies that a process that hangs or violates the contract is replaced.
 func TestHangs(t *testing.T) {
 	const often, seldom = time.Second, 20 * time.Second
 	tests := map[string]struct {
@@ -218,7 +217,7 @@ func TestHangs(t *testing.T) {
 		want      string
 	}{
 		"heartbeat stops": {"silence", often, patience.Long, "no heartbeat for 3s although its server answers: the loop that watches the hardware hangs"},
-		"stopped process": {"stop", often, 200 * time.Millisecond, "no sign of life for 3s, and its server does not answer either"},
+		"stopped process": {"stop", often, 200 * time.Millisecond, "no heartbeat for 3s, and its server does not answer"},
 		"oversize":        {"oversize", seldom, patience.Long, "received message larger than max"},
 		"swelling":        {"swell", seldom, patience.Long, "the message has so many parts that it would take more than 128 MiB of memory"},
 		"stream ends":     {"end", seldom, patience.Long, "it ended the stream"},
@@ -233,7 +232,7 @@ func TestHangs(t *testing.T) {
 			s.Heartbeat = test.heartbeat
 			r.run(s)
 			ended := watchExit(t, r.status().PID)
-			// The one that stops itself does not answer before it is gone.
+			// A stopped process does not answer.
 			call := make(chan error, 1)
 			go func() { call <- r.command(t.Context(), test.command) }()
 			r.untilError(test.want)
@@ -244,8 +243,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A report that the sink refuses ends the process, and the second one ends the
-// patience.
+// Verifies that a report that the sink refuses ends the process, and that the second one
+// leads to quarantine.
 func TestViolation(t *testing.T) {
 	timing := fast()
 	timing.Failures = 6
@@ -268,8 +267,8 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// A child that ignores SIGTERM and holds the pipes delays nothing: in the group it
-// is killed, outside of it, it is let go.
+// Verifies that a child that ignores SIGTERM and keeps the pipes open delays nothing: it is
+// killed if it is in the process group, and ignored otherwise.
 func TestGrandchildren(t *testing.T) {
 	for _, role := range []string{"grandchild", "grandchild-escaped"} {
 		t.Run(role, func(t *testing.T) {
@@ -302,7 +301,7 @@ func TestGrandchildren(t *testing.T) {
 	}
 }
 
-// A flood of log lines is cut short, and so are hostile ones.
+// Verifies that log lines are limited in rate and length.
 func TestLogs(t *testing.T) {
 	timing := fast()
 	timing.LogLines, timing.LogBurst = 1, 100
@@ -321,7 +320,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("%d lines of the flood", n)
 	}
 	for _, want := range []string{
-		`level=WARN msg="a good line" backend=b key=value`, "lines dropped (more than 1 a second)", `{\"@message\": 7`,
+		`level=WARN msg="a good line" backend=b key=value`, `msg="dropped lines of the backend's log" backend=b lines=`, `{\"@message\": 7`,
 	} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log does not contain %s", want)
@@ -334,13 +333,13 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// Close ends everything in bounded time, whatever the backends do.
+// Verifies that Close ends all processes in bounded time, whatever the backends do.
 func TestCloseIsBounded(t *testing.T) {
 	timing := fast()
 	timing.Terminate, timing.Reap = 300*time.Millisecond, 300*time.Millisecond
 	r := newRig(t, timing)
 	var specs []supervisor.Spec
-	for _, role := range []string{"normal", "grandchild", "mute", "exit", "describe-hang", "no-inventory", "garbage"} {
+	for _, role := range []string{"normal", "grandchild", "silent", "exit", "describe-hang", "no-inventory", "garbage"} {
 		s := spec(role)
 		s.Name = role
 		specs = append(specs, s)
@@ -364,7 +363,7 @@ func TestCloseIsBounded(t *testing.T) {
 	child()
 }
 
-// Sockets work below a state directory that is too deep for them.
+// Verifies that a run directory whose path is too long for sockets works.
 func TestDeepRunDir(t *testing.T) {
 	r := newRig(t, fast())
 	r.runDir = filepath.Join(r.runDir, strings.Repeat("deep/", 20))

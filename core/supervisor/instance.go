@@ -18,24 +18,24 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// instance is one process of a backend, from the check of its program to its
-// end. Its goroutine tells the unit what happens by events and is told to end by
-// its context; only the fields below the mutex are shared.
+// instance is one process of a backend, from the check of its program to its end. Its
+// goroutine sends events to the backend's, and ends with its context; only the fields below
+// the mutex are shared.
 type instance struct {
 	backend *backend
 	timing  *Timing
 	spec    Spec
-	// fallback are earlier settings, to use if the spec's are refused; nil if none.
+	// fallback are earlier settings, used if the spec's are refused; nil if none.
 	fallback json.RawMessage
 	log      *slog.Logger
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// offers holds settings that the running process is to take on; one slot.
+	// offers holds new settings for the running process; one slot.
 	offers chan json.RawMessage
 
 	process    *process
-	client     chan struct{} // closed when go-plugin's start is over; nil before it
+	client     chan struct{} // closed when go-plugin's start has returned; nil before it
 	protocol   int
 	service    backendv1.BackendServiceClient
 	desc       inventory.Description
@@ -44,25 +44,24 @@ type instance struct {
 	needs inventory.Needs
 	// revision is that of configured; offeredRevision that of the latest call.
 	revision, offeredRevision uint64
-	refused                   error // why the spec's settings were not, if fallback was
+	refused                   error // the refusal of the spec's settings, if fallback was accepted
 	schemaBad                 error
 	readyAt                   time.Time // when the first inventory came
-	// last is the inventory that the sink has; the unit's, not the instance's.
+	// last is the inventory that the sink has; owned by the backend's goroutine.
 	last *backendv1.Inventory
-	// hasty counts updates that had to wait.
-	hasty excess
+	// delayed counts updates that had to wait.
+	delayed excess
 
-	mu       sync.Mutex
-	conn     *grpc.ClientConn
-	calls    int
-	idle     chan struct{} // closed when calls drops to 0; nil if nobody waits
-	sampling bool
-	program  *program // that it was started from
+	mu      sync.Mutex
+	conn    *grpc.ClientConn
+	calls   int
+	idle    chan struct{} // closed when calls drops to 0; nil while retire does not wait
+	program *program      // that it was started from
 }
 
-// Events of an instance, in this order; the unit's loop takes them.
+// Events of an instance, in this order, for the backend's goroutine.
 type (
-	// stageEvent: the instance has come to a new state.
+	// stageEvent: the instance is in a new state.
 	stageEvent struct {
 		from  *instance
 		state State
@@ -82,14 +81,14 @@ type (
 		// schema is why the schema could not be used, nil if it could.
 		schema error
 	}
-	// endedEvent: the instance is of no more use; its process is being ended.
+	// endedEvent: the instance has failed or was stopped; its process is being ended.
 	endedEvent struct {
 		from    *instance
 		failure *failure
 	}
-	// stuckEvent: the process did not die of SIGKILL.
+	// stuckEvent: the process did not end after SIGKILL.
 	stuckEvent struct{ from *instance }
-	// goneEvent: nothing is left of the process.
+	// goneEvent: the process has ended.
 	goneEvent struct{ from *instance }
 )
 
@@ -107,9 +106,15 @@ func (i *instance) run() {
 		}
 	}
 	i.backend.post(goneEvent{i})
+	// Not before: nothing waits for a disk that does not answer.
+	if i.process != nil {
+		if err := os.RemoveAll(i.process.dir); err != nil {
+			i.log.Warn("cannot remove the socket directory", "error", err)
+		}
+	}
 }
 
-// live takes the process through its states and returns why it cannot go on.
+// live takes the process through its states and returns why it ended.
 func (i *instance) live() error {
 	if err := checkEnv(i.spec.Env); err != nil {
 		return fail(misconfigured, "%w", err)
@@ -145,7 +150,7 @@ func (i *instance) live() error {
 	return i.watch()
 }
 
-// describe asks the backend what it is.
+// describe calls Describe and checks the answer.
 func (i *instance) describe() error {
 	var answer *backendv1.DescribeResponse
 	err := i.ask("Describe", i.timing.Describe, func(ctx context.Context) (err error) {
@@ -180,10 +185,10 @@ func (i *instance) configureFirst() error {
 	return nil
 }
 
-// configure checks settings and hands them over. It returns a *SettingsError if
-// they were refused, a *failure if the process is of no more use.
+// configure checks settings and passes them to the process. It returns a *SettingsError if
+// they were refused, and a *failure if the process must end.
 func (i *instance) configure(settings json.RawMessage) error {
-	err := checkSettings(i.ctx, i.backend.sup.reaper, i.desc.SettingsSchema, settings, i.timing.Schema)
+	err := checkSettings(i.ctx, i.backend.sup.reaper, i.desc.SettingsSchema, settings, maxCheck)
 	i.schemaBad = nil
 	if errors.Is(err, errBrokenSchema) {
 		i.schemaBad = err
@@ -213,7 +218,7 @@ func (i *instance) configure(settings json.RawMessage) error {
 	return nil
 }
 
-// ask makes one call with a deadline. Any error of it is the process's end.
+// ask makes one call with a deadline. Any error ends the process.
 func (i *instance) ask(call string, deadline time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(i.ctx, deadline)
 	defer cancel()
@@ -225,13 +230,13 @@ func (i *instance) ask(call string, deadline time.Duration, do func(context.Cont
 	case i.ctx.Err() != nil:
 		return context.Cause(i.ctx)
 	case late:
-		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.words())
+		return fail(crashed, "it did not answer %s within %s%s", call, deadline, i.lastLog())
 	}
 	return i.broken(call, err)
 }
 
-// overran reports whether a call failed because its deadline passed. The server
-// knows the deadline too, and may end the call a moment before our own clock does.
+// overran reports whether a call failed because its deadline passed. The server has the
+// deadline, too, and may end the call a moment before this process's clock does.
 func overran(ctx context.Context, err error) bool {
 	if code := status.Code(err); code == codes.Canceled || code == codes.DeadlineExceeded {
 		within(ctx.Done(), 100*time.Millisecond)
@@ -239,8 +244,8 @@ func overran(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// broken turns an error of a call into a failure. If the process has ended, that
-// is the reason, not what it did to the call.
+// broken turns an error of a call into a failure. If the process has ended, the failure is
+// its end, not the call's error.
 func (i *instance) broken(call string, err error) error {
 	within(i.process.exited, i.timing.Reap)
 	if i.ctx.Err() != nil {
@@ -248,7 +253,7 @@ func (i *instance) broken(call string, err error) error {
 	}
 	if ending := i.process.ending(); ending != "" {
 		within(i.process.stderr.done, i.timing.Reap)
-		return fail(crashed, "it %s%s", ending, i.words())
+		return fail(crashed, "it %s%s", ending, i.lastLog())
 	}
 	answer := status.Convert(err)
 	if answer.Code() == codes.ResourceExhausted || answer.Code() == codes.Unimplemented {
@@ -257,19 +262,19 @@ func (i *instance) broken(call string, err error) error {
 	if bad := broken(answer.Message()); bad != "" {
 		return fail(violated, "%s: %s", call, printable(bad, 256))
 	}
-	return fail(crashed, "%s failed: %s%s", call, printable(answer.Message(), 256), i.words())
+	return fail(crashed, "%s failed: %s%s", call, printable(answer.Message(), 256), i.lastLog())
 }
 
-// words are the process's last ones, as the end of a sentence.
-func (i *instance) words() string {
-	if last := i.process.stderr.last(); last != "" {
-		return "; its last words: " + last
+// lastLog returns the process's most relevant log line, as the end of a message.
+func (i *instance) lastLog() string {
+	if last := i.process.stderr.relevant(); last != "" {
+		return "; it last logged: " + last
 	}
 	return ""
 }
 
-// end stops the process and gives back all that belongs to it. It reports whether
-// nothing is left; if so far something is, only the process itself.
+// end stops the process, closes its pipes and its connection, and reports whether the
+// process has ended.
 func (i *instance) end() bool {
 	if i.client == nil {
 		return true
@@ -279,7 +284,7 @@ func (i *instance) end() bool {
 	if p != nil {
 		gone = p.stop(i.timing.Terminate, i.timing.Kill)
 		if !gone {
-			i.log.Error("the process does not die of SIGKILL: "+whyAlive("/proc", i.pid()), "pid", p.ID())
+			i.log.Error("the process has not ended after SIGKILL: "+whyAlive("/proc", i.pid()), "pid", p.ID())
 		}
 		p.release(i.timing.Reap)
 	}
@@ -290,11 +295,6 @@ func (i *instance) end() bool {
 		_ = conn.Close() // also ends go-plugin's own streams
 	}
 	within(i.client, i.timing.Reap)
-	if p != nil {
-		if err := os.RemoveAll(p.dir); err != nil {
-			i.log.Warn("remove the socket directory", "error", err)
-		}
-	}
 	return gone
 }
 
@@ -311,7 +311,8 @@ func (i *instance) pid() int {
 	return p.pid
 }
 
-// begin counts a call in; it fails if the instance is ending.
+// begin counts the begin of a call and reports whether it may be made: not if the instance
+// is ending.
 func (i *instance) begin() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -322,6 +323,7 @@ func (i *instance) begin() bool {
 	return true
 }
 
+// finish counts the end of a call.
 func (i *instance) finish() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -331,7 +333,7 @@ func (i *instance) finish() {
 	}
 }
 
-// retire ends an instance that was replaced, when its calls are through.
+// retire ends a replaced instance when its calls have ended.
 func (i *instance) retire() {
 	i.mu.Lock()
 	idle := make(chan struct{})

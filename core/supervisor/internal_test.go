@@ -34,7 +34,7 @@ func testTiming() *Timing {
 	return &timing
 }
 
-// The pauses after failures at given times, and what opens the breaker.
+// Verifies the pauses after failures at given times, and what opens the breaker.
 func TestBreaker(t *testing.T) {
 	type failure struct {
 		at     time.Duration
@@ -73,7 +73,7 @@ func TestBreaker(t *testing.T) {
 			var got []outcome
 			for _, f := range test.failures {
 				if f.stable {
-					b.reset()
+					b.stable()
 				}
 				pause, quarantined := b.fail(time.Unix(1000, 0).Add(f.at), f.weight)
 				got = append(got, outcome{pause, quarantined})
@@ -85,8 +85,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// What the node lacks is told from what is wrong with a program, in the errors of a
-// start.
+// Verifies which errors of a start are a lack of resources, not the program's failure.
 func TestShortage(t *testing.T) {
 	for cause, want := range map[error]bool{
 		syscall.EMFILE: true, syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.ENOSPC: true,
@@ -99,7 +98,7 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// Jitter moves a pause by a fifth at most.
+// Verifies that jitter changes a pause by a fifth at most.
 func TestSpread(t *testing.T) {
 	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
 		timing := Timing{Jitter: func() float64 { return jitter }}
@@ -109,29 +108,29 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A process that hangs in the kernel is not joined by a second one, and does not
-// keep the unit from ending.
+// Verifies that no second process starts while one hangs in the kernel, and that the backend
+// can be removed nevertheless.
 func TestStuckProcess(t *testing.T) {
 	b := newBackend(&Supervisor{timing: *testTiming(), log: slog.New(slog.DiscardHandler)}, "b")
 	i := &instance{backend: b}
 	i.ctx, i.cancel = context.WithCancelCause(t.Context())
 	b.drop(i, errReplaced)
 	if b.stopAll(ErrRemoved) {
-		t.Error("the unit would end before its process")
+		t.Error("the backend would end before its process")
 	}
 	b.handle(stuckEvent{i})
 	if !b.blocked() {
-		t.Error("a second process would start beside one that hangs in the kernel")
+		t.Error("a second process would start while one hangs in the kernel")
 	}
-	if !strings.Contains(b.lastError, "does not die of SIGKILL") {
+	if !strings.Contains(b.lastError, "has not ended after SIGKILL") {
 		t.Errorf("last error = %q", b.lastError)
 	}
 	if !b.stopAll(ErrRemoved) {
-		t.Error("the unit would wait for ever")
+		t.Error("the backend would never end")
 	}
 	b.handle(goneEvent{i})
 	if b.blocked() {
-		t.Error("nothing is in the way any more")
+		t.Error("a start is still blocked")
 	}
 }
 
@@ -306,7 +305,7 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
-// Verifies that the process of a check is none of the orphans that the Reaper waits for.
+// Verifies that the Reaper does not take the process of a check for an orphan.
 func TestReaperRun(t *testing.T) {
 	reaper := &Reaper{wake: make(chan struct{}, 1), own: map[int]string{}}
 	child := exec.CommandContext(t.Context(), "cat")
@@ -333,7 +332,7 @@ func TestReaperRun(t *testing.T) {
 	patience.Until(t, "the process is forgotten", own(0))
 }
 
-// Verifies that a schema whose check would never end leaves nothing behind when it is given up.
+// Verifies that the check of an endless schema is ended and leaves no process or goroutine.
 func TestCheckSettingsIsBounded(t *testing.T) {
 	const depth = 64
 	schema := `{"$ref": "#/$defs/0", "$defs": {`
@@ -374,7 +373,8 @@ func TestParseLine(t *testing.T) {
 	}
 }
 
-// Spaces and the order of keys are not a change of settings; big numbers are kept.
+// Verifies that spaces and the order of keys are no change of settings, and that large
+// numbers stay exact.
 func TestCanonical(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "{}", " null ": "{}", `{"b":1, "a":12345678901234567890}`: `{"a":12345678901234567890,"b":1}`, "{": "{",
@@ -385,38 +385,8 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// Close waits for a disk that stands still, once no process is left, but not for ever; and
-// says what it is that is late.
-func TestCloseOnAStalledDisk(t *testing.T) {
-	for name, c := range map[string]struct {
-		living int32
-		ends   time.Duration
-		want   string
-	}{
-		"a moment":  {0, 9 * time.Second, ""},
-		"for long":  {0, 11 * time.Second, "backends b: their processes have ended"},
-		"a process": {1, 9 * time.Second, "their processes may still run"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			synctest.Test(t, func(t *testing.T) {
-				s := &Supervisor{timing: Timing{}.withDefaults(), log: slog.New(slog.DiscardHandler), socketDir: dir}
-				b := newBackend(s, "b")
-				s.backends = map[string]*backend{"b": b}
-				b.living.Store(c.living)
-				time.AfterFunc(c.ends, func() { close(b.done) })
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				if err := s.Close(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-					t.Errorf("close: %v, want %q", err, c.want)
-				}
-			})
-		})
-	}
-}
-
-// Verifies that of a stream no more than its rate is taken, whatever the size of its parts,
-// and that the end is not waited for.
+// Verifies that a stream is read at no more than its rate, whatever the size of its parts,
+// and that its end is not delayed.
 func TestThrottle(t *testing.T) {
 	for name, part := range map[string]int{"lines": 1 << 10, "more than a second's": 2 * readRate} {
 		t.Run(name, func(t *testing.T) {

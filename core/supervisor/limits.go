@@ -16,8 +16,8 @@ import (
 const oomScoreRange = 1000
 
 // preferVictim makes the kernel kill a backend process and its children before this process
-// when memory runs out. It needs no rights. If the kernel refuses, the score stays as it
-// is.
+// when memory runs out. It needs no privileges. If the kernel refuses, the score does not
+// change.
 func preferVictim(pid int) {
 	text, err := os.ReadFile("/proc/self/oom_score_adj")
 	if err != nil {
@@ -31,9 +31,9 @@ func preferVictim(pid int) {
 	_ = os.WriteFile(filepath.Join(procfs.Dir(pid), "oom_score_adj"), []byte(score), 0)
 }
 
-// ReserveThreads starts n threads, which are idle afterwards. If a backend has used up the
-// process IDs, no thread can be started, and the Go runtime ends a process that needs one
-// more: one for each long system call, and one for each of GOMAXPROCS.
+// ReserveThreads starts n threads, which are idle afterwards. When a backend has exhausted
+// the process IDs, no thread can be started, and the Go runtime aborts a process that needs
+// one more: one for each long system call, and one for each of GOMAXPROCS.
 func ReserveThreads(n int) {
 	var started sync.WaitGroup
 	release := make(chan struct{})

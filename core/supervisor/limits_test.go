@@ -14,8 +14,8 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// startLimited starts a host with a user of its own that may have only so many processes
-// and threads: more than host and backend need.
+// startLimited starts a host with a user of its own and a limit of processes and threads
+// above what host and backend need.
 func startLimited(t *testing.T) *hostProcess {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +26,7 @@ func startLimited(t *testing.T) *hostProcess {
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// The test binary is where that user cannot go.
+	// That user cannot read the test binary.
 	self, err := os.ReadFile(filepath.Join(r.backendDir, program))
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func startLimited(t *testing.T) *hostProcess {
 	})
 }
 
-// Verifies that the core goes on when a backend has used up the process IDs, and that
-// nothing of that backend is left when it has ended: the next one can start.
+// Verifies that the core keeps running when a backend has exhausted the process IDs, and that
+// nothing of that backend is left when it has ended, so that the next one can start.
 func TestProcessesUsedUp(t *testing.T) {
 	for _, command := range []string{"bomb", "fork-bomb"} {
 		t.Run(command, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestProcessesUsedUp(t *testing.T) {
 	}
 }
 
-// Verifies that a backend with too many processes is ended, and they with it.
+// Verifies that a backend with too many processes is ended, including its descendants.
 func TestTooManyProcesses(t *testing.T) {
 	r := newRig(t, fast())
 	if err := r.Close(t.Context()); err != nil {
@@ -84,7 +84,7 @@ func TestTooManyProcesses(t *testing.T) {
 	})
 }
 
-// Verifies that a backend is a better victim than the core when memory runs out.
+// Verifies that the kernel prefers a backend to the core when memory runs out.
 func TestVictim(t *testing.T) {
 	r := newRig(t, fast())
 	r.run(spec("normal"))

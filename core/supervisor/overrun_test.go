@@ -12,9 +12,9 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Verifies that one slow device does not end the process, that a call for another device
-// which is going on is answered, and that the slow one's call counts as going on until the
-// backend has had the time to abandon it, or its process is gone.
+// Verifies that a slow device does not end the process, that a call in progress for another
+// device is answered, and that ended is called for the slow device when the backend has had
+// time to abandon the call.
 func TestOverrun(t *testing.T) {
 	prepare := func(r *rig, id string, ended func()) error { return r.prepare(t.Context(), id, ended) }
 	release := func(r *rig, id string, ended func()) error {
@@ -65,7 +65,7 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// Verifies that a call that overran its deadline has ended when its process is gone.
+// Verifies that ended is called for a cancelled call when its process has ended.
 func TestOverrunEndsWithTheProcess(t *testing.T) {
 	timing := fast()
 	timing.Prepare, timing.Abandon = 100*time.Millisecond, time.Hour

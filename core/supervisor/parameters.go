@@ -26,8 +26,7 @@ const (
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 
 // parameters returns the properties of the schema of parameters, checked and sorted by
-// name. Whether the rest of the schema can be used is found out when parameters are
-// checked against it.
+// name. The rest of the schema is checked only when parameters are checked against it.
 func parameters(d inventory.Description) ([]inventory.Parameter, error) {
 	var schema struct {
 		Type       string
@@ -95,7 +94,7 @@ func (s *Supervisor) checkParameters(ctx context.Context, backend string, parame
 	if text == "" {
 		return errors.New("the backend takes no parameters: remove those of the resource from the node configuration")
 	}
-	fields, err := checkAgainst(ctx, s.reaper, text, parameters, s.timing.Schema)
+	fields, err := checkAgainst(ctx, s.reaper, text, parameters, maxCheck)
 	if err != nil {
 		return fmt.Errorf("the parameters could not be checked against the backend's schema: %w", err)
 	}

@@ -20,17 +20,18 @@ const (
 	// handshakeLine bounds the first line of standard output, in bytes; a
 	// certificate takes about one thousand.
 	handshakeLine = 8 << 10
-	// logLine bounds a line of standard error, in bytes; what is longer is cut.
+	// logLine bounds a line of standard error, in bytes; longer lines are cut.
 	logLine = 16 << 10
-	// logMessage, logValue and logFields bound what of it is logged.
+	// logMessage and logValue bound the logged message and fields, in bytes, and logFields
+	// the number of fields.
 	logMessage, logValue, logFields = 4 << 10, 1 << 10, 32
-	// readRate is how much of a stream is read in a second, in bytes: more than
-	// any log needs, and little enough to throw away without being noticed. A
-	// backend that writes more is slowed down by its own pipe.
+	// readRate bounds how much of a stream is read in a second, in bytes. It is more than a
+	// log needs, and takes little processor time to discard. A backend that writes more
+	// blocks in its pipe.
 	readRate = 4 << 20
 )
 
-// throttle bounds how fast a stream is read, until its context ends.
+// throttle limits the rate at which a stream is read, until its context ends.
 type throttle struct {
 	ctx   context.Context
 	bytes *rate.Limiter
@@ -40,25 +41,26 @@ func newThrottle(ctx context.Context) *throttle {
 	return &throttle{ctx, rate.NewLimiter(readRate, readRate)}
 }
 
-// take accounts for n bytes, and waits if that is too much.
+// take counts n bytes, and waits if they exceed the rate.
 func (t *throttle) take(n int) {
 	_ = t.bytes.WaitN(t.ctx, min(n, readRate)) // it fails at the end
 }
 
-// handshakePipe is a backend's standard output: go-plugin reads one line of
-// bounded length, everything after it is thrown away, so that a library that
-// prints can neither confuse the handshake nor block.
+// handshakePipe is a backend's standard output: go-plugin reads one line of bounded length,
+// the rest is discarded, so that output of a library neither disturbs the handshake nor
+// blocks the backend.
 type handshakePipe struct {
 	file *os.File
 	ctx  context.Context // until it is closed
 	end  context.CancelFunc
 
-	// thrown counts what came after it, in bytes.
-	thrown excess
+	// discarded counts the bytes after the line.
+	discarded excess
 
 	mu   sync.Mutex
 	line []byte
-	over bool // the line is complete, or never will be
+	// complete: the line has ended, or reading failed.
+	complete bool
 }
 
 func newHandshakePipe(file *os.File) *handshakePipe {
@@ -69,9 +71,9 @@ func newHandshakePipe(file *os.File) *handshakePipe {
 // Read reads up to the end of the first line, then io.EOF.
 func (h *handshakePipe) Read(buffer []byte) (int, error) {
 	h.mu.Lock()
-	over, room := h.over, handshakeLine-len(h.line)
+	complete, room := h.complete, handshakeLine-len(h.line)
 	h.mu.Unlock()
-	if over || room <= 0 {
+	if complete || room <= 0 {
 		return 0, io.EOF
 	}
 	n, err := h.file.Read(buffer[:min(len(buffer), room)])
@@ -82,11 +84,11 @@ func (h *handshakePipe) Read(buffer []byte) (int, error) {
 	defer h.mu.Unlock()
 	h.line = append(h.line, buffer[:n]...)
 	if err != nil || bytes.HasSuffix(h.line, []byte("\n")) || len(h.line) >= handshakeLine {
-		h.over = true
+		h.complete = true
 		go h.discard()
 	}
 	if err != nil {
-		return n, io.EOF // whatever it was, there is no more
+		return n, io.EOF // any error ends the line
 	}
 	return n, nil
 }
@@ -100,12 +102,12 @@ func (h *handshakePipe) discard() {
 		if err != nil {
 			return
 		}
-		h.thrown.add(n)
+		h.discarded.add(n)
 		limit.take(n)
 	}
 }
 
-// first is what came instead of a handshake, or as one.
+// first returns the handshake line, or what was printed instead.
 func (h *handshakePipe) first() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,25 +119,27 @@ func (h *handshakePipe) close() {
 	_ = h.file.Close()
 }
 
-// Close is called by nobody who may decide; see close.
+// Close does nothing: go-plugin calls it, but only the process closes the pipe.
 func (h *handshakePipe) Close() error { return nil }
 
-// logPipe is a backend's standard error: lines that become log records, bounded
-// in length and in number.
+// logPipe is a backend's standard error: its lines become log records, bounded in length
+// and number.
 type logPipe struct {
 	log  *slog.Logger
 	file *os.File
 	ctx  context.Context // until it is closed
 	end  context.CancelFunc
 	done chan struct{} // closed when the pipe has ended
-	// lost counts lines beyond the rate, cut bytes beyond a line's length.
+	// lost counts lines beyond the rate, cut the bytes beyond a line's maximum length.
 	lost, cut excess
 
-	mu        sync.Mutex
-	lines     *rate.Limiter
-	dropped   int
-	lastWords string
-	gravity   int
+	mu      sync.Mutex
+	lines   *rate.Limiter
+	dropped int
+	// likely is the message that most likely explains the end of the process, and gravity
+	// its rank.
+	likely  string
+	gravity int
 }
 
 func newLogPipe(log *slog.Logger, perSecond, burst int) *logPipe {
@@ -157,8 +161,7 @@ func (l *logPipe) close() {
 	_ = l.file.Close()
 }
 
-// read reads to the end of the pipe. Lines beyond the rate are counted, not
-// parsed.
+// read reads to the end of the pipe. Lines beyond the rate are counted and not parsed.
 func (l *logPipe) read() {
 	defer close(l.done)
 	defer func() {
@@ -185,7 +188,7 @@ func (l *logPipe) read() {
 	}
 }
 
-// skipLine reads to the end of a line that is too long.
+// skipLine reads the rest of a line that is too long.
 func (l *logPipe) skipLine(reader *bufio.Reader, limit *throttle) error {
 	for {
 		rest, err := reader.ReadSlice('\n')
@@ -197,9 +200,8 @@ func (l *logPipe) skipLine(reader *bufio.Reader, limit *throttle) error {
 	}
 }
 
-// fatal is how the Go runtime begins what it says before it ends a process: of a panic, an
-// error of its own, a signal, and of C's, which only a signal follows. Then come pages of
-// stacks and registers.
+// fatal matches the first line of the Go runtime's report before it ends a process: of a
+// panic, a runtime error, a failure in C code, or a signal. Stacks and registers follow.
 var fatal = regexp.MustCompile(`^(panic|fatal error|runtime/cgo|SIG[A-Z]+): `)
 
 // accept logs one line, if it is within the rate.
@@ -232,28 +234,29 @@ func (l *logPipe) accept(line []byte, inPanic bool) bool {
 
 func (l *logPipe) reportDropped() {
 	if l.dropped > 0 {
-		l.log.Warn(fmt.Sprintf("the backend logs too much: %d lines dropped (more than %.0f a second)", l.dropped, l.lines.Limit()))
+		l.log.Warn("dropped lines of the backend's log", "lines", l.dropped, "limit_per_second", float64(l.lines.Limit()))
 		l.dropped = 0
 	}
 }
 
-// remember keeps the line that most likely says why the process ended: a panic
-// before an error before anything else, and the first panic, but the last of the
-// others. The caller holds the mutex, as for reportDropped.
+// remember stores the message if it more likely explains the end of the process: the first
+// panic, else the last error, else the last line. The caller holds the mutex, as for
+// reportDropped.
 func (l *logPipe) remember(message string, gravity int) {
 	if gravity > l.gravity || gravity == l.gravity && gravity < 3 {
-		l.lastWords, l.gravity = message, gravity
+		l.likely, l.gravity = message, gravity
 	}
 }
 
-// last are the last words, "" if there are none.
-func (l *logPipe) last() string {
+// relevant returns the message that most likely explains the end of the process; "" if
+// there is none.
+func (l *logPipe) relevant() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return printable(l.lastWords, 300)
+	return printable(l.likely, 300)
 }
 
-// writer takes lines that come another way than through the pipe. It is for one
+// writer returns a writer for log lines that do not come through the pipe. It is for one
 // goroutine.
 func (l *logPipe) writer() io.Writer { return &lineWriter{to: l, limit: newThrottle(l.ctx)} }
 
@@ -263,7 +266,7 @@ type lineWriter struct {
 	limit *throttle
 }
 
-// Write never fails. What a line has beyond the limit is dropped.
+// Write never fails. The part of a line beyond the limit is dropped.
 func (w *lineWriter) Write(data []byte) (int, error) {
 	w.limit.take(len(data))
 	for part := range bytes.Lines(data) {
@@ -287,7 +290,7 @@ type logRecord struct {
 	raw     bool // not in hclog's JSON
 }
 
-// parseLine reads hclog's JSON, as the contract describes it; any other line is a
+// parseLine reads hclog's JSON, as the contract describes it; any other line becomes a
 // message of level debug.
 func parseLine(line []byte) logRecord {
 	raw := logRecord{level: slog.LevelDebug, message: printable(string(line), logMessage), raw: true}
@@ -318,7 +321,7 @@ func parseLine(line []byte) logRecord {
 	return record
 }
 
-// levels are hclog's; an unknown one is info, the zero level of slog.
+// levels are hclog's; an unknown one becomes info, the zero level of slog.
 var levels = map[string]slog.Level{
 	"trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo,
 	"warn": slog.LevelWarn, "error": slog.LevelError,

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,26 +19,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one backend process and its process group. It is the runner that
-// go-plugin starts; ending it is ours alone.
+// process is one backend process and its process group. It is the runner that go-plugin
+// starts; only the instance ends it.
 type process struct {
 	cmd    *exec.Cmd
-	dir    string        // of its socket, 0700
-	living *atomic.Int32 // counts the unit's processes that are not reaped
-	reaper *Reaper       // nil: none
+	dir    string  // of its socket, 0700
+	reaper *Reaper // may be nil
 	stdout *handshakePipe
 	stderr *logPipe
 
 	started chan struct{} // closed when it runs, or could not be started
 	exited  chan struct{} // closed when it is reaped, or could not be started
-	// released lets go-plugin go even if the process cannot be reaped.
+	// released ends go-plugin's Wait even if the process cannot be reaped.
 	released    chan struct{}
 	releaseOnce sync.Once
 
-	mu      sync.Mutex // guards what follows, and that signals go to our group only
-	pid     int        // 0 if not started
+	// mu guards the fields below, and ensures that signals reach only this process group:
+	// the ID of a reaped process may be in use again.
+	mu      sync.Mutex
+	pid     int // 0 if not started
 	reaped  bool
-	doomed  bool // a stop came before the start was through
+	doomed  bool // it was stopped before the start had returned
 	failure error
 	began   time.Time
 	lasted  time.Duration
@@ -47,11 +47,11 @@ type process struct {
 
 var _ runner.Runner = (*process)(nil)
 
-// newProcess prepares the program with go-plugin's environment; dir is where it makes its
+// newProcess prepares the program with go-plugin's environment; dir is the directory of its
 // socket. A pinned program is executed from its open file, which the process inherits as
 // descriptor 3; a link in dir to that descriptor has the program's name. The interpreter of
 // a script opens the file again by that link.
-func newProcess(p *program, env []string, dir string, log *logPipe, b *backend) (*process, error) {
+func newProcess(p *program, env []string, dir string, log *logPipe, reaper *Reaper) (*process, error) {
 	out, outChild, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -73,23 +73,22 @@ func newProcess(p *program, env []string, dir string, log *logPipe, b *backend) 
 			Path: path, Args: []string{p.name}, Env: env, Dir: "/",
 			Stdout: outChild, Stderr: errsChild, ExtraFiles: files,
 			SysProcAttr: &syscall.SysProcAttr{
-				// A group of its own, so that one signal reaches all it started.
+				// A process group, so that one signal reaches all that it started.
 				Setpgid: true,
-				// If we are killed, so is the backend.
+				// The kernel kills the backend when the agent is killed.
 				Pdeathsig: syscall.SIGKILL,
 			},
 		},
 		dir:     dir,
-		living:  &b.living,
-		reaper:  b.sup.reaper,
+		reaper:  reaper,
 		stdout:  newHandshakePipe(out),
 		stderr:  log,
 		started: make(chan struct{}), exited: make(chan struct{}), released: make(chan struct{}),
 	}, nil
 }
 
-// Start starts the program. It gives up waiting with the context; what comes to
-// life after that is killed at once.
+// Start starts the program. If ctx ends first, it returns, and the process is killed as
+// soon as it has started.
 func (p *process) Start(ctx context.Context) error {
 	go p.live()
 	select {
@@ -103,9 +102,9 @@ func (p *process) Start(ctx context.Context) error {
 	}
 }
 
-// live starts the program and reaps it. The kernel sends a parent-death signal
-// when the thread that forked ends, not the process; a Go thread may end at any
-// time, so this one is locked until the child is gone.
+// live starts the program and reaps it. The kernel sends the parent-death signal when the
+// thread that forked ends, not the process (PR_SET_PDEATHSIG(2const)); a Go thread may end
+// at any time, so this one is locked until the child has ended.
 func (p *process) live() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -122,7 +121,6 @@ func (p *process) live() {
 		p.failure = StartError(p.Name(), err)
 	} else {
 		p.pid = p.cmd.Process.Pid
-		p.living.Add(1)
 		preferVictim(p.pid)
 		if p.doomed {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
@@ -135,8 +133,8 @@ func (p *process) live() {
 		return
 	}
 	awaitExit(pid)
-	// While the leader is a zombie its number cannot be taken by anybody else, so
-	// this reaches what is left of its group and nothing more.
+	// While the leader is a zombie, its ID cannot be reused, so this signal reaches only the
+	// rest of its group.
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
 	p.reaper.endLeft(p.dir)
 	p.mu.Lock()
@@ -144,11 +142,10 @@ func (p *process) live() {
 	_ = p.cmd.Wait()
 	p.reaper.waited(pid)
 	p.reaped = true
-	p.living.Add(-1)
 	p.lasted = time.Since(p.began)
 }
 
-// awaitExit blocks until the process has ended, and leaves it to be reaped.
+// awaitExit blocks until the process has ended, and does not reap it.
 func awaitExit(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -169,7 +166,7 @@ func StartError(path string, err error) error {
 	return fmt.Errorf("start %s: %w", path, err)
 }
 
-// signal sends a signal to the whole group, as long as it can only be ours.
+// signal sends a signal to the process group, unless its leader is reaped.
 func (p *process) signal(signal syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,9 +176,9 @@ func (p *process) signal(signal syscall.Signal) {
 	p.doomed = true
 }
 
-// stop ends the group: SIGTERM, SIGKILL after terminate. It reports whether the
-// process is gone, at the latest kill after the SIGKILL. One that is stopped
-// (SIGSTOP) dies of SIGKILL too; only one that hangs in the kernel does not.
+// stop ends the group: SIGTERM, and SIGKILL after terminate. It reports whether the process
+// has ended, at the latest kill after the SIGKILL. A stopped process (SIGSTOP) ends, too;
+// only one that hangs in the kernel does not.
 func (p *process) stop(terminate, kill time.Duration) bool {
 	p.signal(syscall.SIGTERM)
 	if within(p.exited, terminate) {
@@ -191,8 +188,8 @@ func (p *process) stop(terminate, kill time.Duration) bool {
 	return within(p.exited, kill)
 }
 
-// release closes what is still open of the pipes, after giving their last lines
-// time to arrive: a descendant outside the group may hold them for ever.
+// release closes the pipes, after waiting for their last lines: a descendant outside the
+// group may keep them open.
 func (p *process) release(wait time.Duration) {
 	within(p.stderr.done, wait)
 	p.stderr.close()
@@ -200,7 +197,7 @@ func (p *process) release(wait time.Duration) {
 	p.releaseOnce.Do(func() { close(p.released) })
 }
 
-// ending says how the process ended, in words; "" if it has not.
+// ending describes how the process ended; "" if it has not.
 func (p *process) ending() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -215,7 +212,7 @@ func (p *process) ending() string {
 	return fmt.Sprintf("exited with status %d after %s", p.cmd.ProcessState.ExitCode(), after)
 }
 
-// within waits for done, at most d.
+// within waits for done, at most d, and reports whether it was closed.
 func within(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -232,11 +229,11 @@ func within(done <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// Stdout is the handshake line, and nothing after it.
+// Stdout returns the handshake line and nothing after it.
 func (p *process) Stdout() io.ReadCloser { return p.stdout }
 
-// Stderr is empty for go-plugin: its parser trusts the lines (a JSON line whose
-// @message is a number is a panic), so we read them ourselves.
+// Stderr is empty for go-plugin, whose parser panics on a JSON line with a number as
+// @message; logPipe reads the lines instead.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 // Name returns the program's path in the backend directory.
@@ -249,10 +246,10 @@ func (p *process) ID() string {
 	return strconv.Itoa(p.pid)
 }
 
-// Diagnose adds nothing: our own errors say more.
+// Diagnose returns nothing: startFailure explains failures.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// Wait returns when the process is gone, or was given up.
+// Wait returns when the process has ended, or was released.
 func (p *process) Wait(context.Context) error {
 	select {
 	case <-p.exited:
@@ -261,11 +258,11 @@ func (p *process) Wait(context.Context) error {
 	return nil
 }
 
-// Kill does nothing: the instance ends its process, with its deadlines.
+// Kill does nothing: the instance ends its process, with deadlines.
 func (p *process) Kill(context.Context) error { return nil }
 
-// PluginToHost takes only a unix socket in the private directory, so that a
-// backend cannot make the core connect anywhere else.
+// PluginToHost accepts only a unix socket in the private directory, so that a backend
+// cannot make the core connect elsewhere.
 func (p *process) PluginToHost(network, address string) (string, string, error) {
 	if network != "unix" || filepath.Dir(filepath.Clean(address)) != p.dir {
 		return "", "", fmt.Errorf("it listens on %s %s, but must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR",
@@ -300,12 +297,12 @@ func Environment(extra map[string]string) []string {
 	return env
 }
 
-// checkEnv refuses what would not reach the program as it is written.
+// checkEnv refuses variables that would not reach the program unchanged.
 func checkEnv(env map[string]string) error {
 	for name, value := range env {
 		switch {
 		case name == "" || strings.ContainsAny(name, "=\x00"):
-			return fmt.Errorf("the environment variable name %q is not one", name)
+			return fmt.Errorf("%q is not a valid name of an environment variable", name)
 		case strings.ContainsRune(value, 0):
 			return fmt.Errorf("the environment variable %s contains a zero byte", name)
 		case strings.HasPrefix(name, "PLUGIN_"):

@@ -13,7 +13,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// childrenOf are the IDs of a process's children, ended ones included.
+// childrenOf returns the IDs of a process's children, including zombies.
 func childrenOf(t *testing.T, pid int) []string {
 	t.Helper()
 	threads, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task", "*", "children"))
@@ -31,8 +31,8 @@ func childrenOf(t *testing.T, pid int) []string {
 	return all
 }
 
-// Verifies that an agent waits for the orphans of its backends, as PID 1 of a container
-// and elsewhere, and that its own processes' exit statuses stay its own.
+// Verifies that an agent reaps the orphans of its backends, as PID 1 of a container and
+// elsewhere, and still gets the exit statuses of its own processes.
 func TestReaper(t *testing.T) {
 	for name, flags := range map[string]uintptr{"PID 1": syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, "subreaper": 0} {
 		t.Run(name, func(t *testing.T) {

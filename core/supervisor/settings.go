@@ -14,8 +14,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// SettingsError says that settings were refused, by the backend's schema or by
-// the backend itself.
+// SettingsError is the refusal of settings, by the backend's schema or by the backend
+// itself.
 type SettingsError struct {
 	Fields []schema.FieldError
 }
@@ -53,8 +53,12 @@ func refusal(fields []*backendv1.FieldError) error {
 	return refused
 }
 
-// errBrokenSchema says that a schema could not be used; the settings then go to
-// the backend unchecked.
+// maxCheck bounds a check of settings or parameters against a schema; the check itself has
+// 10 s of processor time.
+const maxCheck = time.Minute
+
+// errBrokenSchema is the error of an unusable schema; the settings then go to the backend
+// unchecked.
 var errBrokenSchema = errors.New("the backend describes its settings with a JSON schema that cannot be used")
 
 // checkSettings checks settings against a backend's JSON schema. It returns nil, a
@@ -76,8 +80,8 @@ func checkSettings(ctx context.Context, reaper *Reaper, text string, settings js
 }
 
 // checkAgainst checks a value against a backend's JSON schema, within limit. It returns
-// what is wrong with the value, in a bounded and printable form. An error is that of ctx, or
-// says why the value could not be checked.
+// the errors of the value, bounded and printable. The error is that of ctx, or the reason
+// why the value could not be checked.
 func checkAgainst(ctx context.Context, reaper *Reaper, text string, value json.RawMessage, limit time.Duration) ([]schema.FieldError, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -101,8 +105,8 @@ func printableField(field, message string) schema.FieldError {
 	return schema.FieldError{Field: printable(field, 128), Message: printable(message, 512)}
 }
 
-// canonical brings settings into one form, so that a change of layout or of the
-// order of keys is none. What is not JSON stays as it is, and is refused later.
+// canonical normalizes settings, so that a different layout or order of keys is not a
+// change. Invalid JSON stays as it is and is refused later.
 func canonical(settings json.RawMessage) json.RawMessage {
 	if len(bytes.TrimSpace(settings)) == 0 {
 		return json.RawMessage("{}")

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// answering is a server that is in good health, and says when it is asked.
+// answering is a server that reports SERVING and calls asked for each check.
 type answering struct {
 	grpc_health_v1.UnimplementedHealthServer
 	asked func()
@@ -25,9 +25,9 @@ func (a *answering) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (
 	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
 }
 
-// Verifies that a backend which has sent heartbeats all the time is not taken for one that
-// hangs if it is we who did not run, and see that the time is up before we see them; and
-// that one which sends none is, though its server answers.
+// Verifies that a backend is not ended if its heartbeats have arrived but were not processed
+// because this process did not run, and that one without heartbeats is, although its server
+// answers.
 func TestHeartbeatsThatWereNotTaken(t *testing.T) {
 	for name, sent := range map[string]bool{"sent": true, "not sent": false} {
 		t.Run(name, func(t *testing.T) {
@@ -42,15 +42,15 @@ func TestHeartbeatsThatWereNotTaken(t *testing.T) {
 			if sent && err != nil || !sent && (err == nil || !strings.Contains(err.Error(), "no heartbeat for 1s although its server answers")) {
 				t.Errorf("the verdict is %v", err)
 			}
-			if sent && time.Until(w.due) < w.limit/2 {
-				t.Errorf("the next message is due in %v", time.Until(w.due))
+			if sent && time.Until(w.deadline) < w.limit/2 {
+				t.Errorf("the next message is due in %v", time.Until(w.deadline))
 			}
 		})
 	}
 }
 
-// watching is a watcher whose time is just up, of a server that tells when it is asked how
-// it is.
+// watching returns a watcher whose deadline has just passed; asked is called for each health
+// check.
 func watching(t *testing.T, asked func()) *watcher {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -74,5 +74,5 @@ func watching(t *testing.T, asked func()) *watcher {
 		<-done
 	})
 	i := &instance{timing: &Timing{Health: 20 * time.Second}, log: slog.New(slog.DiscardHandler), ctx: t.Context(), conn: conn, process: &process{exited: make(chan struct{}), stderr: &logPipe{}}}
-	return &watcher{instance: i, intake: &intake{}, silence: time.NewTimer(time.Hour), due: time.Now(), limit: time.Second, running: true}
+	return &watcher{instance: i, intake: &intake{}, silence: time.NewTimer(time.Hour), deadline: time.Now(), limit: time.Second, running: true}
 }

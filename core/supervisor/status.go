@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// State is where a backend is in its life; the package comment draws it.
+// State is the state of a backend; the package comment has the diagram.
 type State string
 
 // The states.
@@ -31,32 +31,32 @@ type Status struct {
 	State   State
 	// Since is when the state began.
 	Since time.Time
-	// PID is the process's, 0 if there is none.
+	// PID is the process ID, 0 if there is no process.
 	PID int
-	// Description is what the latest running process said of itself.
+	// Description is that of the latest running process.
 	Description inventory.Description
-	// Protocol is the version of the contract in use, 0 before the first contact.
+	// Protocol is the version of the contract in use, 0 before the first connection.
 	Protocol int
 	// Restarts counts the processes after the first one.
 	Restarts int
-	// LastError is the latest failure as a sentence, also when it is over; "" if
-	// there was none.
+	// LastError is the latest failure, also after the backend has recovered; "" if there
+	// was none.
 	LastError   string
 	LastErrorAt time.Time
-	// Problems are what is wrong now although the backend may run: settings that
-	// were refused, a replacement that does not come up, a broken schema, what it does
-	// so much of that it is slowed down, a program that was replaced.
+	// Problems that the backend has now, although it may run: refused settings, a
+	// replacement that fails to start, an unusable schema, too many messages or log lines, a
+	// replaced program.
 	Problems []string
-	// RetryAt is when the next process is tried; zero if none is waited for.
+	// RetryAt is when the next process is started; zero if no start is planned.
 	RetryAt time.Time
-	// Applied says that the newest spec is in force: its process runs, has
-	// accepted the settings and has delivered an inventory that follows from them.
+	// Applied: the newest spec is in force. Its process runs, has accepted the settings and
+	// has delivered an inventory that follows from them.
 	Applied bool
-	// Failed says that the newest spec was tried and is not in force.
+	// Failed: the newest spec was tried and is not in force.
 	Failed bool
 }
 
-// publish makes the state visible, and tells the sink if it is another one.
+// publish updates the status, and notifies the sink if it has changed.
 func (b *backend) publish() {
 	s := Status{
 		Name: b.name, Command: b.spec.Command, State: b.state(),
@@ -81,7 +81,7 @@ func (b *backend) publish() {
 		s.Problems = append(s.Problems, printable(b.schema.Error(), 512))
 	}
 	if b.current != nil && b.didFail && !sameProcess(b.current.spec, b.spec) {
-		s.Problems = append(s.Problems, "the process of the newer configuration does not come up, the earlier one goes on: "+b.lastError)
+		s.Problems = append(s.Problems, "the process of the new configuration failed to start, the previous process keeps running: "+b.lastError)
 	}
 	b.mu.Lock()
 	if b.want == nil || !sameSpec(*b.want, b.spec) {

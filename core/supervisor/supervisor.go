@@ -20,41 +20,41 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// Spec is a backend as it should run.
+// Spec is the desired state of a backend.
 type Spec struct {
 	// Name is unique among the specs: the backend's identity.
 	Name string
 	// Command is the program's file name in the backend directory.
 	Command string
-	// Checksum is what the program's file must have: "sha256:" and 64 hex digits in
-	// lower case. "" is any.
+	// Checksum of the program's file: "sha256:" and 64 hex digits in lower case. "" accepts
+	// any file.
 	Checksum string
 	// Env is added to the small environment that every backend gets.
 	Env map[string]string
-	// Settings are one JSON object; nothing means {}.
+	// Settings are one JSON object; empty means {}.
 	Settings json.RawMessage
-	// Heartbeat is how often the backend must show that its loop turns. Zero means
-	// 10s; what is outside 100ms to 1m is taken to the nearer bound.
+	// Heartbeat is the interval at which the loop that watches the hardware must show that
+	// it runs. Zero means 10s; other values are limited to 100ms to 1m.
 	Heartbeat time.Duration
 }
 
-// Sink takes what backends report. Its methods are called from the backend's own
+// Sink receives what backends report. Its methods are called from the backend's own
 // goroutine, never concurrently for one backend. They may call Apply and Status,
 // but must not wait for the supervisor.
 type Sink interface {
-	// Started is called before the first Report of a new process: generations
-	// start again. If a process replaces a running one, that one's Lost does not
-	// come; what it reported stays until the Report that follows at once.
+	// Started is called before the first Report of a new process, whose generations begin
+	// again. If the process replaces a running one, Lost is not called for the old process;
+	// its inventory stays until the Report that follows immediately.
 	Started(backend string, description inventory.Description)
 	// Described is called after Started when the needs in the description grew.
 	Described(backend string, description inventory.Description)
-	// Report takes an inventory, which nobody changes afterwards. An error means that it
+	// Report receives an inventory, which is not changed afterwards. An error means that it
 	// breaks the contract as a whole: the process is ended.
 	Report(backend string, wire *backendv1.Inventory) error
 	// Lost is called after Started when the backend no longer reports. The reason
 	// is ErrRemoved or ErrClosed if it was stopped on purpose.
 	Lost(backend string, reason error)
-	// Changed is called when the backend's Status is another one.
+	// Changed is called when the backend's Status has changed.
 	Changed(backend string)
 }
 
@@ -62,16 +62,16 @@ type Sink interface {
 type Options struct {
 	// BackendDir holds the programs. It may be missing at first.
 	BackendDir string
-	// RunDir is where the sockets go, in a directory "backends" of mode 0700 (or
-	// below the temporary directory, if RunDir is too deep for sockets). The
-	// caller makes sure that it has only one supervisor at a time.
+	// RunDir holds the sockets in a directory "backends" of mode 0700; if RunDir's path is
+	// too long for sockets, that directory is below the temporary directory. The caller
+	// ensures that RunDir has only one supervisor at a time.
 	RunDir string
-	// Paths are the host's trees, for the backends; nil means the usual ones.
+	// Paths are the host's directories, for the backends; nil means the usual ones.
 	Paths *backendv1.HostPaths
 	Sink  Sink
-	// Reaper reaps processes that backends leave behind; nil if there is none.
+	// Reaper reaps processes that backends leave behind; may be nil.
 	Reaper *Reaper
-	// Log gets our records and the backends'; nil discards.
+	// Log receives the supervisor's and the backends' records; nil discards them.
 	Log    *slog.Logger
 	Timing Timing
 }
@@ -91,7 +91,7 @@ type Supervisor struct {
 	closed   bool
 }
 
-// New sweeps what an earlier run left, and starts nothing yet.
+// New removes what an earlier run left in the run directory. It starts no backend.
 func New(o Options) (*Supervisor, error) {
 	if o.Sink == nil {
 		return nil, errors.New("supervisor: no sink for what backends report")
@@ -120,9 +120,8 @@ func New(o Options) (*Supervisor, error) {
 	}, nil
 }
 
-// Apply makes these the backends that run; any other is stopped. It returns at
-// once, and does nothing if nothing changed. Of two specs with one name the last
-// holds.
+// Apply sets the backends that run; all others are stopped. It does not block, and does
+// nothing if nothing changed. Of two specs with the same name the last one counts.
 func (s *Supervisor) Apply(specs []Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +161,7 @@ func normalized(spec Spec) Spec {
 	return spec
 }
 
-// forget removes a unit that is at its end, unless it was asked for again.
+// forget removes a backend whose processes are gone, unless Apply has added it again.
 func (s *Supervisor) forget(b *backend) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +174,8 @@ func (s *Supervisor) forget(b *backend) bool {
 	return true
 }
 
-// Status is that of every backend, sorted by name; a removed one is in it until
-// its process is gone.
+// Status returns the status of every backend, sorted by name; a removed one is included
+// until its process is gone.
 func (s *Supervisor) Status() []Status {
 	s.mu.Lock()
 	backends := slices.Collect(maps.Values(s.backends))
@@ -185,12 +184,14 @@ func (s *Supervisor) Status() []Status {
 	for _, b := range backends {
 		b.mu.Lock()
 		public, serving := b.public, b.serving
-		if loop := b.crashLoop(time.Now()); loop != "" {
-			public.Problems = append(slices.Clip(public.Problems), loop)
-		}
 		b.mu.Unlock()
+		public.Problems = slices.Clone(public.Problems)
+		if n := b.breaker.recent(time.Now()); n >= minCrashes {
+			public.Problems = append(public.Problems, fmt.Sprintf("it failed %d times within %s; the latest failure: %s",
+				n, s.timing.Window, public.LastError))
+		}
 		if serving != nil {
-			public.Problems = slices.Concat(public.Problems, serving.remarks())
+			public.Problems = append(public.Problems, serving.problems()...)
 		}
 		all = append(all, public)
 	}
@@ -198,11 +199,9 @@ func (s *Supervisor) Status() []Status {
 	return all
 }
 
-// Close stops every backend, all at the same time, and returns when nothing of
-// them is left: after 5.5 s at the latest with the default timing, or half a second after
-// the context is done, and 10 s later if no process is left, but a disk that stands still has
-// their sockets. The error names the backends whose processes could not be ended, and
-// those that had not stopped by then.
+// Close stops all backends at the same time and returns when their processes have ended: at
+// the latest after 5.5 s with the default timing, or half a second after ctx ends. The error
+// names the backends whose processes may still exist.
 func (s *Supervisor) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -213,32 +212,22 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timing.closing())
 	defer cancel()
-	// If it was we who did not run for that long, as on a node that has no processor to
-	// spare, the processes have yet to be looked at.
-	over := make(chan struct{})
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(over) }) })()
-	cleared := sync.OnceValue(func() <-chan struct{} {
-		end := make(chan struct{})
-		time.AfterFunc(s.timing.Clear, func() { close(end) })
-		return end
-	})
-	var stuck, late, unclear []string
+	// On a busy node the time may be up because this process itself did not run: backends
+	// get a moment to report processes that have ended meanwhile.
+	expired := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(2*s.timing.Reap, func() { close(expired) }) })()
+	var stuck, late []string
 	for _, b := range backends {
 		switch {
-		case b.stopped(over):
-			if len(b.ending) > 0 {
-				stuck = append(stuck, b.name)
-			}
-		case b.living.Load() > 0:
+		case !b.stopped(expired):
 			late = append(late, b.name)
-		case !b.stopped(cleared()):
-			unclear = append(unclear, b.name)
+		case len(b.ending) > 0:
+			stuck = append(stuck, b.name)
 		}
 	}
-	if len(stuck)+len(late)+len(unclear) > 0 {
-		return errors.Join(ofBackends("their processes do not die of SIGKILL", stuck),
-			ofBackends("they took too long to stop, and their processes may still run", late),
-			ofBackends("their processes have ended, but took too long to be cleared away: does the disk of their sockets answer?", unclear))
+	if len(stuck)+len(late) > 0 {
+		return errors.Join(ofBackends("their processes did not end after SIGKILL", stuck),
+			ofBackends("they took too long to stop, and their processes may still run", late))
 	}
 	if err := os.RemoveAll(s.socketDir); err != nil {
 		return fmt.Errorf("remove the backends' sockets: %w", err)
@@ -246,7 +235,7 @@ func (s *Supervisor) Close(ctx context.Context) error {
 	return nil
 }
 
-// ofBackends says what is wrong with the backends of these names; nil if there are none.
+// ofBackends returns an error that names the backends; nil if there are none.
 func ofBackends(wrong string, names []string) error {
 	if len(names) == 0 {
 		return nil

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// socketPath is the most that a unix socket's path may have: sun_path in
-	// unix(7) is 108 bytes with its final zero.
+	// socketPath is the maximum length of a unix socket's path, in bytes: sun_path in
+	// unix(7) has 108 with its final zero.
 	socketPath = 107
-	// socketRoom is what go-plugin's directory and a socket in it need below the
-	// socket directory: "/plugin-dir" and "/plugin", each with up to ten digits, and
-	// some more for backends that choose their own socket's name.
+	// socketRoom is the length of go-plugin's directory and a socket in it, below the socket
+	// directory: "/plugin-dir" and "/plugin", each with up to ten digits, and a reserve for
+	// backends that choose the socket's name.
 	socketRoom = 21 + 25
 )
 
-// openSocketDir creates the private directory for the backends' sockets, and empties it of
-// what an earlier run left. It is below the run directory unless that path is too long for
-// a socket. The caller has locked the run directory, so no living agent uses it.
+// openSocketDir creates the private directory for the backends' sockets, and removes what
+// an earlier run left in it. It is below the run directory unless that path is too long for
+// a socket. The caller has locked the run directory, so no other agent uses it.
 func openSocketDir(runDir string) (string, error) {
 	dir, err := socketDirOf(runDir)
 	if err != nil {
@@ -34,20 +34,20 @@ func openSocketDir(runDir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets: %w", err)
 	}
-	// In a shared temporary directory somebody else may have been first.
+	// In a shared temporary directory another user may have created it.
 	var stat syscall.Stat_t
 	if err := syscall.Lstat(dir, &stat); err != nil {
-		return "", fmt.Errorf("look at the directory for backend sockets: %w", err)
+		return "", fmt.Errorf("read the directory for backend sockets: %w", err)
 	}
 	if stat.Mode&syscall.S_IFMT != syscall.S_IFDIR || int(stat.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s is to hold backend sockets, but is not a directory of our own: remove it", dir)
+		return "", fmt.Errorf("%s must be a directory of user %d, for backend sockets: remove it", dir, os.Geteuid())
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the directory for backend sockets private: %w", err)
 	}
 	endOrphans(dir)
 	if err := empty(dir); err != nil {
-		return "", fmt.Errorf("sweep the directory for backend sockets: %w", err)
+		return "", fmt.Errorf("empty the directory for backend sockets: %w", err)
 	}
 	return dir, nil
 }
@@ -74,9 +74,9 @@ func socketDirOf(runDir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the temporary directory: %w", err)
 	}
-	// Named by the run directory's device and inode: in another mount namespace another
-	// agent's run directory may have the same path, and the temporary directory may be the
-	// same.
+	// The name contains the run directory's device and inode: in another mount namespace
+	// another agent's run directory may have the same path, with the same temporary
+	// directory.
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%d", stat.Dev, stat.Ino))
 	dir = filepath.Join(temp, "accelmux-"+hex.EncodeToString(sum[:6]))
 	if len(dir)+socketRoom > socketPath {
@@ -99,16 +99,16 @@ func empty(dir string) error {
 }
 
 // endOrphans kills processes that the backends of a killed agent left running: the kernel
-// ends a backend with its agent, but not the backend's children.
+// kills a backend with its agent, but not the backend's children.
 //
-// Such a process has its backend's socket directory in its environment. The path alone
-// proves nothing: it is the same in every container. What the process itself sees at that
-// path (proc_pid_root(5)) must be an entry of dir. Then its agent is dead, because the
-// caller has locked dir. A process that cannot be read is left alone.
+// Such a process has its backend's socket directory in its environment. The path alone is
+// no proof, because it is the same in every container: the directory that the process sees
+// at that path (proc_pid_root(5)) must be an entry of dir. Then its agent has ended, because
+// the caller has locked dir. Processes that cannot be inspected are not killed.
 func endOrphans(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // to empty it reports
+		return // empty reports the error
 	}
 	left := map[string]os.FileInfo{}
 	for _, entry := range entries {
@@ -122,7 +122,7 @@ func endOrphans(dir string) {
 	extinguish(func(visit func(*os.Process)) {
 		eachProcess(func(process *os.Process) {
 			path := socketDirIn(process.Pid)
-			known := left[filepath.Base(path)] // of any other path nothing is looked up
+			known := left[filepath.Base(path)]
 			if known == nil {
 				return
 			}

@@ -8,34 +8,27 @@ import (
 // Timing holds every interval and limit of the supervisor. A zero field means
 // its default, which is right for a node; tests shorten them.
 type Timing struct {
-	// Start is how long a program may take from its start to the handshake and
-	// the connection. Default 10s.
+	// Start is the deadline of the handshake and the connection. Default 10s.
 	Start time.Duration
 	// Describe, Configure, FirstInventory, Prepare, Release and Reset are the
 	// deadlines of the contract. Default 5s, 10s, 10s, 25s, 25s, 2m.
 	Describe, Configure, FirstInventory, Prepare, Release, Reset time.Duration
-	// Schema is how long a check of settings against a backend's schema may take; they
-	// go to the backend unchecked then. Default 1m; the check has 10 s of processor time.
-	Schema time.Duration
 	// Abandon is how long a backend may work on devices after a call for them was
 	// cancelled at its deadline: the contract's time to abandon it. Default 5s.
 	Abandon time.Duration
 	// Health is the deadline of the health check. Default 1s.
 	Health time.Duration
-	// MissedHeartbeats is how many intervals may pass in silence. Default 3.
+	// MissedHeartbeats is how many intervals may pass without a message. Default 3.
 	MissedHeartbeats int
 	// Terminate is the time between SIGTERM and SIGKILL. Default 2s.
 	Terminate time.Duration
-	// Kill is how long a process may take to be gone after SIGKILL: the kernel ends it
-	// when it comes to run, and on a busy node that takes its time. Default 2s.
+	// Kill is how long a process may take to end after SIGKILL: it must be scheduled first,
+	// which takes time on a busy node. Default 2s.
 	Kill time.Duration
-	// Reap is how long to wait for the end of a process that broke its connection, and
-	// for what an ended one left in its pipes. Default 250ms.
+	// Reap is how long to wait for the end of a process whose connection broke, and for the
+	// rest of an ended process's output. Default 250ms.
 	Reap time.Duration
-	// Clear is how long Close waits for a disk, once no process is left, to take away
-	// their sockets. Default 10s.
-	Clear time.Duration
-	// Retire is how long a replaced process may finish its calls. Default 25s.
+	// Retire is how long a replaced process may take to finish its calls. Default 25s.
 	Retire time.Duration
 
 	// Backoff is the pause after the first failure; it doubles up to BackoffLimit.
@@ -44,16 +37,16 @@ type Timing struct {
 	// Failures within Window put a backend in quarantine. Default 6 in 10m.
 	Failures int
 	Window   time.Duration
-	// Quarantine is the first stay; each failed retry doubles it up to
+	// Quarantine is the length of the first quarantine; each failed retry doubles it up to
 	// QuarantineLimit. Default 2m, 15m.
 	Quarantine, QuarantineLimit time.Duration
-	// Stable is how long a process must have run for its earlier failures to be
-	// forgotten. Default 2m.
+	// Stable is how long a process must have run for the pauses to begin at Backoff again.
+	// Default 2m.
 	Stable time.Duration
 	// Misconfigured is the pause after settings were refused. Default 5m.
 	Misconfigured time.Duration
-	// ProgramPoll is how often the program file of a backend that waits is looked
-	// at. Default 2s.
+	// ProgramPoll is how often the program file of a waiting backend is checked for changes.
+	// Default 2s.
 	ProgramPoll time.Duration
 	// Jitter returns numbers in [0, 1) that spread every pause by a fifth either
 	// way. Default math/rand/v2.
@@ -71,9 +64,9 @@ func (t Timing) withDefaults() Timing {
 	}{
 		{&t.Start, 10 * time.Second}, {&t.Describe, 5 * time.Second}, {&t.Configure, 10 * time.Second},
 		{&t.FirstInventory, 10 * time.Second}, {&t.Prepare, 25 * time.Second},
-		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second}, {&t.Schema, time.Minute},
+		{&t.Release, 25 * time.Second}, {&t.Reset, 2 * time.Minute}, {&t.Abandon, 5 * time.Second},
 		{&t.Health, time.Second},
-		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Clear, 10 * time.Second}, {&t.Retire, 25 * time.Second},
+		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
 		{&t.Stable, 2 * time.Minute}, {&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
@@ -96,14 +89,14 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// spread moves a pause by up to a fifth either way, so that backends that failed
-// together do not come back together.
+// spread changes a pause by up to a fifth either way, so that backends that failed
+// together do not start again together.
 func (t *Timing) spread(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*t.Jitter()))
 }
 
-// closing bounds Supervisor.Close: the two waits of a stop, what is left in the
-// pipes, and some room to be scheduled.
+// closing bounds Supervisor.Close: the two waits of a stop, the rest of the output, and
+// some time to be scheduled.
 func (t *Timing) closing() time.Duration {
 	return t.Terminate + t.Kill + 2*t.Reap + 400*time.Millisecond
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
-// message is what the stream delivered, or how it ended.
+// message is a message of the stream, or the error that ended it.
 type message struct {
 	received
 	err error
@@ -28,30 +28,27 @@ type watcher struct {
 	*instance
 	messages <-chan message
 	intake   *intake
-	// silence fires when a message is overdue at due: the first inventory, and
-	// after it any message at all.
-	silence *time.Timer
-	due     time.Time
-	limit   time.Duration
-	running bool
-	// counted is when the processes and threads of the machine were last counted, and fewest
-	// their smallest number since the backend's own were counted.
+	// silence fires when a message is overdue, at deadline: the first inventory, and after
+	// it any message.
+	silence  *time.Timer
+	deadline time.Time
+	limit    time.Duration
+	running  bool
+	// counted is when the backend's processes and threads were last counted.
 	counted time.Time
-	fewest  int
-	// answers is where the Configure that is going on leaves its result; nil if
-	// none is.
+	// answers receives the result of the Configure in progress; nil if there is none.
 	answers  chan error
 	settings json.RawMessage
-	// accepted are the revisions of accepted settings from the latest inventory's on,
+	// accepted are the revisions of accepted settings since the latest inventory's,
 	// ascending.
 	accepted []uint64
-	// unfollowed fires at followBy, when the inventory of the latest accepted settings is
-	// overdue.
+	// unfollowed fires when the inventory of the latest accepted settings is overdue, at
+	// followBy.
 	unfollowed *time.Timer
 	followBy   time.Time
 }
 
-// watch follows the inventory until the process is of no more use.
+// watch receives inventories until the process must end.
 func (i *instance) watch() error {
 	ctx, cancel := context.WithCancel(i.ctx)
 	defer cancel()
@@ -63,40 +60,40 @@ func (i *instance) watch() error {
 	in := &intake{
 		next: func() (r received, err error) { return r, stream.RecvMsg(&r) }, to: messages,
 		late: func() {
-			if i.hasty.add(1) {
-				i.log.Warn("the backend sends more updates than are taken, and is slowed down", "a_second", backendplugin.MessageRate, "bytes_a_second", backendplugin.MessageRate*backendplugin.MessageBytes)
+			if i.delayed.add(1) {
+				i.log.Warn("the backend sends updates faster than the limit and is slowed down", "per_second", backendplugin.MessageRate, "bytes_per_second", backendplugin.MessageRate*backendplugin.MessageBytes)
 			}
 		},
 	}
 	go in.run(ctx)
 	w := &watcher{
 		instance: i, messages: messages, intake: in,
-		silence: time.NewTimer(i.timing.FirstInventory), due: time.Now().Add(i.timing.FirstInventory),
+		silence: time.NewTimer(i.timing.FirstInventory), deadline: time.Now().Add(i.timing.FirstInventory),
 		limit:    time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
 		accepted: []uint64{i.revision}, unfollowed: time.NewTimer(i.timing.FirstInventory),
 	}
 	defer w.silence.Stop()
 	defer w.unfollowed.Stop()
-	w.unfollowed.Stop() // silence is for the first inventory
+	w.unfollowed.Stop() // silence is the deadline of the first inventory
 	err = w.follow()
 	if w.answers != nil {
 		cancel()
 		i.cancel(err)
-		if late := <-w.answers; late != nil { // it has a deadline, and has just lost its context
-			i.log.Debug("settings were on their way when the process ended", "error", late)
+		if late := <-w.answers; late != nil { // its context has ended
+			i.log.Debug("the process ended during Configure", "error", late)
 		}
 	}
 	return err
 }
 
-// intake takes what a stream delivers, at a bounded rate. The next message is not read
-// before this one is handed on, so that there is one at a time.
+// intake reads a stream at a bounded rate. It reads the next message only after the
+// previous one was received, so that there is one at a time.
 type intake struct {
 	next func() (received, error)
 	to   chan<- message
-	// late is called for each message that has to wait.
+	// late is called for each message that is delayed.
 	late func()
-	// holding is true while one waits.
+	// holding is true while a message is delayed.
 	holding atomic.Bool
 }
 
@@ -108,7 +105,7 @@ func (in *intake) run(ctx context.Context) {
 	for {
 		response, err := in.next()
 		var wait time.Duration
-		if err == nil { // the stream's end costs nothing
+		if err == nil {
 			wait = budget.ReserveN(time.Now(), least+response.size).Delay()
 		}
 		if wait > 0 {
@@ -168,7 +165,7 @@ func (w *watcher) follow() error {
 	}
 }
 
-// answered takes the result of Configure.
+// answered processes the result of Configure.
 func (w *watcher) answered(err error) error {
 	w.answers = nil
 	if errors.As(err, new(*failure)) {
@@ -187,18 +184,18 @@ func (w *watcher) awaitInventory() {
 	w.followBy = time.Now().Add(w.timing.FirstInventory)
 }
 
-// notFollowed is for accepted settings without an inventory. If it was this process that did
-// not run, or does not take messages yet, the backend gets the time again.
+// notFollowed handles an overdue inventory of accepted settings. If this process did not
+// run, or delays messages, the deadline is extended.
 func (w *watcher) notFollowed() error {
 	if w.intake.holding.Load() || time.Since(w.followBy) > w.timing.FirstInventory/2 {
 		w.awaitInventory()
 		return nil
 	}
-	return fail(crashed, "it accepted settings, but sent no inventory with their revision within %s%s", w.timing.FirstInventory, w.words())
+	return fail(crashed, "it accepted settings, but sent no inventory with their revision within %s%s", w.timing.FirstInventory, w.lastLog())
 }
 
-// follows checks which settings an inventory follows from. One of settings whose Configure
-// is in progress came before the answer to that: it waits for it.
+// follows checks the settings revision of an inventory. If it is that of the Configure in
+// progress, it waits for its answer.
 func (w *watcher) follows(inventory *backendv1.Inventory) error {
 	revision := inventory.GetSettingsRevision()
 	if w.answers != nil && revision > w.accepted[len(w.accepted)-1] {
@@ -216,9 +213,8 @@ func (w *watcher) follows(inventory *backendv1.Inventory) error {
 	return nil
 }
 
-// take handles a message. Heartbeats and inventories come from the loop that watches the
-// hardware, so both are signs of life; but heartbeats do not stand in for the first
-// inventory.
+// take processes a message. Heartbeats and inventories come from the loop that watches the
+// hardware, so both show that it runs; the first message must be an inventory.
 func (w *watcher) take(m message) error {
 	if errors.Is(m.err, io.EOF) {
 		return w.broken("Watch", errors.New("it ended the stream, which only the core may do"))
@@ -241,19 +237,13 @@ func (w *watcher) take(m message) error {
 	return w.countTasks()
 }
 
-// countTasks fails for a backend that has too many processes and threads. Once a heartbeat
-// is enough: this process survives when no more can be started. Counting takes
-// milliseconds, so it is done only if the whole machine has many more than before.
+// countTasks fails if the backend has too many processes and threads. It counts at most
+// every half heartbeat: the core itself survives when no more can be started.
 func (w *watcher) countTasks() error {
 	if time.Since(w.counted) < w.spec.Heartbeat/2 {
 		return nil
 	}
 	w.counted = time.Now()
-	all := allTasks()
-	if w.fewest = min(w.fewest, all); all-w.fewest < maxTasks/2 && w.fewest > 0 {
-		return nil
-	}
-	w.fewest = all
 	if n := w.process.reaper.tasks(w.pid(), w.process.dir); n > maxTasks {
 		return fail(violated, "it has more than %d processes and threads, the most that a backend may have", maxTasks)
 	}
@@ -262,42 +252,41 @@ func (w *watcher) countTasks() error {
 
 func (w *watcher) extend(by time.Duration) {
 	w.silence.Reset(by)
-	w.due = time.Now().Add(by)
+	w.deadline = time.Now().Add(by)
 }
 
-// overdue decides what a silence means. If it was we who did not run (this
-// process was stopped, or the machine paused), the messages are on their way and
-// the backend gets the time again.
+// overdue handles an overdue message. If this process did not run (it was stopped, or the
+// machine was paused), the messages may have arrived, and the deadline is extended.
 func (w *watcher) overdue() error {
 	select {
 	case m := <-w.messages:
 		return w.take(m)
 	default:
 	}
-	if w.intake.holding.Load() { // it is alive, and it is we who let it wait
+	if w.intake.holding.Load() { // a message has arrived and is delayed
 		w.extend(w.limit)
 		return nil
 	}
-	if late := time.Since(w.due); late > w.limit/2 {
-		w.log.Warn("we did not run for a while: the backend gets more time for its heartbeat", "late", late)
+	if late := time.Since(w.deadline); late > w.limit/2 {
+		w.log.Warn("the agent did not run for a while: the deadline of the backend's heartbeat is extended", "late", late)
 		w.extend(w.limit)
 		return nil
 	}
 	if !w.running {
-		return fail(crashed, "it sent no inventory within %s%s", w.timing.FirstInventory, w.words())
+		return fail(crashed, "it sent no inventory within %s%s", w.timing.FirstInventory, w.lastLog())
 	}
 	if err := w.checkHealth(w.ctx); err != nil {
 		if w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}
-		return fail(crashed, "no sign of life for %s, and its server does not answer either: it hangs or is stopped%s", w.limit, w.words())
+		return fail(crashed, "no heartbeat for %s, and its server does not answer: it hangs or is stopped%s", w.limit, w.lastLog())
 	}
 	return w.lastChance()
 }
 
-// lastChance is for a backend whose server has just answered. What came before the answer,
-// on the same connection, has been received by now: if we did not run for almost as long as
-// the silence, that are all the messages that we did not take.
+// lastChance waits briefly for a message of a backend whose server has just answered. All
+// messages that were sent before the answer have arrived on the same connection; they were
+// not processed if this process did not run.
 func (w *watcher) lastChance() error {
 	w.silence.Reset(w.limit / 10)
 	select {
@@ -308,12 +297,11 @@ func (w *watcher) lastChance() error {
 	case <-w.ctx.Done():
 		return context.Cause(w.ctx)
 	case <-w.silence.C:
-		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.words())
+		return fail(crashed, "no heartbeat for %s although its server answers: the loop that watches the hardware hangs%s", w.limit, w.lastLog())
 	}
 }
 
-// checkHealth asks the health service, with a deadline, which go-plugin's own
-// Ping does not have.
+// checkHealth calls the health service with a deadline, unlike go-plugin's Ping.
 func (i *instance) checkHealth(ctx context.Context) error {
 	i.mu.Lock()
 	conn := i.conn
@@ -328,7 +316,7 @@ func (i *instance) checkHealth(ctx context.Context) error {
 		return err
 	}
 	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-		return errors.New("its server says it is not serving")
+		return errors.New("its server reports that it is not serving")
 	}
 	return nil
 }

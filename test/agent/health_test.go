@@ -236,7 +236,7 @@ func TestFaultBesideManyReports(t *testing.T) {
 	n.eventually("the reports come", func() bool { return n.logged("changes more often than it is sent") })
 	n.wantFault("mock-0", "off-the-bus")
 	n.wantCounts(gpu, 4, 3)
-	if strings.Contains(n.problems(), "more updates than are taken") {
+	if strings.Contains(n.problems(), "more updates than the limit") {
 		t.Errorf("the core says that it is sent too much:\n%s", n.problems())
 	}
 }

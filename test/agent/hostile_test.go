@@ -122,7 +122,7 @@ var outcomes = map[string]outcome{
 	},
 	"stopped": {
 		heartbeat: "300ms", state: supervisor.Quarantined,
-		says: []string{"no sign of life for 900ms, and its server does not answer either: it hangs or is stopped"},
+		says: []string{"no heartbeat for 900ms, and its server does not answer: it hangs or is stopped"},
 	},
 	"deaf": {
 		heartbeat: "300ms", state: supervisor.Quarantined,
@@ -133,11 +133,11 @@ var outcomes = map[string]outcome{
 	"many-devices":     quarantined(nil, order{}, "it lists 70002 devices; at most 4096 are allowed"),
 	"big-messages":     quarantined(nil, order{}, "received message larger than max"),
 	"heavy-messages":   {says: []string{"zzzz"}}, // of its text; how fast they come depends on the machine
-	"many-updates":     {says: []string{"it sends more updates than are taken (20 a second, and 40 MiB a second): it is slowed down", "updates came late since 2", "let it report less often"}},
-	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "mend what it complains about"}},
-	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "let it log shorter lines"}},
-	"endless-output":   {says: []string{"it writes to its standard output, which nobody reads after the handshake", "kB were thrown away since 2", "let it log to its standard error"}},
-	"long-line":        {says: []string{"it writes to its standard output, which nobody reads after the handshake: 195 kB were thrown away since 2"}},
+	"many-updates":     {says: []string{"it sends more updates than the limit of 20 a second and 40 MiB a second", "updates were delayed since 2", "configure it to report less often"}},
+	"many-log-lines":   {says: []string{"it logs more than 50 lines a second", "lines were dropped since 2", "fix what it logs"}},
+	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "configure it to log shorter lines"}},
+	"endless-output":   {says: []string{"it writes to its standard output, which is not read after the handshake", "kB were discarded since 2", "configure it to log to its standard error"}},
+	"long-line":        {says: []string{"it writes to its standard output, which is not read after the handshake: 195 kB were discarded since 2"}},
 	"many-samples":     {begin: measure, says: []string{"telemetry cannot be had, and is tried again: it sends samples far more often than every"}},
 	"many-metrics":     {begin: measure, says: []string{"the sample has 70000 metrics, and at most 65536 are allowed"}},
 

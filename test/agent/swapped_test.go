@@ -149,7 +149,7 @@ func TestSwappedProgram(t *testing.T) {
 	before := s.backend("swap").PID
 	s.mark(swapped)
 	file := s.install("swap", "the next release")
-	s.says("was replaced after it was started: what runs goes on, and its next start takes the new one", "restart the agent")
+	s.says("was replaced: the process of the old program keeps running", "restart the agent")
 	if now := s.backend("swap"); now.PID != before || now.State != string(supervisor.Running) {
 		t.Errorf("the process was %d, and the backend is %+v", before, now)
 	}
@@ -160,7 +160,7 @@ func TestSwappedProgram(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.dir, "swap")); err != nil {
 		t.Fatal(err)
 	}
-	s.says("is gone, or cannot be reached: what runs goes on, but cannot be started again")
+	s.says("is missing or cannot be reached: the process keeps running, but could not be restarted")
 	s.wantOthers()
 }
 
@@ -182,7 +182,7 @@ func TestPinnedProgramOnANode(t *testing.T) {
 	// Swapped: it goes on, but cannot come back.
 	before = s.backend("swap").PID
 	s.install("swap", "an intruder")
-	s.says("was replaced after it was started")
+	s.says("was replaced: ")
 	if now := s.backend("swap").PID; now != before {
 		t.Errorf("the process was %d and is %d", before, now)
 	}
