@@ -1,6 +1,6 @@
 // Package backoff has the one shape of pauses between tries: each doubles the one
-// before it, up to a limit, and a random half is added, so that the agents of a
-// cluster do not try in step. The pauses are those of
+// before it, up to a limit, and up to a half of it is added at random, so that the
+// agents of a cluster do not try in step. It is a thin use of
 // k8s.io/apimachinery/pkg/util/wait.
 package backoff
 
@@ -11,26 +11,38 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// steps are enough to double any pause up to any limit.
-const steps = 64
+const (
+	// steps are enough to double any pause up to any limit.
+	steps = 64
+	// jitter is the random part, as a share of the pause.
+	jitter = 0.5
+)
 
-// New returns pauses of first, twice first and so on up to limit, each plus up to a
-// half of itself. Step returns the next one; it is not safe for concurrent use. After
-// a success, a new value begins at first again.
+// New returns pauses of first, twice first and so on up to limit, each with jitter.
+// Step returns the next one; it is not safe for concurrent use. After a success, a new
+// value begins at first again.
 func New(first, limit time.Duration) wait.Backoff {
-	return wait.Backoff{Duration: first, Cap: limit, Factor: 2, Jitter: 0.5, Steps: steps}
+	return wait.Backoff{Duration: first, Cap: limit, Factor: 2, Jitter: jitter, Steps: steps}
 }
 
-// After returns the pause after so many failures in a row; with none, or one, it is
-// that of the first.
+// After returns the pause after so many failures in a row, with jitter: first after one
+// failure, and at most limit and its jitter.
 func After(failures int, first, limit time.Duration) time.Duration {
-	pauses := New(first, limit)
+	return Jitter(Base(failures, first, limit))
+}
+
+// Base is After without jitter.
+func Base(failures int, first, limit time.Duration) time.Duration {
+	pauses := wait.Backoff{Duration: first, Cap: limit, Factor: 2, Steps: steps}
 	pause := pauses.Step()
 	for range min(failures, steps) - 1 {
 		pause = pauses.Step()
 	}
-	return pause
+	return min(pause, limit)
 }
+
+// Jitter adds up to a half of a pause to it.
+func Jitter(pause time.Duration) time.Duration { return wait.Jitter(pause, jitter) }
 
 // Sleep waits for that long, and returns false if ctx ends before.
 func Sleep(ctx context.Context, d time.Duration) bool {

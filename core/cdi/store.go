@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/takeover"
@@ -295,9 +295,8 @@ func (s *Store) backOff(failed bool) time.Time {
 	case !failed:
 		s.failures, s.retryAt = 0, time.Time{}
 	case !now.Before(s.retryAt): // also the first
-		pause := min(s.opts.Timing.RetryMin<<min(s.failures, 20), s.opts.Timing.RetryMax)
 		s.failures++
-		s.retryAt = now.Add(pause + rand.N(pause/4+1))
+		s.retryAt = now.Add(backoff.After(s.failures, s.opts.Timing.RetryMin, s.opts.Timing.RetryMax))
 	}
 	return s.retryAt
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 )
 
@@ -87,13 +87,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return nil
 		case <-k.dirty:
 		}
-		for pause := minKeepPause; k.save() != nil; pause = min(2*pause, maxKeepPause) {
-			timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+		pauses := backoff.New(minKeepPause, maxKeepPause)
+		for k.save() != nil {
+			if !backoff.Sleep(ctx, pauses.Step()) {
 				return nil
-			case <-timer.C:
 			}
 		}
 	}

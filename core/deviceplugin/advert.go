@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
 )
 
@@ -215,8 +215,7 @@ func (a *advert) pause(ctx context.Context) {
 	if a.failures == 0 {
 		return
 	}
-	limit := min(a.timing.Backoff<<min(a.failures-1, 20), a.timing.MaxBackoff)
-	timer := time.NewTimer(limit/2 + rand.N(limit/2+1))
+	timer := time.NewTimer(backoff.After(a.failures, a.timing.Backoff, a.timing.MaxBackoff))
 	defer timer.Stop()
 	for {
 		_, _, changed := a.plugin.watch.current()
@@ -239,15 +238,15 @@ func (a *advert) pause(ctx context.Context) {
 // Only then it is past deleting the sockets that it found at its start.
 func (a *advert) awaitKubelet(ctx context.Context) fileID {
 	var before fileID
-	var delay time.Duration
+	refusals := 0
 	var since time.Time
 	for {
 		_, _, changed := a.plugin.watch.current()
 		kubelet := identify(a.plugin.watch.socket)
 		if kubelet != before {
-			before, delay, since = kubelet, acceptRetry, time.Now()
+			before, refusals, since = kubelet, 0, time.Now()
 		}
-		wait := never
+		pause := never
 		if kubelet != (fileID{}) {
 			err := accepts(ctx, a.plugin.watch.socket)
 			if err == nil && kubelet == identify(a.plugin.watch.socket) {
@@ -257,7 +256,8 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			if err != nil && ctx.Err() == nil && time.Since(since) >= a.timing.Backoff {
 				a.fail(fmt.Errorf("cannot connect to kubelet on %s; it is tried again: %w", a.plugin.watch.socket, err))
 			}
-			wait, delay = delay, min(2*delay, a.timing.Poll)
+			refusals++
+			pause = backoff.Base(refusals, acceptRetry, a.timing.Poll)
 		} else {
 			a.note("kubelet is not there: " + a.plugin.watch.socket + " does not exist; the resource is registered as soon as it does")
 		}
@@ -265,7 +265,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			return fileID{}
 		}
 		a.setPhase(StateWaiting)
-		a.rest(ctx, wait, changed)
+		a.rest(ctx, pause, changed)
 	}
 }
 

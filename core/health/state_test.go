@@ -270,7 +270,7 @@ func TestFailedWrite(t *testing.T) {
 	last := time.Duration(0)
 	for i := range 10 {
 		wait := r.last.Next.Sub(r.now)
-		if wait < last || wait < minRetry || wait > maxRetry+maxRetry/4 {
+		if wait < last || wait < minRetry || wait > maxRetry+maxRetry/2 {
 			t.Errorf("the next attempt is after %v, the one before after %v", wait, last)
 		}
 		last = min(wait, maxRetry)

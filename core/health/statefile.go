@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
 )
@@ -75,10 +75,8 @@ func (f *stateFile) written(version uint64, err error, now time.Time) (retryAt t
 	if !failedBefore {
 		f.log.Error("health state not saved", "path", f.path, "error", err)
 	}
-	wait := min(minRetry<<min(f.failures, 16), maxRetry)
-	wait += rand.N(wait / 4) // jitter, so that a node's services do not retry in step
 	f.failures++
-	f.retryAt = now.Add(wait)
+	f.retryAt = now.Add(backoff.After(f.failures, minRetry, maxRetry))
 	return f.retryAt
 }
 

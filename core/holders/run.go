@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/accelmux/accelmux/core/backoff"
 )
 
 // Run asks kubelet at intervals, keeps the file up to date and sends what Ended
@@ -160,8 +161,7 @@ func (b *Book) write(ctx context.Context) {
 }
 
 func (b *Book) backOff(failures int) time.Duration {
-	pause := min(b.opts.Timing.RetryMin<<min(failures, 20), b.opts.Timing.RetryMax)
-	return pause + rand.N(pause/4+1)
+	return backoff.After(failures+1, b.opts.Timing.RetryMin, b.opts.Timing.RetryMax)
 }
 
 // wait waits for a signal or until the pause is over; a negative one never is.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/accelmux/accelmux/core/backoff"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 	scrapes    = 2
 	scrapeWait = 5 * time.Second
 	// bindPause is the pause before a port that is in use is tried again; it doubles
-	// up to bindDoublings times.
-	bindPause     = time.Second
-	bindDoublings = 5
+	// up to bindLimit times that.
+	bindPause = time.Second
+	bindLimit = 32
 )
 
 // Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
@@ -79,12 +80,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 			return err
 		}
 		e.note(nil, err)
-		pause := e.pause << min(failures, bindDoublings)
-		timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !backoff.Sleep(ctx, backoff.After(failures+1, e.pause, bindLimit*e.pause)) {
 			return nil
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
@@ -51,7 +51,7 @@ type Timing struct {
 	// anew; three intervals if that is longer. Default 30 s.
 	Silence time.Duration
 	// Backoff is the pause after a stream that failed; it doubles up to
-	// BackoffLimit, and is spread by a fifth either way. Defaults 1 s, 1 min.
+	// BackoffLimit. Defaults 1 s, 1 min.
 	Backoff, BackoffLimit time.Duration
 	// Stable is how long a stream must have gone on for earlier failures to be
 	// forgotten. Default 1 min.
@@ -70,8 +70,7 @@ func (t Timing) withDefaults() Timing {
 
 // pause is the one after so many failures.
 func (t Timing) pause(failures int) time.Duration {
-	pause := min(t.Backoff<<min(failures, 16), t.BackoffLimit)
-	return pause*4/5 + rand.N(pause*2/5+1)
+	return backoff.After(failures+1, t.Backoff, t.BackoffLimit)
 }
 
 // Telemetry is the newest samples. Its methods are safe for concurrent use; but

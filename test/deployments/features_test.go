@@ -38,7 +38,7 @@ func TestNodeFeatures(t *testing.T) {
 			if got := hostFeatures(objects, t); got != want.directory {
 				t.Errorf("directory of the node %q, want %q", got, want.directory)
 			}
-			rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"watch"}}}
+			rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}}
 			if diff := cmp.Diff(rules, only[*rbacv1.ClusterRole](t, objects).Rules); diff != "" {
 				t.Errorf("cluster role (-want +got):\n%s", diff)
 			}
