@@ -187,7 +187,7 @@ func TestPinnedProgramOnANode(t *testing.T) {
 		t.Errorf("the process was %d and is %d", before, now)
 	}
 	s.kill()
-	refused := []string{"has the checksum " + sum("an intruder"), "but the configuration pins " + sum(""), "install the program that is meant, or change checksum"}
+	refused := []string{"has the checksum " + sum("an intruder"), "but the configuration pins " + sum(""), "install the pinned program, or change checksum"}
 	s.says(refused...)
 	s.eventually("the backend is unavailable", func() bool {
 		now := s.backend("swap")
