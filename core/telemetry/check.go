@@ -14,7 +14,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The bounds of one sample, which the contract has.
+// The bounds of one sample; the contract documents them.
 const (
 	maxMetrics    = 65_536
 	maxNames      = 512
@@ -26,19 +26,19 @@ const (
 
 const counterSuffix = "_total"
 
-// rule is one thing that can be wrong with a metric.
+// rule is a rule that a metric can break.
 type rule string
 
-// The rules: what is wrong with many metrics is told once for each.
+// The rules: each is reported once a sample, however many metrics break it.
 const (
-	tooMany   rule = "number"
-	badName   rule = "name"
-	badKind   rule = "kind"
-	badValue  rule = "value"
-	badLabel  rule = "label"
-	stranger  rule = "device"
-	duplicate rule = "duplicate"
-	tooNew    rule = "series"
+	tooMany       rule = "number"
+	badName       rule = "name"
+	badKind       rule = "kind"
+	badValue      rule = "value"
+	badLabel      rule = "label"
+	unknownDevice rule = "device"
+	duplicate     rule = "duplicate"
+	tooNew        rule = "series"
 )
 
 var (
@@ -54,11 +54,11 @@ var (
 		"khz": "hertz", "mhz": "hertz", "ghz": "hertz", "kilohertz": "hertz", "megahertz": "hertz", "gigahertz": "hertz",
 		"fahrenheit": "celsius", "kelvin": "celsius", "millivolts": "volts", "milliamperes": "amperes",
 	}
-	// taken are labels of ours, and those that monitoring adds or gives a meaning.
-	taken = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
+	// reservedLabels are set by the core, or by monitoring systems.
+	reservedLabels = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
 )
 
-// rules are what a backend's metrics are checked by.
+// rules are the parameters of the checks.
 type rules struct {
 	reserved []string
 	known    func(device string) bool
@@ -72,7 +72,7 @@ func (r rules) checkName(name string) error {
 	case len(name) > maxName || !nameSyntax.MatchString(name):
 		return fmt.Errorf("a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", maxName)
 	case slices.Contains(r.reserved, name):
-		return errors.New("the name is the core's own")
+		return errors.New("the name is reserved for the core")
 	}
 	for _, ending := range endings {
 		if strings.HasSuffix(name, ending) {
@@ -86,8 +86,7 @@ func (r rules) checkName(name string) error {
 	return nil
 }
 
-// checkValue returns what is wrong with the kind or the value; m's name is as it
-// came.
+// checkValue returns what is wrong with the kind or the value; m's name is unchecked.
 func checkValue(m *backendv1.Metric) (rule, error) {
 	counter := strings.HasSuffix(m.GetName(), counterSuffix)
 	switch kind := m.GetKind(); {
@@ -98,7 +97,7 @@ func checkValue(m *backendv1.Metric) (rule, error) {
 	}
 	switch value := m.GetValue(); {
 	case math.IsNaN(value) || math.IsInf(value, 0):
-		return badValue, fmt.Errorf("the value is %v: what is not known is not sent", value)
+		return badValue, fmt.Errorf("the value is %v: leave out what is not known", value)
 	case counter && value < 0:
 		return badValue, fmt.Errorf("the counter is negative: %v", value)
 	}
@@ -110,8 +109,8 @@ func checkLabel(name, value string) error {
 	switch {
 	case len(name) > maxName || !nameSyntax.MatchString(name):
 		return fmt.Errorf("the label %s: a name is lower-case letters, digits and single underscores, a letter first, at most %d characters", quote(name), maxName)
-	case slices.Contains(taken, name):
-		return fmt.Errorf("the label %s is not the backend's to set", name)
+	case slices.Contains(reservedLabels, name):
+		return fmt.Errorf("the label %s is reserved", name)
 	case len(value) > maxLabelValue:
 		return fmt.Errorf("the value of label %s has %d bytes; at most %d are allowed", name, len(value), maxLabelValue)
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
@@ -120,13 +119,13 @@ func checkLabel(name, value string) error {
 	return nil
 }
 
-// complaint is one rule that is broken, as a sentence.
+// complaint is a broken rule, with the message for it.
 type complaint struct {
 	rule rule
 	text string
 }
 
-// complaints counts breaches of each rule and keeps the first one's sentence.
+// complaints counts the breaches of each rule, with the first one's message.
 type complaints struct {
 	order []rule
 	first map[rule]string
@@ -143,7 +142,7 @@ func (c *complaints) add(broken rule, m *backendv1.Metric, err error) {
 	}
 }
 
-// list are the sentences, in the order in which the rules were first broken.
+// list returns them in the order in which the rules were first broken.
 func (c *complaints) list() []complaint {
 	var list []complaint
 	for _, rule := range c.order {
@@ -173,7 +172,7 @@ func quote(s string) string {
 // metrics.
 func Check(metrics []*backendv1.Metric, reserved []string, known func(device string) bool) []string {
 	// Metrics of unknown devices are reported if the sample before had some, too.
-	before := &sample{series: map[identity]*series{}, strangers: true}
+	before := &sample{series: map[identity]*series{}, unknownDevices: true}
 	var broken []string
 	for _, c := range parse(before, metrics, rules{reserved: reserved, known: known}).complaints {
 		broken = append(broken, c.text)

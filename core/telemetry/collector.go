@@ -15,9 +15,8 @@ import (
 // Describe implements [prometheus.Collector]. Names are not known beforehand.
 func (t *Telemetry) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements [prometheus.Collector]: a scrape is a question, see the
-// package comment. All that it gives away is made already, but for labels that
-// changed.
+// Collect implements [prometheus.Collector]: a scrape is a read, see the package comment.
+// It allocates only labels that changed.
 func (t *Telemetry) Collect(out chan<- prometheus.Metric) {
 	var last *labels
 	t.visit(context.Background(), func(s *sample, p *point, owner Owner) {
@@ -30,7 +29,7 @@ func (t *Telemetry) Collect(out chan<- prometheus.Metric) {
 // Reading is what was measured of one device.
 type Reading struct {
 	Device inventory.Key
-	// At is when the sample came.
+	// At is when the sample was received.
 	At     time.Time
 	Values []Value
 }
@@ -46,7 +45,7 @@ type Value struct {
 }
 
 // Read returns the newest values, the devices in the order of their backends'
-// names and of the samples. It is a question, see the package comment.
+// names and of the samples. See the package comment for what a read starts.
 func (t *Telemetry) Read(ctx context.Context) []Reading {
 	var readings []Reading
 	place := map[inventory.Key]int{}
@@ -70,9 +69,9 @@ func (t *Telemetry) Read(ctx context.Context) []Reading {
 	return readings
 }
 
-// visit shows every value that may be shown, with who has its device.
+// visit calls show with every value that is new enough, and the owner of its device.
 func (t *Telemetry) visit(ctx context.Context, show func(*sample, *point, Owner)) {
-	t.listen(ctx)
+	t.request(ctx)
 	samples := t.samples(time.Now())
 	covered, look := covered(samples), t.opts.Look()
 	for _, name := range slices.Sorted(maps.Keys(samples)) {

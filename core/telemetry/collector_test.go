@@ -133,7 +133,7 @@ func TestScrapeOfAnything(t *testing.T) {
 			return func(key inventory.Key) (Owner, bool) { return owner, anything.known(key.ID) }
 		}})
 		telemetry.running = true
-		telemetry.targets, telemetry.asked = every(ten, "a", "b"), time.Now()
+		telemetry.targets, telemetry.lastRead = every(ten, "a", "b"), time.Now()
 		for _, name := range []string{"a", "b"} {
 			var newest *sample
 			for range 2 {

@@ -12,12 +12,11 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// floodBurst is how many samples may come at once, beside the two in an interval
-// that are let pass in the long run.
+// floodBurst is how many samples may come at once; in the long run two an interval may.
 const floodBurst = 5
 
-// feed is one backend that is measured. Its goroutine keeps a stream up; what it
-// found is below the mutex of Telemetry.
+// feed is one backend that is measured. Its goroutine keeps a stream open. The fields below
+// begun are guarded by the mutex of Telemetry.
 type feed struct {
 	of       *Telemetry
 	backend  string
@@ -28,23 +27,23 @@ type feed struct {
 	newest *sample
 	// settled: a sample came, or the stream failed.
 	settled bool
-	// over: the goroutine has ended.
-	over bool
-	// failure is why there is no stream now, as a sentence; "" if there is one.
+	// ended: the goroutine has ended.
+	ended bool
+	// failure is why there is no stream now; "" if there is one.
 	failure string
-	// told are the rules whose breach was logged, and logged is the failure that was
+	// loggedRules are the rules whose breach was logged, and logged is the failure that was
 	// logged last.
-	told   map[rule]bool
-	logged string
+	loggedRules map[rule]bool
+	logged      string
 }
 
-// begin starts to measure a backend. What was measured with another interval
-// stays for as long as it would have. The caller holds t.mu.
+// begin starts to measure a backend. newest is the sample of an earlier stream with another
+// interval, which is shown as long as it would have been. The caller holds t.mu.
 func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Duration, newest *sample) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &feed{
 		of: t, backend: backend, interval: interval, cancel: cancel, begun: time.Now(),
-		newest: newest, settled: newest != nil, told: map[rule]bool{},
+		newest: newest, settled: newest != nil, loggedRules: map[rule]bool{},
 	}
 	t.feeds[backend] = f
 	t.changed()
@@ -52,16 +51,16 @@ func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Dur
 		f.run(ctx)
 		cancel()
 		t.mu.Lock()
-		f.over = true
+		f.ended = true
 		t.mu.Unlock()
 		signal(t.wake)
 	})
 }
 
-// forget drops what was measured. The caller holds the mutex.
+// forget drops the newest sample. The caller holds the mutex.
 func (f *feed) forget() { f.newest, f.failure = nil, "" }
 
-// run keeps a stream up until ctx ends.
+// run keeps a stream open until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	for failures := 0; ; failures++ {
 		begun := time.Now()
@@ -83,7 +82,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// stream takes samples from one stream and returns why it is over.
+// stream takes samples from one stream, and returns why it ended.
 func (f *feed) stream(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -98,7 +97,7 @@ func (f *feed) stream(ctx context.Context) error {
 			return
 		}
 		if !rate.allow(time.Now()) {
-			end(fmt.Errorf("it sends samples far more often than every %s, which it was asked for", f.interval))
+			end(fmt.Errorf("it sends samples far more often than every %s, the interval that was requested", f.interval))
 			return
 		}
 		watchdog.Reset(silence)
@@ -140,20 +139,20 @@ func (f *feed) take(response *backendv1.SampleResponse) {
 	}
 	f.newest, f.settled, f.failure = next, true, ""
 	for _, c := range next.complaints {
-		if !f.told[c.rule] {
-			f.told[c.rule] = true
-			t.log.Warn("values of a backend are left out", "backend", f.backend, "error", c.text)
+		if !f.loggedRules[c.rule] {
+			f.loggedRules[c.rule] = true
+			t.log.Warn("metrics of a backend are left out", "backend", f.backend, "error", c.text)
 		}
 	}
 	t.changed()
 }
 
-// fail notes why a stream is over. One that ends with its process is no failure of
-// telemetry's: the supervisor tells of that.
+// fail records why a stream ended. The end of the backend's process is no failure of
+// telemetry: the supervisor reports it.
 func (f *feed) fail(err error) {
 	t := f.of
 	level := slog.LevelWarn
-	failure := fmt.Sprintf("telemetry cannot be had, and is tried again: %s", err)
+	failure := fmt.Sprintf("telemetry is not available, and is tried again: %s", err)
 	if errors.Is(err, supervisor.ErrNotRunning) || errors.Is(err, supervisor.ErrUnknownBackend) {
 		level, failure = slog.LevelDebug, ""
 	}
@@ -163,7 +162,7 @@ func (f *feed) fail(err error) {
 	t.changed()
 	if f.logged != failure {
 		f.logged = failure
-		t.log.Log(context.Background(), level, "the stream of telemetry is over", "backend", f.backend, "error", err)
+		t.log.Log(context.Background(), level, "telemetry stream ended", "backend", f.backend, "error", err)
 	}
 }
 

@@ -24,22 +24,22 @@ const Prefix = "accelmux_device_"
 // must have one.
 const help = "What the device's backend measured; see the backend's documentation."
 
-// sample is what a backend measured at one moment, as far as it keeps to the
-// rules. Only the labels that follow from who holds a device change.
+// sample has the valid metrics that a backend measured at one moment. Only the labels that
+// follow from a device's owner change.
 type sample struct {
 	backend  string
 	at       time.Time
 	interval time.Duration
 	points   []point
-	// series, devices and families are those of the points. The next sample takes
-	// over what it has, too, so that nothing is checked or made twice: the map of series
-	// as it is, which is parse's alone.
+	// series, devices and families are those of the points. The next sample reuses them, so
+	// that nothing is checked or allocated twice: the map of series itself, which only parse
+	// uses.
 	series   map[identity]*series
 	devices  map[string]*device
 	families map[string]*family
-	// strangers says that devices were named that are not in the inventory.
-	strangers  bool
-	complaints []complaint
+	// unknownDevices: devices were named that are not in the inventory.
+	unknownDevices bool
+	complaints     []complaint
 }
 
 // fresh reports whether the sample may be shown; a nil one may not.
@@ -47,7 +47,7 @@ func (s *sample) fresh(now time.Time) bool {
 	return s != nil && now.Sub(s.at) <= shownFor*s.interval
 }
 
-// identity tells series from one another. labels are the backend's own, sorted.
+// identity identifies a series. labels are the backend's own, sorted.
 type identity struct {
 	device *device
 	family *family
@@ -61,7 +61,7 @@ type family struct {
 	desc    *prometheus.Desc
 }
 
-// device is whose the values are, with the labels that all its series have.
+// device is a measured device, with the labels that all its series have.
 type device struct {
 	id     string
 	labels atomic.Pointer[labels]
@@ -98,8 +98,8 @@ type point struct {
 	value  float64
 }
 
-// parse checks metrics and makes a sample of those that keep to the rules. before
-// is the sample before, or nil.
+// parse checks metrics and makes a sample of the valid ones. before is the sample before, or
+// nil.
 func parse(before *sample, metrics []*backendv1.Metric, r rules) *sample {
 	if before == nil {
 		before = &sample{series: make(map[identity]*series, min(len(metrics), maxMetrics))}
@@ -131,12 +131,12 @@ type parser struct {
 	rules
 	before, next *sample
 	complaints   complaints
-	strangers    map[string]bool
+	unknown      map[string]bool
 }
 
-var errStranger = errors.New("the inventory does not have the device, nor one that names it as its parent")
+var errUnknown = errors.New("the inventory does not have the device, nor one that names it as its parent")
 
-// metric takes one metric in, or says which rule it breaks.
+// metric adds one metric, or returns which rule it breaks.
 func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 	if rule, err := checkValue(m); err != nil {
 		return rule, err
@@ -146,11 +146,11 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 	}
 	d := p.device(m.GetDeviceId())
 	if d == nil {
-		// It may have just gone, or not come yet: that is told when it lasts.
-		if p.next.strangers = true; !p.before.strangers {
+		// It may have just been removed or added: only the second sample counts.
+		if p.next.unknownDevices = true; !p.before.unknownDevices {
 			return "", nil
 		}
-		return stranger, errStranger
+		return unknownDevice, errUnknown
 	}
 	f, rule, err := p.family(m.GetName())
 	if err != nil {
@@ -185,13 +185,13 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 func (p *parser) device(id string) *device {
 	d := p.next.devices[id]
 	switch {
-	case d != nil || p.strangers[id]:
+	case d != nil || p.unknown[id]:
 		return d
 	case !p.known(id):
-		if p.strangers == nil {
-			p.strangers = map[string]bool{}
+		if p.unknown == nil {
+			p.unknown = map[string]bool{}
 		}
-		p.strangers[id] = true
+		p.unknown[id] = true
 		return nil
 	}
 	if d = p.before.devices[id]; d == nil {
@@ -201,7 +201,7 @@ func (p *parser) device(id string) *device {
 	return d
 }
 
-// family finds what the name stands for, or says why it may not be used.
+// family returns the family of a name, or why the name may not be used.
 func (p *parser) family(name string) (*family, rule, error) {
 	f := p.next.families[name]
 	if f != nil {
@@ -256,13 +256,13 @@ func pair(name, value string) *dto.LabelPair {
 
 func byName(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }
 
-// owned has the device's labels name its owner. Those that are the same as another
-// device's, which may be nil, are there once.
+// owned returns the device's labels with its owner. Pairs that equal those of other, which may
+// be nil, are shared.
 func (d *device) owned(backend string, owner Owner, other *labels) *labels {
 	if l := d.labels.Load(); l != nil && l.owner == owner {
 		return l
 	}
-	// All are there, also empty ones: with honor_labels Prometheus would give a
+	// Empty labels are written, too: with honor_labels Prometheus would give a
 	// series without them those of the agent's own pod.
 	l := &labels{owner, []*dto.LabelPair{
 		pair("backend", backend), pair("container", owner.Container), pair("device", d.id),
@@ -279,7 +279,7 @@ func (d *device) owned(backend string, owner Owner, other *labels) *labels {
 	return l
 }
 
-// label gives the series the labels of its device.
+// label sets the labels of the series from those of its device.
 func (s *series) label(base *labels) {
 	if m := s.all.Load(); len(s.own) == 0 || m != nil && m.base == base {
 		return
@@ -289,7 +289,7 @@ func (s *series) label(base *labels) {
 	s.all.Store(m)
 }
 
-// labels are those that label gave it.
+// labels are those that label set.
 func (s *series) labels() []*dto.LabelPair {
 	if m := s.all.Load(); m != nil {
 		return m.pairs
@@ -300,8 +300,7 @@ func (s *series) labels() []*dto.LabelPair {
 // Desc implements [prometheus.Metric].
 func (p *point) Desc() *prometheus.Desc { return p.series.family.desc }
 
-// Write implements [prometheus.Metric]. The labels are shared: nobody may change
-// them.
+// Write implements [prometheus.Metric]. The labels are shared and must not be changed.
 func (p *point) Write(out *dto.Metric) error {
 	out.Label = p.series.labels()
 	if p.series.family.counter {

@@ -23,38 +23,37 @@ type Options struct {
 	// Sample hands a backend's samples to take until the context ends, as
 	// [supervisor.Supervisor.Sample] does.
 	Sample func(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error
-	// Look is what is known of devices now; the answer is asked for many devices
-	// and must not block. False: no such device.
+	// Look returns what is known of devices now; its answer is called for many devices and
+	// must not block. False: there is no such device.
 	Look func() func(inventory.Key) (Owner, bool)
-	// Reserved are names of metrics, without [Prefix], that are not the backends'.
+	// Reserved are names of metrics, without [Prefix], that backends may not use.
 	Reserved []string
-	// Log is where trouble is logged, once; nil discards.
+	// Log is where problems are logged, each once; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
 	Timing Timing
 }
 
-// Owner is what a device is used for. Namespace, Pod and Container are empty if no
-// container holds it, if several do, or while the one that does is not known.
+// Owner is the resource and the container that have a device. Namespace, Pod and Container
+// are empty if no container has it, if several have, or while it is not known which.
 type Owner struct {
 	Resource, Namespace, Pod, Container string
 }
 
 // Timing are the intervals. Zero means the default.
 type Timing struct {
-	// Idle is how long after the last question values are still measured; five
-	// intervals if that is longer. Default 5 min.
+	// Idle is how long after the last read values are still measured; five intervals if
+	// that is longer. Default 5 min.
 	Idle time.Duration
-	// First is how long the question that begins it waits for samples. Default 1 s.
+	// First is how long the read that starts the streams waits for samples. Default 1 s.
 	First time.Duration
-	// Silence is the least time without a sample after which a stream is begun
-	// anew; three intervals if that is longer. Default 30 s.
+	// Silence is the least time without a sample after which a stream is started again;
+	// three intervals if that is longer. Default 30 s.
 	Silence time.Duration
 	// Backoff is the pause after a stream that failed; it doubles up to
 	// BackoffLimit. Defaults 1 s, 1 min.
 	Backoff, BackoffLimit time.Duration
-	// Stable is how long a stream must have gone on for earlier failures to be
-	// forgotten. Default 1 min.
+	// Stable is how long a stream must have run before the backoff is reset. Default 1 min.
 	Stable time.Duration
 }
 
@@ -68,13 +67,13 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// pause is the one after so many failures.
+// pause returns the backoff after this number of failures.
 func (t Timing) pause(failures int) time.Duration {
 	return backoff.After(failures+1, t.Backoff, t.BackoffLimit)
 }
 
-// Telemetry is the newest samples. Its methods are safe for concurrent use; but
-// for the wait of the first question none blocks.
+// Telemetry has the newest samples. Its methods are safe for concurrent use, and do not
+// block, but that the first read waits for samples.
 type Telemetry struct {
 	opts   Options
 	log    *slog.Logger
@@ -83,15 +82,15 @@ type Telemetry struct {
 	group  sync.WaitGroup
 
 	mu sync.Mutex
-	// running: Run runs. Without it nobody waits for samples.
+	// running: Run runs. Without it no read waits for samples.
 	running bool
 	// targets are the intervals of the backends that can be measured now.
 	targets map[string]time.Duration
 	// unsampled is why other backends cannot be measured.
 	unsampled map[string]string
-	// asked is when somebody last wanted values; zero for never.
-	asked time.Time
-	feeds map[string]*feed
+	// lastRead is when values were last read; zero for never.
+	lastRead time.Time
+	feeds    map[string]*feed
 	// budgets are the budgets of all backends that were measured: a new stream does not get
 	// a new one.
 	budgets map[string]*budget
@@ -110,9 +109,8 @@ func New(opts Options) *Telemetry {
 	}
 }
 
-// Apply says which backends can be measured now, and at which interval. What is
-// known of others is forgotten. It returns at once, and costs little if nothing
-// changed.
+// Apply sets which backends can be measured now, and at which interval. The samples of
+// others are dropped. It returns at once.
 func (t *Telemetry) Apply(targets map[string]time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,12 +118,12 @@ func (t *Telemetry) Apply(targets map[string]time.Duration) {
 		return
 	}
 	t.targets = maps.Clone(targets)
-	if len(t.feeds) > 0 || t.listenedTo(time.Now()) {
+	if len(t.feeds) > 0 || t.isRead(time.Now()) {
 		signal(t.wake)
 	}
 }
 
-// Run measures while somebody listens, until ctx ends.
+// Run measures while values are read, until ctx ends.
 func (t *Telemetry) Run(ctx context.Context) error {
 	t.mu.Lock()
 	t.running = true
@@ -162,9 +160,8 @@ func (t *Telemetry) stop() {
 	clear(t.feeds)
 }
 
-// step begins and ends streams, and returns when to look again though nothing
-// changes; zero means never. A stream that is to end is waited for before another
-// one of the same backend begins.
+// step starts and ends streams, and returns when to call it again although nothing changes;
+// zero means never. A stream of a backend starts only when the one before has ended.
 func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,7 +175,7 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 		if !wanted {
 			f.forget()
 		}
-		if f.over {
+		if f.ended {
 			kept[name] = f.newest
 			delete(t.feeds, name)
 		}
@@ -198,17 +195,16 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 	return next
 }
 
-// until is how long a backend is measured though nobody asks again. The caller
-// holds t.mu.
+// until is how long a backend is measured without another read. The caller holds t.mu.
 func (t *Telemetry) until(interval time.Duration) time.Time {
-	if t.asked.IsZero() {
+	if t.lastRead.IsZero() {
 		return time.Time{}
 	}
-	return t.asked.Add(max(t.timing.Idle, 5*interval))
+	return t.lastRead.Add(max(t.timing.Idle, 5*interval))
 }
 
-// listenedTo reports whether a backend is to be measured. The caller holds t.mu.
-func (t *Telemetry) listenedTo(now time.Time) bool {
+// isRead reports whether a backend is to be measured. The caller holds t.mu.
+func (t *Telemetry) isRead(now time.Time) bool {
 	for _, interval := range t.targets {
 		if now.Before(t.until(interval)) {
 			return true
@@ -217,11 +213,11 @@ func (t *Telemetry) listenedTo(now time.Time) bool {
 	return false
 }
 
-// listen notes that somebody wants values. The first time in a while it waits for
-// samples, until each backend has delivered or failed, or for Timing.First.
-func (t *Telemetry) listen(ctx context.Context) {
+// request records a read. The first in a while waits for samples, until each backend has
+// sent one or failed, or for Timing.First.
+func (t *Telemetry) request(ctx context.Context) {
 	t.mu.Lock()
-	t.asked = time.Now()
+	t.lastRead = time.Now()
 	for name := range t.targets {
 		if t.feeds[name] == nil {
 			signal(t.wake)
@@ -275,10 +271,10 @@ func (t *Telemetry) samples(now time.Time) map[string]*sample {
 	return samples
 }
 
-// Problem is a sentence about a backend's telemetry.
+// Problem is a problem with a backend's telemetry.
 type Problem struct{ Backend, Message string }
 
-// Problems are what an operator should know, sorted; none while nobody listens.
+// Problems returns the problems, sorted; none while nothing is measured.
 func (t *Telemetry) Problems() []Problem {
 	covered := covered(t.samples(time.Now()))
 	t.mu.Lock()
@@ -298,7 +294,7 @@ func (t *Telemetry) Problems() []Problem {
 		for _, gauge := range slices.Sorted(maps.Keys(f.newest.families)) {
 			if covered[gauge] {
 				problems = append(problems, Problem{name, fmt.Sprintf(
-					"telemetry: the gauge %s is left out: there is a counter %s_total, and OpenMetrics takes both for one name", gauge, gauge)})
+					"telemetry: the gauge %s is left out: there is a counter %s_total, and in OpenMetrics both have one name", gauge, gauge)})
 			}
 		}
 	}
@@ -318,7 +314,7 @@ func (t *Telemetry) missing(backend string) string {
 	return "no sample has come yet"
 }
 
-// changed tells those who wait. The caller holds t.mu.
+// changed wakes the reads that wait. The caller holds t.mu.
 func (t *Telemetry) changed() {
 	close(t.news)
 	t.news = make(chan struct{})

@@ -104,7 +104,7 @@ var outcomes = map[string]outcome{
 		limits: order{Reset: time.Second}, unhealthy: 1,
 		says: []string{"needs: reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
 	},
-	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry cannot be had, and is tried again: no sample came for"}},
+	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry is not available, and is tried again: no sample came for"}},
 
 	"crashes-at-start":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-a-loop":    quarantined(nil, order{}, "it exited with status 7", "the driver's library has aborted"),
@@ -138,7 +138,7 @@ var outcomes = map[string]outcome{
 	"endless-log-line": {says: []string{"it logs lines of more than 16 kB", "kB of them were cut off since 2", "configure it to log shorter lines"}},
 	"endless-output":   {says: []string{"it writes to its standard output, which is not read after the handshake", "kB were discarded since 2", "configure it to log to its standard error"}},
 	"long-line":        {says: []string{"it writes to its standard output, which is not read after the handshake: 195 kB were discarded since 2"}},
-	"many-samples":     {begin: measure, says: []string{"telemetry cannot be had, and is tried again: it sends samples far more often than every"}},
+	"many-samples":     {begin: measure, says: []string{"telemetry is not available, and is tried again: it sends samples far more often than every"}},
 	"many-metrics":     {begin: measure, says: []string{"the sample has 70000 metrics, and at most 65536 are allowed"}},
 
 	"duplicate-ids":       {says: []string{"device 3 of the report is left out: its ID is also that of device 1 of the report"}},
