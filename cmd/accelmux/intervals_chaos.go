@@ -21,7 +21,6 @@ func init() {
 		Stop:           25 * time.Second,
 		ResetBackoff:   20 * time.Millisecond,
 		ReleaseBackoff: 20 * time.Millisecond,
-		SuccessorWait:  time.Millisecond,
 		UsagePoll:      100 * time.Millisecond,
 		Selection: profile.Timing{
 			Start: time.Millisecond, Spread: time.Millisecond, Backoff: 20 * time.Millisecond, BackoffLimit: 200 * time.Millisecond,

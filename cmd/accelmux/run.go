@@ -47,10 +47,10 @@ choose the profile, unless --profile does, and a change of them takes effect at
 once. What an operator must know is written as Events on the Node.
 
 With --take-over a newer agent replaces a running one without a gap: it starts its
-backends, the running one saves its state and lets go, and goes on serving until
-kubelet has connected to the newer one. Then it stands by, and takes over again if
-the newer one ends; without --take-over itself, it ends. Both need the same
---state-dir, and a --run-dir of their own.`,
+backends and waits on standby. When the running agent is told to stop, it stores its
+state, and answers kubelet until kubelet is connected to the newer one. Both need the
+same --state-dir, and a --run-dir of their own. Without --take-over an agent is refused
+while another one has the --state-dir.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: noArguments,
@@ -96,7 +96,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
 	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
 	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
-	flags.BoolVar(&f.TakeOver, "take-over", false, "take over from the active agent of the state directory, when this one's backends work; that one then stands by, if it has this flag, too")
+	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent has the state directory, start the backends and wait on standby until that one ends (default: end with an error)")
 	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
 	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
 	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")

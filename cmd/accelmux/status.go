@@ -22,7 +22,8 @@ With --ready it says whether the node can use what the profile promises: every
 backend has reported, and kubelet has every resource from this agent. If not, it
 exits with 1 and says what is missing. If so, it exits with 0 and prints "ready",
 or "ready, with N problems:" and each problem on a line of its own. On a node that no
-profile is for it prints "ready, with nothing to do" and why.
+profile is for it prints "ready, with nothing to do" and why. An agent on standby is
+ready when every backend has reported: it prints "ready to take over".
 
 With --alive it prints nothing, and exits with 1 unless the agent answers. This is for
 liveness probes: it costs the agent next to nothing, and works even if the agent can open
@@ -62,12 +63,13 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	for _, o := range r.Others {
 		fmt.Fprintln(w, otherLine(o))
 	}
-	if r.Role != status.RoleActive {
-		fmt.Fprintf(w, "this agent is a %s: %s\n", r.Role, roleLine(r))
-		for _, p := range r.Problems {
-			fmt.Fprintln(w, "  "+p.String())
-		}
-		return
+	switch r.Role {
+	case status.RoleStandby:
+		text, _ := r.Readiness()
+		text, _, _ = strings.Cut(text, "\n")
+		fmt.Fprintf(w, "this agent is on standby until the active one ends: %s\n", text)
+	case status.RoleEnding:
+		fmt.Fprintln(w, "this agent ends when kubelet is connected to the agent that takes over")
 	}
 	fmt.Fprintf(w, "configuration %s, %s\n", r.Config.Path, profileLine(r.Config))
 	if f := r.Features; f != nil {
@@ -109,15 +111,7 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 
 // otherLine says that there is another agent.
 func otherLine(o status.Other) string {
-	return fmt.Sprintf("there is another agent: %s for %s, pid %d on %s, version %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Version, o.Note)
-}
-
-// roleLine says what an agent that is not the active one does.
-func roleLine(r status.Report) string {
-	if len(r.NotReady) > 0 {
-		return strings.Join(r.NotReady, "; ")
-	}
-	return r.Config.Reason
+	return fmt.Sprintf("there is another agent: %s for %s, pid %d on %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Note)
 }
 
 // profileLine says which profile is in force, since when, and why.

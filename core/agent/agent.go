@@ -96,10 +96,6 @@ type Timing struct {
 	// ResetBackoff is the pause after the first reset that did not help; it
 	// doubles up to 64 times that. Default 10s.
 	ResetBackoff time.Duration
-	// SuccessorWait is how long an agent that takes turns, when it is told to stop,
-	// waits for one that has yet to come: a DaemonSet replaces a pod that is deleted
-	// at once. Default 3s.
-	SuccessorWait time.Duration
 	// ReleaseBackoff is the pause after the first release of a device that failed;
 	// it doubles up to 64 times that. Default 1s.
 	ReleaseBackoff time.Duration
@@ -165,39 +161,34 @@ type Agent struct {
 	// nodes has the device nodes that are missing.
 	nodes round.Nodes
 
-	// post is what makes this the active agent; until it has it, place is where it
-	// waits for that, and nothing of the state directory is open.
-	post   *takeover.Post
-	place  *takeover.Place
-	active atomic.Bool
-	// waits says what a successor waits for, for status.
-	waits      atomic.Pointer[string]
-	releaseRun func() error
-	// onDuty are the goroutines that only the active agent has, serving those that
-	// go on until its successor has taken over.
+	// claim is that of this agent to the state directory. active is set while what is in
+	// the directory is open, ending when another agent takes over.
+	claim          *takeover.Claim
+	active, ending atomic.Bool
+	runLock        *takeover.FileLock
+	// onDuty are the goroutines that only the active agent has, serving those that go on
+	// until kubelet is connected to the agent that takes over.
 	onDuty, serving sync.WaitGroup
-	// kubelet is what answers kubelet's calls, endKubelet its end. It may outlive the
-	// rest: see errDeserted.
-	kubelet    sync.WaitGroup
-	endKubelet context.CancelFunc
-	// before ends what an earlier agent of this process still answers; nil if there is none.
-	before func()
 }
 
-// Open checks the configuration, takes the state directory and opens what is
-// in it. Nothing is started yet. Run must follow: it gives everything back.
-func Open(opts Options) (*Agent, error) {
-	return open(opts, func(dir string) (*takeover.Post, *takeover.Place, error) { return takeAlone(opts, dir) })
-}
+// Open checks the configuration, locks the state directory and opens what is in it; with
+// Options.TakeOver, if no other agent has it. Nothing is started yet. Run must follow: it
+// gives everything back.
+func Open(opts Options) (*Agent, error) { return open(opts, takeover.New(opts.StateDir)) }
 
-// open is Open for an agent that got its post, or a place to wait for it, from
-// seat.
-func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Place, error)) (_ *Agent, err error) {
+// open is Open with a claim of the caller's, which open closes if it fails.
+func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, claim.Close())
+		}
+	}()
 	opts = opts.withDefaults()
 	if err := opts.HostPaths.check(); err != nil {
 		return nil, err
 	}
 	a := newAgent(opts)
+	a.claim = claim
 	a.Source = status.NewSource(a.facts, a.alive)
 	// A configuration that cannot be used is reported before anything is touched.
 	loaded, err := profile.Load(opts.ConfigPath, opts.Profile, opts.byLabels(), a.keeper)
@@ -219,18 +210,21 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 	case err != nil:
 		return nil, fmt.Errorf("make the agent's directories: %w", err)
 	}
-	if a.post, a.place, err = seat(opts.StateDir); err != nil {
+	locked, err := a.claimState()
+	if err != nil {
 		return nil, err
+	}
+	if a.runLock, err = patiently(a.log, func() (*takeover.FileLock, error) {
+		return takeover.LockFile(filepath.Join(opts.RunDir, runLockName))
+	}); err != nil {
+		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.giveUp())
+			a.events.Close()
+			err = errors.Join(err, a.runLock.Release())
 		}
 	}()
-	lock := func() (func() error, error) { return takeover.Lock(filepath.Join(opts.RunDir, runLockName)) }
-	if a.releaseRun, err = patiently(a.log, lock); err != nil {
-		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
-	}
 	if err := a.openParts(); err != nil {
 		return nil, err
 	}
@@ -242,7 +236,7 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 	if err := a.openSwitch(loaded); err != nil {
 		return nil, err
 	}
-	if a.post != nil {
+	if locked {
 		err = a.openState()
 	}
 	return a, err
@@ -250,16 +244,15 @@ func open(opts Options, seat func(stateDir string) (*takeover.Post, *takeover.Pl
 
 func newAgent(opts Options) *Agent {
 	return &Agent{
-		opts:       opts,
-		log:        opts.Log,
-		startedAt:  time.Now(),
-		keeper:     config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
-		inventory:  inventory.NewStore(time.Now),
-		wake:       make(chan struct{}, 1),
-		tally:      status.NewTally(),
-		nodes:      round.Nodes{Host: opts.HostPaths.nodes()},
-		bus:        pcibus.New(opts.HostPaths.Sysfs),
-		endKubelet: func() {},
+		opts:      opts,
+		log:       opts.Log,
+		startedAt: time.Now(),
+		keeper:    config.NewKeeper(filepath.Join(opts.StateDir, "configuration"), opts.ConfigPath, opts.Log),
+		inventory: inventory.NewStore(time.Now),
+		wake:      make(chan struct{}, 1),
+		tally:     status.NewTally(),
+		nodes:     round.Nodes{Host: opts.HostPaths.nodes()},
+		bus:       pcibus.New(opts.HostPaths.Sysfs),
 	}
 }
 
@@ -312,9 +305,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Timing.Stop == 0 {
 		o.Timing.Stop = 3 * time.Second
-	}
-	if o.Timing.SuccessorWait == 0 {
-		o.Timing.SuccessorWait = 3 * time.Second
 	}
 	return o
 }
@@ -373,20 +363,4 @@ func (a *Agent) openState() error {
 	a.conflicts = a.newConflicts()
 	a.active.Store(true)
 	return nil
-}
-
-// giveUp gives back what open took before any part was started.
-func (a *Agent) giveUp() error {
-	a.events.Close()
-	var err error
-	if a.place != nil {
-		err = a.place.Close()
-	}
-	if a.post != nil {
-		err = errors.Join(err, a.post.Close())
-	}
-	if a.releaseRun != nil {
-		err = errors.Join(err, a.releaseRun())
-	}
-	return err
 }

@@ -20,11 +20,11 @@ import (
 func TestPatiently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), runLockName)
-		release, err := takeover.Lock(path)
+		held, err := takeover.LockFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock := func() (func() error, error) { return takeover.Lock(path) }
+		lock := func() (*takeover.FileLock, error) { return takeover.LockFile(path) }
 		began := time.Now()
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -38,7 +38,7 @@ func TestPatiently(t *testing.T) {
 			t.Errorf("the log does not say once who is waited for: %s", text)
 		}
 		time.AfterFunc(lockPatience/2, func() {
-			if err := release(); err != nil {
+			if err := held.Release(); err != nil {
 				t.Error(err)
 			}
 		})
@@ -46,44 +46,32 @@ func TestPatiently(t *testing.T) {
 		if err != nil {
 			t.Fatalf("a lock that is free after a moment: %v", err)
 		}
-		if err := again(); err != nil {
+		if err := again.Release(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// Verifies that an agent which takes no turns fails at once if the active one stays; that it
-// waits, and says so, if that is about to end; and that it gets the post then.
-func TestTakeAlone(t *testing.T) {
-	dir, err := os.MkdirTemp("", "a") // short, for the socket
-	if err != nil {
+// Verifies that an agent without TakeOver is refused while another one has the state
+// directory, and that one with TakeOver is not.
+func TestClaimState(t *testing.T) {
+	dir := t.TempDir()
+	first := takeover.New(dir)
+	if err := first.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	var log bytes.Buffer
-	opts := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
-	first, _, err := takeAlone(opts, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	if _, _, err := takeAlone(opts, dir); !errors.Is(err, takeover.ErrHeld) || !strings.Contains(err.Error(), "--take-over") {
-		t.Errorf("the error is %v, want that of a post that is taken", err)
-	}
-	if took := time.Since(began); took >= lockPatience || log.Len() > 0 {
-		t.Errorf("it took %v to say that the active one stays; log: %s", took, log.String())
-	}
-	first.Leave()
-	time.AfterFunc(lockPatience/4, func() {
-		if err := first.Close(); err != nil {
+	for _, takeOver := range []bool{false, true} {
+		a := newAgent(Options{TakeOver: takeOver}.withDefaults())
+		a.claim = takeover.New(dir)
+		locked, err := a.claimState()
+		if refused := errors.Is(err, takeover.ErrHeld); locked || refused == takeOver || refused && !strings.Contains(err.Error(), "--take-over") {
+			t.Errorf("with TakeOver %v: locked %v, %v", takeOver, locked, err)
+		}
+		if err := a.claim.Close(); err != nil {
 			t.Error(err)
 		}
-	})
-	second, _, err := takeAlone(opts, dir)
-	if err != nil || !strings.Contains(log.String(), "waiting for another agent to end") {
-		t.Fatalf("an agent that is about to end is not waited for: %v; log: %s", err, log.String())
 	}
-	if err := second.Close(); err != nil {
+	if err := first.Close(); err != nil {
 		t.Error(err)
 	}
 }

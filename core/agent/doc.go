@@ -13,7 +13,5 @@
 // (holders.go), the release of what a holder had (releases.go), resets of faulted devices (resets.go), and what schedulers are told
 // of the node (features.go).
 //
-// An agent can be replaced while it runs: [Run] gives a process its turns among
-// the agents of a node (turns.go), and each hands over to the next without a gap
-// (succession.go).
+// An agent can be replaced while it runs, by one on standby (takeover.go).
 package agent

@@ -17,7 +17,7 @@ import (
 // facts is what the parts know now, for status.
 func (a *Agent) facts() status.Facts {
 	f := status.Facts{
-		Agent:   status.Agent{Role: status.RoleActive, Node: a.opts.NodeName, StartedAt: a.startedAt},
+		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt},
 		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.view.Load(),
 		Bus: a.bus, Features: a.features, Telemetry: a.telemetry,
 	}
@@ -29,24 +29,15 @@ func (a *Agent) facts() status.Facts {
 		}
 	}
 	if !a.active.Load() {
-		f.Agent.Role, f.Agent.Others, f.Agent.Waits = status.RoleSuccessor, others(a.place.Active()), []string{"another agent is active: its backends start"}
-		if known := a.waits.Load(); known != nil {
-			f.Agent.Waits = []string{"another agent is active: " + *known}
-		}
-		return f
+		return a.standbyFacts(f)
 	}
-	for _, p := range a.post.Others() {
-		f.Agent.Others = append(f.Agent.Others, others(&p)...)
-	}
+	f.Agent.Others = other(status.RoleStandby, a.claim.Standby())
 	f.Holders, f.Reset = a.book, a.lifecycle.ResetNotes()
 	f.Kubelet = status.Kubelet{
 		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
 	}
 	for _, note := range slices.Concat(a.events.Notes(), a.health.Notes(), a.book.Notes(), a.cdi.Notes(), a.endpoint.Notes()) {
 		f.Problems = append(f.Problems, status.Problem{Message: note})
-	}
-	if intruder := a.post.Intruder(); intruder != "" {
-		f.Problems = append(f.Problems, status.Problem{Message: "refused to let a process take over from this agent: " + intruder})
 	}
 	for _, p := range a.lifecycle.Problems() {
 		f.Problems = append(f.Problems, status.Problem{Backend: p.Device.Backend, Device: p.Device.ID, Message: p.Message})

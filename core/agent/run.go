@@ -9,14 +9,12 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/status"
-	"github.com/accelmux/accelmux/core/supervisor"
-	"github.com/accelmux/accelmux/core/takeover"
 )
 
-// Run runs the agent until ctx ends, and then takes everything down: sockets,
-// backend processes, CDI definitions that nobody holds. It returns nil when it
-// was told to stop, and the first error that made it stop otherwise. With a
-// successor, what it serves is not taken down before that one serves it.
+// Run runs the agent until ctx ends, and then takes everything down: sockets, backend
+// processes, CDI definitions of devices that are not allocated. It returns nil when it was
+// told to stop, and the first error that made it stop otherwise. If another agent waits to
+// take over, the resources are served until kubelet is connected to that one.
 func (a *Agent) Run(ctx context.Context) error {
 	// The parts end when they are told, which is not yet when ctx does.
 	parts, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -25,28 +23,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.endpoint != nil {
 		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
 	}
-	var successor *takeover.Successor
-	err := a.warmUp(ctx)
+	err := a.standBy(ctx)
 	if err == nil {
 		duty, endDuty := context.WithCancel(parts)
 		defer endDuty()
 		a.start(parts, duty, end)
-		successor, err = a.serve(ctx, parts)
-		if successor != nil {
-			err = a.handOver(endDuty, successor)
+		if err = a.serve(ctx, parts); err == nil {
+			a.handOver(endDuty)
 		}
 	}
 	end(nil)
-	if !errors.Is(err, errDeserted) {
-		a.endServing()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // told to stop while it was on standby
 	}
-	return errors.Join(err, a.close(successor))
-}
-
-// endServing ends what answers kubelet, and returns when it is over.
-func (a *Agent) endServing() {
-	a.endKubelet()
-	a.kubelet.Wait()
+	return a.close(err)
 }
 
 // part runs one part of the agent. If it fails, all end.
@@ -77,9 +67,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("find conflicting device plugins", a.conflicts.Run)
 	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)
-	serving, endKubelet := context.WithCancel(context.WithoutCancel(parts))
-	a.endKubelet = endKubelet
-	a.part(serving, end, &a.kubelet, "serve kubelet", a.plugin.Run)
+	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
 	if a.selection != nil {
 		onDuty("watch the node's labels", a.selection.Run)
 	}
@@ -92,69 +80,44 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	}
 	a.plans.Apply()
 	onDuty("serve the devices", a.loop)
-	if a.place != nil || a.before != nil {
-		a.onDuty.Go(func() { a.relieve(duty) })
+	a.onDuty.Go(func() { a.awaitKubelet(duty) })
+}
+
+// serve returns nil when ctx ends, or the error of a part.
+func (a *Agent) serve(ctx, parts context.Context) error {
+	select {
+	case <-parts.Done():
+		return context.Cause(parts)
+	case <-ctx.Done():
+		a.log.Info("accelmux stops")
+		return nil
 	}
 }
 
-// serve returns when it is time to end: for a successor, or nil, or with the
-// error of a part.
-func (a *Agent) serve(ctx, parts context.Context) (*takeover.Successor, error) {
-	kept, intruder := "", ""
-	for {
-		select {
-		case <-parts.Done():
-			return nil, context.Cause(parts)
-		case <-a.post.Changed():
-			if text := a.post.Intruder(); text != intruder {
-				intruder = text
-				a.log.Warn("refused to let a process take over from this agent", "error", text)
-			}
-			successor, failing := a.post.Ready()
-			if successor == nil {
-				continue
-			}
-			backend := a.lostTo(failing)
-			if backend == "" {
-				return successor, nil
-			}
-			if backend != kept { // it asks again and again
-				a.log.Warn("another agent wants to take over, but one of its backends does not work: this one stays", "backend", backend)
-			}
-			kept = backend
-		case <-ctx.Done():
-			a.log.Info("accelmux stops")
-			return a.leave(parts), nil
-		}
-	}
-}
-
-// close ends what is left. The device plugin and everything else that ends
-// with Run's context is on its way out already, so kubelet sees the resources go
-// as a whole, not device by device.
-func (a *Agent) close(successor *takeover.Successor) error {
+// close ends what is left, and returns err with what went wrong. The device plugin and
+// everything else that ends with Run's context is on its way out already, so kubelet sees the
+// resources go as a whole, not device by device. An agent that starts again keeps its claim to
+// the state directory.
+func (a *Agent) close(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.opts.Timing.Stop)
 	defer cancel()
-	err := a.supervisor.Close(ctx)
+	again := errors.Is(err, errOutdated)
+	err = errors.Join(err, a.supervisor.Close(ctx))
 	a.onDuty.Wait()
 	a.serving.Wait()
-	if successor == nil && a.active.Load() {
+	if a.role() == status.RoleActive {
 		err = errors.Join(err, a.closeState(a.book.Held))
 	}
-	return errors.Join(err, a.giveUp())
+	a.events.Close()
+	err = errors.Join(err, a.runLock.Release())
+	if !again {
+		err = errors.Join(err, a.claim.Close())
+	}
+	return err
 }
 
 // closeState closes what openState opened. CDI definitions of devices that are
 // not held are removed; nil keeps all.
 func (a *Agent) closeState(held func(inventory.Key) bool) error {
 	return errors.Join(a.cdi.Close(held), a.book.Close(), a.health.Close())
-}
-
-// statuses are the supervisor's, by backend.
-func (a *Agent) statuses() map[string]supervisor.Status {
-	statuses := map[string]supervisor.Status{}
-	for _, s := range a.supervisor.Status() {
-		statuses[s.Name] = s
-	}
-	return statuses
 }

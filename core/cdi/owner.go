@@ -82,7 +82,7 @@ func (s *Store) own(backend string) error {
 		s.log.Warn("cannot lock the CDI specs; another agent that writes them will not be noticed", "backend", backend, "error", err)
 	}
 	if held != nil {
-		_ = held.Release() // of a file that was removed
+		_ = held.Remove() // of a file that was removed
 	}
 	if s.owned[backend] = lock; owned {
 		return nil
@@ -112,7 +112,7 @@ func (s *Store) ownAll(devices []*inventory.Device) {
 // disown forgets the specs of a backend and releases their lock.
 func (s *Store) disown(backend string) {
 	if lock := s.owned[backend]; lock != nil {
-		_ = lock.Release() // of a file that was removed
+		_ = lock.Remove() // of a file that was removed
 	}
 	delete(s.owned, backend)
 	maps.DeleteFunc(s.files, func(k kind, _ *specFile) bool { return k.backend == backend })
@@ -123,7 +123,7 @@ func (s *Store) release() error {
 	var errs []error
 	for _, lock := range s.owned {
 		if lock != nil {
-			errs = append(errs, lock.Release())
+			errs = append(errs, lock.Remove())
 		}
 	}
 	s.owned = nil

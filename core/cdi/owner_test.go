@@ -101,7 +101,7 @@ func TestLockFileIsRemoved(t *testing.T) {
 	if names := s.Publish(devices, nobody); names.RetryAt().IsZero() {
 		t.Error("it is not tried again")
 	}
-	if err := errors.Join(faster.Release(), publish()); err != nil || len(s.Notes()) != 0 {
+	if err := errors.Join(faster.Remove(), publish()); err != nil || len(s.Notes()) != 0 {
 		t.Errorf("after the other agent's end publish gives %v, notes are %q", err, s.Notes())
 	}
 	if err := s.Close(nobody); err != nil {

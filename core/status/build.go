@@ -12,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// Report computes the report. Of an agent that does not serve the node yet, it has the
-// backends, and what the agent waits for.
+// Report computes the report. Of an agent on standby, it has the backends, and what is missing
+// before the agent could take over.
 func (f Facts) Report() Report {
 	current := f.Profile
 	r := Report{
@@ -25,9 +25,9 @@ func (f Facts) Report() Report {
 		Cluster:  f.Cluster,
 		Backends: []Backend{}, Resources: []Resource{}, Problems: []Problem{},
 	}
-	if f.Agent.Waits != nil {
+	if f.Agent.Role == RoleStandby {
 		f.addBackends(&r)
-		r.Problems, r.NotReady = append(r.Problems, f.Problems...), f.Agent.Waits
+		r.Problems, r.NotReady = append(r.Problems, f.Problems...), f.NotReady()
 		return r
 	}
 	r.KubeletMissing = f.Kubelet.Missing

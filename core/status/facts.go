@@ -50,8 +50,7 @@ type Agent struct {
 	Node      string
 	StartedAt time.Time
 	Others    []Other
-	// Waits is what an agent that does not serve the node yet waits for; nil for one that
-	// serves it.
+	// Waits is what keeps an agent on standby from taking over, beside its backends.
 	Waits []string
 }
 

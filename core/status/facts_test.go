@@ -99,17 +99,21 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// Verifies that an agent that does not serve yet reports its backends and what it waits for,
+// Verifies that an agent on standby reports its backends, and is ready when all of them work,
 // and asks no part that is not open.
-func TestReportBeforeServing(t *testing.T) {
+func TestReportOnStandby(t *testing.T) {
 	f := Facts{
-		Agent: Agent{Role: RoleSuccessor, Waits: []string{"its backends start"}}, Inventory: &inventory.Snapshot{},
-		Profile:  profile.Status{InForce: &profile.Plan{Profile: &config.Profile{}}},
+		Agent: Agent{Role: RoleStandby, Waits: []string{"another one is on standby"}}, Inventory: &inventory.Snapshot{},
+		Profile:  profile.Status{InForce: &profile.Plan{Profile: &config.Profile{Backends: []config.Backend{{Name: "mock"}}}}},
 		Backends: []supervisor.Status{{Name: "mock", State: supervisor.Starting}},
 	}
 	report := f.Report()
-	if report.Role != RoleSuccessor || len(report.Backends) != 1 || len(report.NotReady) != 1 || len(report.Resources) != 0 {
+	if report.Role != RoleStandby || len(report.Backends) != 1 || len(report.NotReady) != 2 || len(report.Resources) != 0 {
 		t.Errorf("%+v", report)
+	}
+	f.Agent.Waits, f.Backends[0].Applied = nil, true
+	if report := f.Report(); report.NotReady == nil || len(report.NotReady) != 0 {
+		t.Errorf("not ready: %v", report.NotReady)
 	}
 	if devices := f.devices(); devices == nil || len(devices) != 0 {
 		t.Errorf("devices %v", devices)

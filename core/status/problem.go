@@ -121,12 +121,14 @@ func isWord(text string, at int) bool {
 }
 
 // Readiness reports whether the agent serves what the profile promises: every backend has
-// reported, and kubelet has every resource. The text says so. It lists what is missing, or
-// else the problems, a line each.
+// reported, and kubelet has every resource; or, on standby, whether it could take over. The
+// text has what is missing, or else the problems, a line each.
 func (r Report) Readiness() (text string, ready bool) {
 	switch {
 	case len(r.NotReady) > 0:
 		return "not ready: " + strings.Join(r.NotReady, "; "), false
+	case r.Role == RoleStandby:
+		text = "ready to take over"
 	case r.Config.Profile == "":
 		text = "ready, with nothing to do: " + r.Config.Reason
 	default:

@@ -68,6 +68,8 @@ func TestReadiness(t *testing.T) {
 		{Report{Config: gpu, NotReady: []string{"x", "y"}, Problems: make([]Problem, 1)}, "not ready: x; y", false},
 		{Report{Config: gpu, Problems: []Problem{{Message: "x"}}}, "ready, with 1 problem:\n  x", true},
 		{Report{Config: gpu, Problems: []Problem{{Message: "x"}, {Backend: "a", Message: "y"}}}, "ready, with 2 problems:\n  x\n  backend a: y", true},
+		{Report{Config: gpu, Role: RoleStandby}, "ready to take over", true},
+		{Report{Config: gpu, Role: RoleStandby, NotReady: []string{"x"}}, "not ready: x", false},
 		{Report{Config: Config{Reason: "no label"}}, "ready, with nothing to do: no label", true},
 	} {
 		if text, ready := c.report.Readiness(); text != c.want || ready != c.ready {

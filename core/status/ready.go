@@ -10,7 +10,11 @@ import (
 // NotReady returns what is missing before the node can use what the profile promises:
 // backends that have not reported, and resources that kubelet does not have from this
 // agent; empty if nothing is. A broken device does not count: the agent has done its part.
+// Of an agent on standby, it returns what is missing before the agent could take over.
 func (f Facts) NotReady() []string {
+	if f.Agent.Role == RoleStandby {
+		return append(append([]string{}, f.Agent.Waits...), f.notStarted()...)
+	}
 	missing := append([]string{}, f.Profile.Missing...)
 	if f.Profile.InForce.Idle() {
 		return missing
@@ -18,16 +22,34 @@ func (f Facts) NotReady() []string {
 	if f.Round == nil {
 		return append(missing, "no profile is in force yet")
 	}
-	statuses := map[string]supervisor.Status{}
-	for _, s := range f.Backends {
-		statuses[s.Name] = s
-	}
+	statuses := f.statuses()
 	for _, backend := range f.Profile.InForce.Profile.Backends {
 		if f.Round.Backend(backend.Name) == nil {
 			missing = append(missing, notReported(backend.Name, statuses[backend.Name]))
 		}
 	}
 	return append(append(missing, f.Unregistered()...), f.conflicting()...)
+}
+
+// notStarted returns the backends of the profile that do not work yet.
+func (f Facts) notStarted() []string {
+	var missing []string
+	statuses := f.statuses()
+	for _, backend := range f.Profile.InForce.Profile.Backends {
+		if s := statuses[backend.Name]; !s.Applied {
+			missing = append(missing, notReported(backend.Name, s))
+		}
+	}
+	return missing
+}
+
+// statuses returns the backends by name.
+func (f Facts) statuses() map[string]supervisor.Status {
+	statuses := map[string]supervisor.Status{}
+	for _, s := range f.Backends {
+		statuses[s.Name] = s
+	}
+	return statuses
 }
 
 // notReported returns why a backend has not reported yet.

@@ -8,7 +8,7 @@ var Version = "dev"
 // Report is the agent's state at one moment, for `accelmux status`. New fields
 // may come; none is renamed or removed within v1.
 type Report struct {
-	// Role is what the process does among the agents of its state directory.
+	// Role is what the agent does among those of its state directory.
 	Role Role `json:"role"`
 	// Others are the agents beside this one that are known; in an update there is one of
 	// the same state directory for a while.
@@ -31,32 +31,31 @@ type Report struct {
 	Problems []Problem `json:"problems"`
 	// NotReady is what is missing before the node can use what the profile
 	// promises; empty if every backend has reported and kubelet has every resource from
-	// this agent, and if no profile is for this node.
+	// this agent, and if no profile is for this node. Of an agent on standby, what is
+	// missing before it could take over.
 	NotReady []string `json:"notReady"`
 }
 
-// Role is one of several agents that take turns; see package handover.
+// Role is what an agent does among those of its state directory; see package takeover.
 type Role string
 
 const (
 	// RoleActive serves the node.
 	RoleActive Role = "active"
-	// RoleSuccessor has started its backends, and is about to take over.
-	RoleSuccessor Role = "successor"
-	// RoleStandby takes over when the active one ends.
+	// RoleStandby has started its backends, and takes over when the active one ends.
 	RoleStandby Role = "standby"
+	// RoleEnding was told to stop. It answers kubelet until kubelet is connected to the agent
+	// that takes over.
+	RoleEnding Role = "ending"
 )
 
 // Other is another agent of the node.
 type Other struct {
-	// Role is that of Role's words, or "refused" for one that ended at once because it
-	// was started without --take-over.
 	Role Role `json:"role"`
-	// PID is 0 if the process cannot be seen from this one.
-	PID     int       `json:"pid"`
-	Host    string    `json:"host,omitempty"`
-	Version string    `json:"version,omitempty"`
-	Since   time.Time `json:"since"`
+	// PID is that of the agent's own PID namespace; 0 if it is not known.
+	PID   int       `json:"pid"`
+	Host  string    `json:"host,omitempty"`
+	Since time.Time `json:"since"`
 	// Note says what it is there for, and what to do if it should not be.
 	Note string `json:"note"`
 }

@@ -127,15 +127,17 @@ func TestFeaturesOverTakeOver(t *testing.T) {
 		options.FeaturesDir = n.path("features.d")
 		quickFeatures(options)
 	}
-	n.startTurn("first", inDir)
+	first := n.startPeer("first", inDir)
 	n.wantFile(allOf())
 	before, err := os.Stat(n.path("features.d", "accelmux"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := n.startTurn("second", inDir)
+	second := n.startPeer("second", inDir)
+	second.wantRole(status.RoleStandby)
+	first.end()
 	second.wantRole(status.RoleActive)
-	n.eventually("the new agent has looked at the file", func() bool {
+	n.eventually("the new agent has checked the file", func() bool {
 		report, err := second.client.Report(t.Context())
 		return err == nil && report.Features != nil && maps.Equal(report.Features.Published, allOf())
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// startFirst is a node with one agent, which takes no turns and whose devices kubelet has.
+// startFirst is a node with one agent, without --take-over, whose devices kubelet has.
 func startFirst(t *testing.T) (*node, *program) {
 	t.Helper()
 	n := newNode(t)
@@ -32,7 +32,7 @@ func (p *program) wantRole(role status.Role) {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%s is %s", filepath.Base(p.runDir), role), func() bool {
 		report, err := p.client.Report(p.Context())
-		return err == nil && report.Role == role && (len(report.NotReady) == 0) == (role != status.RoleSuccessor)
+		return err == nil && report.Role == role && len(report.NotReady) == 0
 	})
 }
 
@@ -49,7 +49,7 @@ func (p *program) wantOther(other *program, role status.Role, advice string) {
 			return false
 		}
 		for _, o := range report.Others {
-			if o.PID == other.pid() && o.Role == role && o.Version != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
+			if o.PID == other.pid() && o.Role == role && o.Host != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
 				return strings.Contains(table, fmt.Sprintf("there is another agent: %s", role)) &&
 					strings.Contains(table, fmt.Sprintf("pid %d", o.PID)) && strings.Contains(table, advice)
 			}
@@ -68,29 +68,30 @@ func (n *node) specFile() os.FileInfo {
 	return info
 }
 
-// Of two agents that take turns each says that there is the other: which it is, since
-// when, in which role, and what to do if that is a mistake. When one is gone, the other
-// says nothing of it.
-func TestStatusSaysThatThereAreTwo(t *testing.T) {
+// Of two agents with --take-over each reports the other: which it is, since when, in which
+// role, and what to do if that is a mistake. When one has ended, the other does not report
+// it any more.
+func TestStatusOfTwoAgents(t *testing.T) {
 	n := newNode(t)
 	n.startKubelet()
 	n.configure(oneBackend)
 	older := n.startProgram("older", "--take-over")
 	older.wantRole(status.RoleActive)
 	newer := n.startProgram("newer", "--take-over")
-	newer.wantRole(status.RoleActive)
-	older.wantRole(status.RoleStandby)
-	newer.wantOther(older, status.RoleStandby, "installed twice")
-	older.wantOther(newer, status.RoleActive, "installed twice")
+	newer.wantRole(status.RoleStandby)
+	newer.wantOther(older, status.RoleActive, "installed twice")
+	older.wantOther(newer, status.RoleStandby, "installed twice")
+	if text, _, code := accelmux(t, "status", "--ready", "--run-dir", newer.runDir); code != 0 || text != "ready to take over\n" {
+		t.Errorf("the agent on standby is ready with exit status %d: %q", code, text)
+	}
 	older.signal(syscall.SIGTERM)
 	n.eventually("the newer one is alone", func() bool {
 		report, err := status.NewClient(newer.runDir).Report(t.Context())
-		return err == nil && len(report.Others) == 0
+		return err == nil && report.Role == status.RoleActive && len(report.Others) == 0
 	})
 }
 
-// A second agent that takes no turns ends at once, and says why; the first says that
-// somebody tried, and goes on undisturbed.
+// A second agent without --take-over ends, and says why; the first goes on undisturbed.
 func TestSecondAgentByMistake(t *testing.T) {
 	n, first := startFirst(t)
 	n.mark(gpu)
@@ -100,27 +101,12 @@ func TestSecondAgentByMistake(t *testing.T) {
 	case <-time.After(patience.Long):
 		t.Fatal("the second agent runs")
 	}
-	if second.command.ProcessState.Success() || !n.logged("stop it, or take over from it with --take-over and a --run-dir of its own") {
+	if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d on ", first.pid())) ||
+		!n.logged("stop it, or wait for its end with --take-over and a --run-dir of its own") {
 		t.Errorf("the second agent ended with %v", second.command.ProcessState)
 	}
-	if n.logged("waiting for another agent") {
-		t.Error("the second agent waits for one that is there to stay")
-	}
-	first.wantOther(second, "refused", "--take-over")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
-}
-
-// An agent that takes no turns ends when another one has taken over, and says why.
-func TestTakeOverFromOneThatTakesNoTurns(t *testing.T) {
-	n, first := startFirst(t)
-	second := n.startProgram("second", "--take-over")
-	second.wantRole(status.RoleActive)
-	n.eventually("the first one has ended", first.over)
-	if first.command.ProcessState.Success() || !n.logged("another agent has taken over; this one ends, as it runs without --take-over") {
-		t.Errorf("the first agent ended with %v", first.command.ProcessState)
-	}
-	n.wantCounts(gpu, 4, 4)
 }
 
 // Two agents that know nothing of each other, as they have different state directories,
@@ -138,7 +124,7 @@ func TestSecondAgentWithAStateDirectoryOfItsOwn(t *testing.T) {
 		case <-time.After(patience.Long):
 			t.Fatal("the second agent runs")
 		}
-		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d) has locked %s: ", first.pid(), n.path("cdi", "accelmux-mock.lock"))) {
+		if second.command.ProcessState.Success() || !n.logged(fmt.Sprintf("another agent (pid %d on ", first.pid())) || !n.logged("has locked "+n.path("cdi", "accelmux-mock.lock")) {
 			t.Errorf("the second agent ended with %v", second.command.ProcessState)
 		}
 	}
@@ -216,24 +202,23 @@ func TestAgentsShareTheCDIDirectory(t *testing.T) {
 }
 
 // away is how long devices may be unhealthy when the agent that serves is killed and
-// another one stands by.
+// another one is on standby.
 const away = 5 * time.Second
 
-// Whichever of two leaves first, and however: capacity stays, and what containers have; if
-// the one that stands by leaves, or one that is told to, no device is unhealthy for a
-// moment, and if the one that serves is killed, none is for long. At the end there is
-// nothing of the one that left.
-func TestWhicheverLeavesFirst(t *testing.T) {
+// Whichever of two agents ends first, and however: capacity stays, and what containers have.
+// If the one on standby ends, or the active one is told to stop, no device is unhealthy for a
+// moment; if the active one is killed, none is for long. Nothing is left of the one that ended.
+func TestWhicheverEndsFirst(t *testing.T) {
 	for name, c := range map[string]struct {
-		older bool // leaves
+		older bool // ends
 		with  syscall.Signal
-		// dips: the one that serves is killed, so that its streams break.
+		// dips: the active agent is killed, so that its streams break.
 		dips bool
 	}{
 		"the older one is told to": {true, syscall.SIGTERM, false},
-		"the older one is killed":  {true, syscall.SIGKILL, false},
+		"the older one is killed":  {true, syscall.SIGKILL, true},
 		"the newer one is told to": {false, syscall.SIGTERM, false},
-		"the newer one is killed":  {false, syscall.SIGKILL, true},
+		"the newer one is killed":  {false, syscall.SIGKILL, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t)
@@ -246,8 +231,8 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			held := n.allocate("before", gpu, 2)
 			spec := n.specFile()
 			newer := n.startProgram("newer", "--take-over")
-			newer.wantRole(status.RoleActive)
-			older.wantRole(status.RoleStandby)
+			newer.wantRole(status.RoleStandby)
+			older.wantRole(status.RoleActive)
 			n.wantNoDip(gpu, 4)
 			leaves, stays := newer, older
 			if c.older {
@@ -275,7 +260,7 @@ func TestWhicheverLeavesFirst(t *testing.T) {
 			if after := n.specFile(); !os.SameFile(spec, after) || !spec.ModTime().Equal(after.ModTime()) {
 				t.Error("the CDI spec was removed or written anew, though no definition has changed")
 			}
-			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf("pid %d,", stays.pid())) {
+			if text, err := os.ReadFile(n.path("state", "lock")); err != nil || !strings.Contains(string(text), fmt.Sprintf(`"pid":%d,`, stays.pid())) {
 				t.Errorf("the state directory is held by %q, %v", text, err)
 			}
 		})

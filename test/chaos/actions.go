@@ -40,12 +40,12 @@ func actions() []action {
 		{"lose-program", 2, false, "a backend's program is gone, and then the backend", (*world).loseProgram},
 		{"heal-backend", 14, false, "backends that are down may run again", (*world).healBackend},
 
-		{"kill-agent", 4, true, "kill -9 of the active agent, and a new one if no other stands by", (*world).killAgent},
-		{"stop-agent", 2, true, "SIGTERM of the active agent, and a new one if no other stands by", (*world).stopAgent},
+		{"kill-agent", 4, true, "kill -9 of the active agent, and a new one", (*world).killAgent},
+		{"stop-agent", 2, true, "SIGTERM of the active agent, and a new one", (*world).stopAgent},
 		{"freeze-agent", 2, true, "SIGSTOP and SIGCONT of the active agent", (*world).freezeAgent},
-		{"take-over", 4, false, "a newer agent takes over", (*world).takeOver},
-		{"end-standby", 4, true, "SIGTERM or kill -9 of an agent that stands by, after a newer one took over if none does", (*world).endStandby},
-		{"second-agent", 1, false, "another agent is started that does not take turns, by mistake", (*world).secondAgent},
+		{"take-over", 4, false, "a newer agent takes over from one that is told to stop or killed", (*world).takeOver},
+		{"end-standby", 4, true, "a newer agent on standby, and SIGTERM or kill -9 of it", (*world).endStandby},
+		{"second-agent", 1, false, "another agent is started without --take-over, by mistake", (*world).secondAgent},
 
 		{"restart-kubelet", 4, true, "kubelet restarts", (*world).restartKubelet},
 		{"stop-kubelet", 2, true, "kubelet stops, or is killed and leaves its sockets", (*world).stopKubelet},

@@ -31,8 +31,8 @@ func (w *world) killAgent(ctx context.Context, arg int) error {
 	if w.m.diskFull || w.m.unsaved {
 		w.forget()
 	}
-	keep := arg%2 == 0 && len(w.agents) == 1
-	if err := w.end(ctx, p, syscall.SIGKILL, keep); err != nil || len(w.agents) > 0 {
+	keep := arg%2 == 0
+	if err := w.end(ctx, p, syscall.SIGKILL, keep); err != nil {
 		return err
 	}
 	if keep {
@@ -48,11 +48,6 @@ func (w *world) forget() {
 	w.watch.mendingAll()
 }
 
-// inTime is less than any time that an agent gives a backend for something at its start, or
-// its successor for all of them. One that does not come up in time at the agent that stood
-// by, of a machine that is slow or stands still, is left behind.
-const inTime = 3 * time.Second
-
 func (w *world) stopAgent(ctx context.Context, _ int) error {
 	p, err := w.onDuty(ctx)
 	if err != nil {
@@ -62,17 +57,8 @@ func (w *world) stopAgent(ctx context.Context, _ int) error {
 		w.forget()
 	}
 	w.m.unsaved = false
-	// With another agent there is no gap, unless its backends do not work, or do not come up
-	// in time.
-	if len(w.agents) == 1 || w.rushed || w.anyDown() || w.m.diskFull || !w.kubelet.Gapless() {
-		w.watch.spareAll()
-	}
-	began := time.Now()
-	err = w.end(ctx, p, syscall.SIGTERM, false)
-	if time.Since(began) > inTime {
-		w.watch.excuseAll()
-	}
-	if err != nil || len(w.agents) > 0 {
+	w.watch.spareAll()
+	if err := w.end(ctx, p, syscall.SIGTERM, false); err != nil {
 		return err
 	}
 	return w.startAgent(w.runDir())
@@ -90,62 +76,64 @@ func (w *world) freezeAgent(ctx context.Context, arg int) error {
 	return p.signal(syscall.SIGCONT)
 }
 
-// maxAgents bounds the agents of the node.
-const maxAgents = 3
+// takeOver has a newer agent take over from the active one, which is told to stop, or killed
+// for an odd argument.
+func (w *world) takeOver(ctx context.Context, arg int) error {
+	active, newer, err := w.startStandby(ctx)
+	if err != nil {
+		return err
+	}
+	with := syscall.SIGTERM
+	if arg%2 == 1 {
+		with = syscall.SIGKILL
+		w.watch.spareAll()
+	}
+	if err := w.end(ctx, active, with, false); err != nil {
+		return err
+	}
+	return w.await(ctx, oneAgent, "the newer agent does not take over", func() bool {
+		report, err := status.NewClient(newer.runDir).Report(ctx)
+		return err == nil && report.Role == status.RoleActive
+	})
+}
 
-func (w *world) takeOver(ctx context.Context, _ int) error {
-	// A newer agent that cannot run what the older one has rightly waits.
-	if len(w.agents) == maxAgents || w.anyDown() || w.m.diskFull || w.m.broken {
-		return errSkip
+// startStandby starts a newer agent and waits until it could take over from the active one.
+func (w *world) startStandby(ctx context.Context) (active, newer *process, err error) {
+	// A newer agent that cannot run what the older one has is not ready.
+	if w.anyDown() || w.m.diskFull || w.m.broken || w.m.epsilon.wild {
+		return nil, nil, errSkip
 	}
 	if w.rushed {
 		if err := w.settle(ctx); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	if !w.kubelet.Gapless() {
 		w.watch.spareAll()
 	}
-	if err := w.startAgent(w.runDir()); err != nil {
-		return err
+	if active, err = w.onDuty(ctx); err != nil {
+		return nil, nil, err
 	}
-	newest := w.agents[len(w.agents)-1]
-	return w.await(ctx, oneAgent, "the newer agent does not take over", func() bool {
-		report, err := status.NewClient(newest.runDir).Report(ctx)
-		return err == nil && report.Role == status.RoleActive
+	if err := w.startAgent(w.runDir()); err != nil {
+		return nil, nil, err
+	}
+	newer = w.agents[len(w.agents)-1]
+	return active, newer, w.await(ctx, oneAgent, "the newer agent is not ready to take over", func() bool {
+		report, err := status.NewClient(newer.runDir).Report(ctx)
+		return err == nil && report.Role == status.RoleStandby && len(report.NotReady) == 0
 	})
 }
 
+// endStandby starts a newer agent and ends it again before it takes over.
 func (w *world) endStandby(ctx context.Context, arg int) error {
-	if w.rushed {
-		return errSkip
-	}
-	if len(w.agents) == 1 {
-		if err := w.takeOver(ctx, 0); err != nil {
-			return err
-		}
-		if err := w.settle(ctx); err != nil {
-			return err
-		}
-	}
-	active, err := w.onDuty(ctx)
+	_, newer, err := w.startStandby(ctx)
 	if err != nil {
 		return err
 	}
-	var standby []*process
-	for _, p := range w.agents {
-		if p != active {
-			standby = append(standby, p)
-		}
-	}
-	p, ok := pick(standby, arg/2)
-	if !ok {
-		return errSkip
-	}
 	if arg%2 == 0 {
-		return w.end(ctx, p, syscall.SIGTERM, false)
+		return w.end(ctx, newer, syscall.SIGTERM, false)
 	}
-	return w.end(ctx, p, syscall.SIGKILL, false)
+	return w.end(ctx, newer, syscall.SIGKILL, false)
 }
 
 func (w *world) secondAgent(ctx context.Context, _ int) error {
@@ -159,7 +147,7 @@ func (w *world) secondAgent(ctx context.Context, _ int) error {
 	if err != nil {
 		return err
 	}
-	return w.refused(ctx, p, "a second agent that does not take turns")
+	return w.refused(ctx, p, "a second agent without --take-over")
 }
 
 func (w *world) reboot(ctx context.Context, arg int) error {

@@ -52,10 +52,10 @@ func invariants() []invariant {
 		{serves, "A container gets a device that is healthy and free, and starts with it, and starts again.", true, false, incident(serves)},
 		{namesResolve, "Every CDI name that a container was given can be resolved by the CDI library, and means what it meant.", false, true, allResolve},
 		{othersUntouched, "The capacity of a resource that a step is not about does not dip, not for a moment.", true, false, incident(othersUntouched)},
-		{oneAgent, "One agent serves the node, all others stand by; each ends well when it is told to.", false, false, oneIsActive},
+		{oneAgent, "One agent serves the node; each ends well when it is told to.", false, false, oneIsActive},
 		{backendsRun, "Every backend of the configuration that can run is running again within the bound, and none with a program that is not the pinned one.", false, false, allRun},
 		{registeredOnce, "No socket is registered that kubelet is connected to already.", true, false, noDuplicates},
-		{leakedProcess, "Each agent on duty has one process a backend, an agent that stands by none, and nobody else is left.", false, true, noProcesses},
+		{leakedProcess, "Each agent has one process a backend, and no other process is left.", false, true, noProcesses},
 		{leakedSocket, "There are no sockets in kubelet's directories but those that it is connected to.", false, true, noSockets},
 		{leakedDescriptor, "No agent has many more files open than when it first was at rest.", false, true, noDescriptors},
 		{leakedFile, "There are no temporary files, and nothing else that nobody uses.", false, true, noFiles},
@@ -162,17 +162,13 @@ func allResolve(o *observation) string {
 }
 
 func oneIsActive(o *observation) string {
-	active := 0
 	for _, a := range o.Agents {
-		switch {
-		case a.Role == status.RoleActive:
-			active++
-		case a.Role != status.RoleStandby:
-			return fmt.Sprintf("agent %d is %q (%s), and should be active or stand by", a.PID, a.Role, a.Error)
+		if a.Role != status.RoleActive {
+			return fmt.Sprintf("agent %d is %q (%s), and should be active", a.PID, a.Role, a.Error)
 		}
 	}
-	if active != 1 {
-		return fmt.Sprintf("%d of %d agents are active", active, len(o.Agents))
+	if len(o.Agents) != 1 {
+		return fmt.Sprintf("%d agents are active", len(o.Agents))
 	}
 	return ""
 }
@@ -188,26 +184,22 @@ func noDuplicates(o *observation) string {
 
 func noProcesses(o *observation) string {
 	children := map[int]int{}
-	agents := map[int]status.Role{}
+	agents := map[int]bool{}
 	for _, a := range o.Agents {
-		agents[a.PID] = a.Role
+		agents[a.PID] = true
 	}
 	for _, t := range o.Tasks {
-		if _, agent := agents[t.PID]; agent {
+		if agents[t.PID] {
 			continue
 		}
-		if _, ours := agents[t.Parent]; !ours || t.State == "Z" || t.State == "T" {
+		if !agents[t.Parent] || t.State == "Z" || t.State == "T" {
 			return fmt.Sprintf("process %d (%s, state %s) is left by process %d", t.PID, t.Name, t.State, t.Parent)
 		}
 		children[t.Parent]++
 	}
-	for pid, role := range agents {
-		least, most := 0, 0
-		if role == status.RoleActive {
-			least, most = o.Backends-o.Down, o.Backends
-		}
-		if n := children[pid]; n < least || n > most {
-			return fmt.Sprintf("agent %d (%s) has %d backend processes, and should have %d to %d", pid, role, n, least, most)
+	for pid := range agents {
+		if n, least := children[pid], o.Backends-o.Down; n < least || n > o.Backends {
+			return fmt.Sprintf("agent %d has %d backend processes, and should have %d to %d", pid, n, least, o.Backends)
 		}
 	}
 	return ""

@@ -28,14 +28,14 @@ type process struct {
 // directories are those of an agent that it does not share with every other one.
 type directories struct{ run, state, cdi string }
 
-// start starts a process of an agent, with a directory of its own for it to run in; it
-// takes turns with others, or not. It dies with this one.
-func (w *world) start(runDir string, turns bool) (*process, error) {
-	return w.startIn(directories{run: runDir, state: w.path("disk", "state"), cdi: w.path("disk", "cdi")}, turns)
+// start starts a process of an agent, with a directory of its own for it to run in, with or
+// without --take-over. It dies with this one.
+func (w *world) start(runDir string, takeOver bool) (*process, error) {
+	return w.startIn(directories{run: runDir, state: w.path("disk", "state"), cdi: w.path("disk", "cdi")}, takeOver)
 }
 
 // startIn is start for an agent whose directories may be others.
-func (w *world) startIn(d directories, turns bool) (*process, error) {
+func (w *world) startIn(d directories, takeOver bool) (*process, error) {
 	args := []string{
 		w.agent, "run", "--config", w.path("node.yaml"), "--node-name", nodeName, "--kubeconfig", w.path("kubeconfig"),
 		"--kubelet-dir", w.kubeletDir(), "--cdi-dir", d.cdi, "--state-dir", d.state, "--run-dir", d.run,
@@ -44,7 +44,7 @@ func (w *world) startIn(d directories, turns bool) (*process, error) {
 	if w.hardware != "" {
 		args = append(args, "--sysfs", w.hardware+"/sys", "--devfs", w.hardware+"/dev")
 	}
-	if turns {
+	if takeOver {
 		args = append(args, "--take-over")
 	}
 	command := &exec.Cmd{

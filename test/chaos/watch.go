@@ -143,14 +143,6 @@ func (w *watch) spareAll() {
 	clear(w.floor)
 }
 
-// excuseAll is spareAll also for what was seen of it since things were looked at last.
-func (w *watch) excuseAll() {
-	w.spareAll()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.incidents, othersUntouched)
-}
-
 // mending ends the watching of a device whose fault may go now.
 func (w *watch) mending(id string) {
 	w.mu.Lock()

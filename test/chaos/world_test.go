@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,40 +71,6 @@ func (k *mendingKubelet) StartContainer(ctx context.Context, pod string) error {
 		k.err = errors.Join(k.err, k.mend())
 	}
 	return err
-}
-
-// Verifies that an agent which was told to end is not blamed for the backend that did not
-// come up in time at the one that stood by: here its program hangs behind the model's back.
-func TestSlowHandover(t *testing.T) {
-	t.Parallel()
-	w, err := newWorld(t.Context(), newRunner(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	do := func(what string, err error) {
-		t.Helper()
-		if err == nil {
-			err = w.settle(t.Context())
-		}
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", what, err, w.story())
-		}
-	}
-	do("another agent", w.takeOver(t.Context(), 0))
-	hangs := func(path string) error { return os.WriteFile(path, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755) }
-	do("a program that hangs", w.place(w.m.gamma, hangs))
-	if err := w.stopAgent(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.ContainsFunc(w.watch.recent, func(line string) bool { return strings.Contains(line, steadyName+" healthy 0 of") }) {
-		t.Error("there was no gap")
-	}
-	do("the program", w.link(w.m.gamma))
 }
 
 // Verifies that of a node which does not come to rest at the start what happened is told, and

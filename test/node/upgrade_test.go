@@ -51,7 +51,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 	n.helm("upgrade", "--values="+n.values(eightGPUs, image("broken")))
 	n.eventually("the agent whose backends do not work has tried them", func() bool {
 		return slices.ContainsFunc(reports(context.Background()), func(r status.Report) bool {
-			return r.Role == status.RoleSuccessor && slices.ContainsFunc(r.Backends, func(b status.Backend) bool { return b.LastError != "" })
+			return r.Role == status.RoleStandby && len(r.NotReady) > 0 && slices.ContainsFunc(r.Backends, func(b status.Backend) bool { return b.LastError != "" })
 		})
 	})
 	n.helm("rollback", "--wait")

@@ -28,12 +28,12 @@ type Agent struct {
 	bin  string
 	root string
 	run  string // the run directory's name
-	// turns is whether it takes over, and stands by.
-	turns bool
-	log   log
-	cmd   *exec.Cmd
-	done  chan struct{}
-	exit  error
+	// takeOver is whether it has --take-over.
+	takeOver bool
+	log      log
+	cmd      *exec.Cmd
+	done     chan struct{}
+	exit     error
 }
 
 // New prepares an agent whose directories are all below root, an existing
@@ -48,10 +48,9 @@ func New(bin, root string) (*Agent, error) {
 	return a, nil
 }
 
-// Beside prepares another agent on the same node, which takes over from the one
-// that is active, and stands by when another one does.
+// Beside prepares another agent on the same node, which waits on standby while one is active.
 func (a *Agent) Beside(name string) (*Agent, error) {
-	b := &Agent{bin: a.bin, root: a.root, run: name, turns: true}
+	b := &Agent{bin: a.bin, root: a.root, run: name, takeOver: true}
 	return b, os.MkdirAll(b.RunDir(), 0o700)
 }
 
@@ -89,7 +88,7 @@ func (a *Agent) Start() error {
 		"--log-level", "debug",
 	}
 	args = append(args, a.Args...)
-	if a.turns {
+	if a.takeOver {
 		args = append(args, "--take-over")
 	}
 	// No context: the process ends with Stop or Kill, or with the test's own.
@@ -168,6 +167,15 @@ func (a *Agent) Stop() (time.Duration, error) {
 		return time.Since(start), fmt.Errorf("the agent's exit after SIGTERM: %w", a.exit)
 	}
 	return time.Since(start), nil
+}
+
+// Terminate sends SIGTERM and does not wait.
+func (a *Agent) Terminate() error {
+	if !a.Running() {
+		return a.notRunning()
+	}
+	fmt.Fprintf(&a.log, "--- SIGTERM at %s\n", time.Now().Format(time.StampMilli))
+	return a.cmd.Process.Signal(syscall.SIGTERM)
 }
 
 // Kill sends SIGKILL and waits for the process to be gone.

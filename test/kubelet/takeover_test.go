@@ -12,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/test/kubelet/realkubelet"
 )
 
-// beside prepares an agent that takes turns with the node's others. Its log is
-// shown if the test fails.
+// beside prepares another agent with --take-over on the node. Its log is shown if the test
+// fails.
 func (n *node) beside(name string) *agent.Agent {
 	n.Helper()
 	a, err := n.agent.Beside(name)
@@ -33,8 +33,7 @@ func (n *node) beside(name string) *agent.Agent {
 	return a
 }
 
-// wantRole waits until the agent has a role, and is ready if it is the active one alone. It
-// returns how long that took.
+// wantRole waits until the agent has a role, and is ready. It returns how long that took.
 func (n *node) wantRole(a *agent.Agent, role string) time.Duration {
 	n.Helper()
 	return n.eventually("the agent is "+role, func() bool {
@@ -43,8 +42,8 @@ func (n *node) wantRole(a *agent.Agent, role string) time.Duration {
 	})
 }
 
-// startTurns is a node with an agent that takes turns, with four units.
-func startTurns(t *testing.T) *node {
+// startFirst is a node with an agent with --take-over, with four units.
+func startFirst(t *testing.T) *node {
 	t.Helper()
 	n := start(t, mock{Count: 4}, 4)
 	first := n.beside("first")
@@ -57,29 +56,39 @@ func startTurns(t *testing.T) *node {
 	return n
 }
 
-// TestTakeOver verifies that an agent's newer version takes over, and the older
-// one takes over back when the newer one is told to end, again and again, and
-// kubelet never misses a unit; a pod keeps its devices, and nobody else gets them.
+// startStandby starts a newer agent and waits until it is ready to take over.
+func (n *node) startStandby(name string) *agent.Agent {
+	n.Helper()
+	newer := n.beside(name)
+	if err := newer.Start(); err != nil {
+		n.Fatal(err)
+	}
+	n.wantRole(newer, "standby")
+	return newer
+}
+
+// TestTakeOver verifies that a newer agent takes over from an older one that is told to
+// stop, again and again, and kubelet never misses a unit; a pod keeps its devices, and no
+// other pod gets them.
 func TestTakeOver(t *testing.T) {
-	n := startTurns(t)
+	n := startFirst(t)
 	n.specsHeld = true
 	pod := n.admit("pod", gpu, 2)
 	n.startContainer(pod)
 	before := n.held(pod, gpu)
 	record := n.kubelet.Record(gpu, 10*time.Millisecond)
-	var there, back []time.Duration
-	for range 5 {
-		second := n.beside("second")
-		if err := second.Start(); err != nil {
+	var ready, ended []time.Duration
+	for _, name := range []string{"2", "3", "4", "5", "6"} {
+		began := time.Now()
+		newer := n.startStandby(name)
+		ready = append(ready, time.Since(began))
+		took, err := n.agent.Stop()
+		if err != nil {
 			t.Fatal(err)
 		}
-		there = append(there, n.wantRole(second, "active"))
-		n.wantRole(n.agent, "standby")
-		n.wantCounts(gpu, 4, 4)
-		if _, err := second.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		back = append(back, n.wantRole(n.agent, "active"))
+		ended = append(ended, took)
+		n.wantRole(newer, "active")
+		n.agent = newer
 		n.wantCounts(gpu, 4, 4)
 	}
 	other := n.held(n.admit("other", gpu, 2), gpu)
@@ -99,27 +108,22 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("two pods have %v and %v", before, other)
 	}
 	n.wantInjected(n.cdiNames(n.startContainer(pod)), before)
-	slices.Sort(there)
-	slices.Sort(back)
-	t.Logf("%d samples; taken over in %v, back in %v (medians of 5)", samples, there[2].Round(time.Millisecond), back[2].Round(time.Millisecond))
+	slices.Sort(ready)
+	slices.Sort(ended)
+	t.Logf("%d samples; a newer agent is ready after %v, the older one ends after %v (medians of 5)", samples, ready[2].Round(time.Millisecond), ended[2].Round(time.Millisecond))
 }
 
-// TestActiveAgentDies verifies that the agent that stands by takes over from one that was
+// TestActiveAgentDies verifies that the agent on standby takes over from one that was
 // killed: the devices are unhealthy for a moment, with their capacity kept, and whose they
 // are is not forgotten.
 func TestActiveAgentDies(t *testing.T) {
-	n := startTurns(t)
+	n := startFirst(t)
 	n.specsHeld = true
 	before := n.held(n.admit("pod", gpu, 2), gpu)
-	second := n.beside("second")
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
-	n.wantRole(second, "active")
-	n.wantRole(n.agent, "standby")
-	n.killBeside(second, n.agent)
+	killed, newer := n.agent, n.startStandby("second")
+	n.killBeside(killed, newer)
 	// As kubelet does with the volume of a pod that is gone.
-	if err := os.RemoveAll(second.RunDir()); err != nil {
+	if err := os.RemoveAll(killed.RunDir()); err != nil {
 		t.Fatal(err)
 	}
 	other := n.held(n.admit("other", gpu, 2), gpu)
@@ -128,38 +132,37 @@ func TestActiveAgentDies(t *testing.T) {
 	}
 }
 
-// TestKillsInAHandOver verifies that whichever agent is killed in the middle of a
-// hand-over, the other one has kubelet whole again at once: every device is
-// healthy, a pod keeps what it has and nobody else gets it, and of the sockets of the
-// killed one none remains.
-func TestKillsInAHandOver(t *testing.T) {
+// TestKillsInATakeover verifies that kubelet is whole again at once, whichever agent is
+// killed in the middle of a takeover, with the newer agent or, if that is the one, with a
+// third: every device is healthy, a pod keeps what it has and no other pod gets it, and of the
+// sockets of the killed one none remains.
+func TestKillsInATakeover(t *testing.T) {
 	for _, c := range []struct {
 		moment string
 		older  bool // prints the words, not the newer one
 		words  []string
 	}{
-		{"before the newer one registers", false, []string{"the backends are started, then this one takes over"}},
-		{"while the older one lets go", true, []string{"another agent takes over"}},
+		{"while the older one finishes", true, []string{"another agent takes over"}},
 		{"when the newer one has registered", false, []string{"kubelet takes the devices", gpu}},
 	} {
 		for _, victim := range []string{"older", "newer"} {
 			t.Run(c.moment+", of the "+victim, func(t *testing.T) {
-				n := startTurns(t)
+				n := startFirst(t)
 				n.specsHeld = true
 				pod := n.admit("pod", gpu, 2)
 				n.startContainer(pod)
 				before, healthy := n.held(pod, gpu), n.kubelet.Healthy(gpu)
-				second := n.beside("second")
-				killed, stays := n.agent, second
+				newer := n.startStandby("second")
+				older, prints := n.agent, newer
+				killed, stays := older, newer
 				if victim == "newer" {
-					killed, stays = second, n.agent
+					killed, stays = newer, n.beside("third")
 				}
-				prints := second
 				if c.older {
-					prints = n.agent
+					prints = older
 				}
 				now := prints.Printed(c.words...)
-				if err := second.Start(); err != nil {
+				if err := older.Terminate(); err != nil {
 					t.Fatal(err)
 				}
 				select {
@@ -168,6 +171,8 @@ func TestKillsInAHandOver(t *testing.T) {
 					t.Fatalf("the log has no line with %q", c.words)
 				}
 				n.killBeside(killed, stays)
+				n.eventually("the older agent has ended", func() bool { return !older.Running() })
+				n.agent = stays
 				if now := n.kubelet.Healthy(gpu); !slices.Equal(now, healthy) {
 					t.Errorf("kubelet has %v healthy, want %v", now, healthy)
 				}
@@ -196,14 +201,20 @@ var late = []string{"kubelet did not ask for its devices", "its successor failed
 // stream is not that of this one's.
 const broke = "its stream broke and kubelet did not open another"
 
-// killBeside kills one agent, and waits until the other one is active, has the only socket,
-// and kubelet all four units of it, which must have needed no second attempt.
+// killBeside kills one agent, starts the other one if it does not run, and waits until that
+// is active, has the only socket, and kubelet all four units of it, which must have needed no
+// second attempt.
 func (n *node) killBeside(killed, stays *agent.Agent) {
 	n.Helper()
 	before := len(stays.Log())
 	record, began := n.kubelet.Record(gpu, time.Millisecond), time.Now()
 	if err := killed.Kill(); err != nil {
 		n.Fatal(err)
+	}
+	if !stays.Running() {
+		if err := stays.Start(); err != nil {
+			n.Fatal(err)
+		}
 	}
 	n.wantRole(stays, "active")
 	// The other one may have looked for sockets before the killed one's last was dead: it
@@ -236,26 +247,21 @@ func (n *node) killBeside(killed, stays *agent.Agent) {
 	n.Logf("kubelet's counts after the kill: %v; looked at for %v", changes, took.Round(time.Millisecond))
 }
 
-// TestKubeletRestartsWhileOneStandsBy verifies that only the active agent
-// registers with a kubelet that was restarted.
-func TestKubeletRestartsWhileOneStandsBy(t *testing.T) {
-	n := startTurns(t)
+// TestKubeletRestartsBesideStandby verifies that only the active agent registers with a
+// kubelet that was restarted.
+func TestKubeletRestartsBesideStandby(t *testing.T) {
+	n := startFirst(t)
 	n.specsHeld = true
 	n.startContainer(n.admit("pod", gpu, 1))
-	second := n.beside("second")
-	if err := second.Start(); err != nil {
-		t.Fatal(err)
-	}
-	n.wantRole(second, "active")
-	n.wantRole(n.agent, "standby")
+	newer := n.startStandby("second")
 	for range 3 {
 		n.restartKubelet(gpu, 4)
 	}
-	status, err := n.agent.Status(t.Context())
+	status, err := newer.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status.Role != "standby" || len(status.Resources) > 0 {
-		t.Errorf("the agent that stands by is %s and serves %v", status.Role, status.Resources)
+		t.Errorf("the agent on standby is %s and serves %v", status.Role, status.Resources)
 	}
 }
