@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/accelmux/accelmux/core/backoff"
 )
 
 // minCrashes is how many failures within Timing.Window are a problem, even while the
@@ -34,8 +36,8 @@ type weighted struct {
 	weight int
 }
 
-// fail counts a failure and returns the pause before the next try, and whether that is a
-// quarantine.
+// fail counts a failure and returns the pause before the next try, without jitter, and
+// whether that is a quarantine.
 func (b *breaker) fail(now time.Time, weight int) (pause time.Duration, quarantined bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,9 +49,9 @@ func (b *breaker) fail(now time.Time, weight int) (pause time.Duration, quaranti
 	}
 	if b.trips > 0 || total >= b.timing.Failures {
 		b.trips++
-		return b.timing.spread(doubled(b.timing.Quarantine, b.trips-1, b.timing.QuarantineLimit)), true
+		return backoff.Base(b.trips, b.timing.Quarantine, b.timing.QuarantineLimit), true
 	}
-	return b.timing.spread(doubled(b.timing.Backoff, b.streak-1, b.timing.BackoffLimit)), false
+	return backoff.Base(b.streak, b.timing.Backoff, b.timing.BackoffLimit), false
 }
 
 // within returns the failures of the window. The caller holds the mutex.
@@ -82,15 +84,4 @@ func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures, b.streak, b.trips = nil, 0, 0
-}
-
-// doubled returns d doubled n times, at most limit.
-func doubled(d time.Duration, n int, limit time.Duration) time.Duration {
-	for range n {
-		if d >= limit {
-			break
-		}
-		d *= 2
-	}
-	return min(d, limit)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+
+	"github.com/accelmux/accelmux/core/backoff"
 )
 
 // handle processes an event of an instance. Events of an instance that was dropped
@@ -139,11 +141,11 @@ func (b *backend) failed(i *instance, f *failure) {
 	var pause time.Duration
 	switch {
 	case f.cause != stopped && isShortage(f.err):
-		pause, b.pause = t.spread(min(shortagePauses*t.Backoff, t.BackoffLimit)), Backoff
+		pause, b.pause = min(shortagePauses*t.Backoff, t.BackoffLimit), Backoff
 	case f.cause == misconfigured:
-		pause, b.pause = t.spread(t.Misconfigured), Misconfigured
+		pause, b.pause = t.Misconfigured, Misconfigured
 	case f.cause == unavailable:
-		pause, b.pause = t.spread(t.BackoffLimit), Unavailable
+		pause, b.pause = t.BackoffLimit, Unavailable
 	default:
 		weight := 1
 		if f.cause == violated {
@@ -155,7 +157,7 @@ func (b *backend) failed(i *instance, f *failure) {
 			b.pause = Quarantined
 		}
 	}
-	b.retryAt = now.Add(pause)
+	b.retryAt = now.Add(backoff.Jitter(pause))
 	b.record(f.err)
 	b.log.Warn("backend failed", "state", string(b.pause), "retry_in", pause.Round(time.Millisecond), "error", f.err)
 }

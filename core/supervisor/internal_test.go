@@ -29,7 +29,6 @@ func testTiming() *Timing {
 	timing := Timing{
 		Backoff: time.Second, BackoffLimit: 5 * time.Second, Failures: 4, Window: time.Minute,
 		Quarantine: 2 * time.Minute, QuarantineLimit: 5 * time.Minute,
-		Jitter: func() float64 { return 0.5 },
 	}.withDefaults()
 	return &timing
 }
@@ -94,16 +93,6 @@ func TestShortage(t *testing.T) {
 		err := StartError("/backend", &os.PathError{Op: "fork/exec", Path: "/backend", Err: cause})
 		if got := isShortage(fail(unavailable, "%w", err)); got != want {
 			t.Errorf("%v: %v, want %v", cause, got, want)
-		}
-	}
-}
-
-// Verifies that jitter changes a pause by a fifth at most.
-func TestSpread(t *testing.T) {
-	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 10 * time.Second, 1: 12 * time.Second} {
-		timing := Timing{Jitter: func() float64 { return jitter }}
-		if got := timing.spread(10 * time.Second); got != want {
-			t.Errorf("spread with jitter %v = %s, want %s", jitter, got, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"math/rand/v2"
 	"time"
 )
 
@@ -48,9 +47,6 @@ type Timing struct {
 	// ProgramPoll is how often the program file of a waiting backend is checked for changes.
 	// Default 2s.
 	ProgramPoll time.Duration
-	// Jitter returns numbers in [0, 1) that spread every pause by a fifth either
-	// way. Default math/rand/v2.
-	Jitter func() float64
 
 	// LogLines is how many lines a second a backend may log in the long run, and
 	// LogBurst how many at once. Default 50, 500.
@@ -83,16 +79,7 @@ func (t Timing) withDefaults() Timing {
 			*n.field = n.value
 		}
 	}
-	if t.Jitter == nil {
-		t.Jitter = rand.Float64
-	}
 	return t
-}
-
-// spread changes a pause by up to a fifth either way, so that backends that failed
-// together do not start again together.
-func (t *Timing) spread(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*t.Jitter()))
 }
 
 // closing bounds Supervisor.Close: the two waits of a stop, the rest of the output, and
