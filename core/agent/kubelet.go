@@ -35,9 +35,10 @@ func (a *Agent) openKubelet() (err error) {
 
 // resolve finds the device of a unit that kubelet lists.
 func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
-	unit := a.view.Load().Unit(name, unitID)
-	if unit == nil {
+	id, _, _ := deviceplugin.SplitUnitID(unitID)
+	device := a.view.Load().Assigned(name, id)
+	if device == nil {
 		return inventory.Key{}, false
 	}
-	return unit.Device.Key, true
+	return device.Key, true
 }

@@ -35,7 +35,7 @@ func request(containers ...[]string) *pluginapi.AllocateRequest {
 // What cannot be given is refused with a sentence that says what to do.
 func TestAllocateRefuses(t *testing.T) {
 	n := startNode(t, fast)
-	shared := func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 4, 2 }
+	shared := func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 4, new(2) }
 	n.plugin.Publish(table([]*inventory.Device{device("a"), broken(device("b")), device("c")}, shared), allNames{"c"})
 	n.waitAllocatable(4)
 	for name, tc := range map[string]struct {
@@ -173,8 +173,8 @@ func TestAllocateDevicesThatDisagree(t *testing.T) {
 func TestAnnotationOfLongName(t *testing.T) {
 	name := strings.Repeat("long", 20) + ".example.com/" + strings.Repeat("x", 63)
 	v := newView(&resource.Resource{
-		Name: name, Injection: config.InjectCDIAnnotations, Replicas: 1,
-		Units: table(gpus(1), nil).Resources[0].Units,
+		Resource: config.Resource{Name: name, Injection: config.InjectCDIAnnotations, Replicas: 1},
+		Devices:  table(gpus(1), nil).Resources[0].Devices,
 	}, allNames{}, nil)
 	units, err := v.pick([]string{"gpu-0"})
 	if err != nil {
@@ -277,7 +277,7 @@ func TestInjectPlainProperties(t *testing.T) {
 				}), 0, 3).Draw(t, "mounts"),
 			}
 			for r := range rapid.IntRange(1, 2).Draw(t, "replicas") {
-				units = append(units, &unit{Unit: resource.Unit{ID: fmt.Sprintf("d%d::%d", i, r), Device: d}})
+				units = append(units, &unit{Unit: Unit{ID: fmt.Sprintf("d%d::%d", i, r), Device: d}})
 			}
 		}
 		response := &pluginapi.ContainerAllocateResponse{}

@@ -22,10 +22,10 @@ func BenchmarkChangedView(b *testing.B) {
 			for n := range b.N {
 				b.StopTimer()
 				r := *now.Resources[0]
-				r.Units = slices.Clone(r.Units)
-				u := &r.Units[n*7919%devices]
-				d := *u.Device
-				u.Device, u.Verdict = &d, health.Verdict{Healthy: !u.Verdict.Healthy}
+				r.Devices = slices.Clone(r.Devices)
+				changed := &r.Devices[n*7919%devices]
+				d := *changed.Device
+				changed.Device, changed.Verdict = &d, health.Verdict{Healthy: !changed.Verdict.Healthy}
 				b.StartTimer()
 				v := newView(&r, names, before)
 				if !sameList(before.list, v.list) {

@@ -88,7 +88,7 @@ func asked() []*view {
 	for _, change := range []func(*resource.Resource){
 		func(*resource.Resource) {},
 		func(r *resource.Resource) { r.Injection = config.InjectPlain },
-		func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 2, 2 },
+		func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 2, new(2) },
 		func(r *resource.Resource) {
 			r.Injection, r.Allocation.Policy = config.InjectCDIAnnotations, config.AllocatePack
 		},

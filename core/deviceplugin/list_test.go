@@ -144,7 +144,7 @@ func TestTakesAway(t *testing.T) {
 		drawn := func() (units []*unit) {
 			for i := range 6 {
 				if random.IntN(4) > 0 {
-					units = append(units, &unit{Unit: resource.Unit{ID: fmt.Sprint(i), Device: &inventory.Device{}}, healthy: random.IntN(5) > 0})
+					units = append(units, &unit{Unit: Unit{ID: fmt.Sprint(i), Device: &inventory.Device{}}, healthy: random.IntN(5) > 0})
 				}
 			}
 			return units
@@ -167,7 +167,7 @@ func TestUnitsByID(t *testing.T) {
 	if v.healthy != 2 || v.unhealthy != 1 || len(v.notes) != 2 {
 		t.Errorf("%d healthy, %d unhealthy, notes %q", v.healthy, v.unhealthy, v.notes)
 	}
-	for id, want := range map[string]*inventory.Device{"a": r.Units[1].Device, "b": r.Units[2].Device, "c": r.Units[0].Device, "d": nil, "": nil} {
+	for id, want := range map[string]*inventory.Device{"a": r.Devices[1].Device, "b": r.Devices[2].Device, "c": r.Devices[0].Device, "d": nil, "": nil} {
 		if u, ok := v.unit(id); ok != (want != nil) || ok && u.Device != want {
 			t.Errorf("%q: found %v", id, ok)
 		}

@@ -263,7 +263,7 @@ func gpus(n int) []*inventory.Device {
 // Health says unhealthy have an unhealthy verdict.
 func table(devices []*inventory.Device, change func(*resource.Resource)) *resource.Table {
 	r := &resource.Resource{
-		Name: gpu, Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1,
+		Resource: config.Resource{Name: gpu, Injection: config.InjectCDI, Registration: config.RegisterSocket, Replicas: 1},
 	}
 	if change != nil {
 		change(r)
@@ -273,13 +273,7 @@ func table(devices []*inventory.Device, change func(*resource.Resource)) *resour
 		if !verdict.Healthy {
 			verdict.Faults = []health.Fault{{Code: d.Health.Code, Message: d.Health.Message}}
 		}
-		for i := range r.Replicas {
-			id := d.ID
-			if r.Replicas > 1 {
-				id = fmt.Sprintf("%s::%d", d.ID, i)
-			}
-			r.Units = append(r.Units, resource.Unit{ID: id, Device: d, Verdict: verdict})
-		}
+		r.Devices = append(r.Devices, resource.Device{Device: d, Verdict: verdict})
 	}
 	return &resource.Table{Resources: []*resource.Resource{r}}
 }

@@ -38,7 +38,7 @@ type view struct {
 
 // unit is one entry of the list, with what an allocation of it needs.
 type unit struct {
-	resource.Unit
+	Unit
 	healthy bool
 	// why is what is wrong with an unhealthy one, as a clause.
 	why string
@@ -50,13 +50,14 @@ type unit struct {
 func newView(r *resource.Resource, names Names, before *view) *view {
 	v := &view{
 		name: r.Name, injection: r.Injection, registration: r.Registration, allocation: r.Allocation,
-		replicas: r.Replicas, maxReplicas: r.MaxReplicasPerContainer,
+		replicas: max(1, r.Replicas),
 	}
-	if r.Replicas <= 1 {
-		v.maxReplicas = 0
+	if r.Replicas > 1 && r.MaxReplicasPerContainer != nil {
+		v.maxReplicas = *r.MaxReplicasPerContainer
 	}
-	v.units = make([]*unit, len(r.Units))
-	for i, u := range r.Units {
+	units := Units(r)
+	v.units = make([]*unit, len(units))
+	for i, u := range units {
 		v.units[i] = newUnit(u, r.Injection, names)
 	}
 	slices.SortStableFunc(v.units, func(a, b *unit) int { return strings.Compare(a.ID, b.ID) })
@@ -83,12 +84,11 @@ func newView(r *resource.Resource, names Names, before *view) *view {
 		}
 	}
 	v.prepare(before)
-	v.notes = append(v.notes, plainNotes(r)...)
-	v.notes = append(v.notes, joinNotes(r)...)
+	v.notes = slices.Concat(v.notes, plainNotes(r), joinNotes(r), longIDNotes(r), preparedNotes(r))
 	return v
 }
 
-func newUnit(in resource.Unit, injection config.Injection, names Names) *unit {
+func newUnit(in Unit, injection config.Injection, names Names) *unit {
 	u := &unit{Unit: in, healthy: in.Verdict.Healthy}
 	if !u.healthy {
 		u.why = "it is unhealthy"
@@ -144,11 +144,9 @@ func (v *view) emptied() *view {
 
 // joinNotes tells of devices that no container can have together.
 func joinNotes(r *resource.Resource) []string {
-	devices := make([]*inventory.Device, 0, len(r.Units)/max(1, r.Replicas))
-	for _, u := range r.Units {
-		if n := len(devices); n == 0 || devices[n-1] != u.Device {
-			devices = append(devices, u.Device)
-		}
+	devices := make([]*inventory.Device, len(r.Devices))
+	for i, d := range r.Devices {
+		devices[i] = d.Device
 	}
 	notes := inventory.DisagreeOnEnv(devices)
 	for i, note := range notes {
@@ -163,12 +161,11 @@ func plainNotes(r *resource.Resource) []string {
 		return nil
 	}
 	var lost []string
-	for _, u := range r.Units {
-		if e := u.Device.Edits; len(e.Hooks) > 0 || len(e.AdditionalGIDs) > 0 {
-			lost = append(lost, u.Device.ID)
+	for _, d := range r.Devices {
+		if e := d.Edits; len(e.Hooks) > 0 || len(e.AdditionalGIDs) > 0 {
+			lost = append(lost, d.ID)
 		}
 	}
-	lost = slices.Compact(lost)
 	if len(lost) == 0 {
 		return nil
 	}

@@ -126,7 +126,7 @@ func roundOf(devices ...*inventory.Device) *round.Round {
 // roundWith is a round of a profile with the backend and one resource.
 func roundWith(all *inventory.Snapshot, judged *health.View) *round.Round {
 	profile := &config.Profile{Backends: []config.Backend{{Name: keyA.Backend, Recovery: config.RecoveryPolicy{Reset: config.ResetAuto}}}}
-	table := &resource.Table{Resources: []*resource.Resource{{Name: gpu, Injection: config.InjectCDI}}}
+	table := &resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: gpu, Injection: config.InjectCDI}}}}
 	return round.New(round.Round{Profile: profile, Snapshot: all, Health: judged, Table: table})
 }
 

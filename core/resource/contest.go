@@ -78,8 +78,8 @@ func (m *Mapper) before(resource string) map[inventory.Key]bool {
 		if r.Name != resource {
 			continue
 		}
-		for _, u := range r.Units {
-			had[u.Device.Key] = true
+		for _, d := range r.Devices {
+			had[d.Key] = true
 		}
 	}
 	return had

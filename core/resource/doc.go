@@ -2,11 +2,9 @@
 //
 // A [Mapper] is compiled from a profile once; [Mapper.Map] then turns every
 // snapshot of the inventory, with the verdicts on its devices, into a [Table]:
-// the resources in the order of the configuration, each with its units. A device
+// the resources in the order of the configuration, each with its devices. A device
 // belongs to the first resource that selects it, and to no other, whatever its
-// health, so that a fault never moves capacity from one name to another. With
-// replicas, a device becomes several units id::0, id::1 and so on, which share
-// its verdict.
+// health, so that a fault never moves capacity from one name to another.
 //
 // # Selectors
 //
@@ -71,12 +69,12 @@
 //
 // A resource is there from its first device on. Without devices it stays, empty,
 // as long as the agent runs and the configuration has a template that may have made
-// its name (Mapper.Inherit). One that containers hold units of is there in any case, if a template may
+// its name (Mapper.Inherit). One that containers hold devices of is there in any case, if a template may
 // have made its name. A resource makes at most 256 names while the agent runs, the first 64
 // immediately and then one every 10 s: kubelet never removes a name from the Node's status,
 // and a backend may report values that are always new. Devices that would make more names
 // are left out, and are problems.
 //
-// The package does not advertise anything, and it does not choose between
-// devices; packages deviceplugin and topology do.
+// The package assigns devices and does nothing else: replicas, injection and registration
+// are those of package deviceplugin, and package topology chooses between devices.
 package resource

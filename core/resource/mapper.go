@@ -55,27 +55,20 @@ func (c *backendCache) describes(backend *inventory.Backend) bool {
 type assignment struct {
 	// rule is the index of the first rule that selects the device, or -1.
 	rule int
-	// kind is what stands behind the device's name; nil if that has no placeholders.
-	kind *kind
-	// units are the IDs of its units; nil for the one that has the device's ID. So most
-	// devices of a rule are assigned by one and the same, rule.plain.
-	units    []string
+	// kind is what stands behind the device's name; nil if that has no placeholders. So
+	// most devices of a rule are assigned by one and the same, rule.plain.
+	kind     *kind
 	problems []string
-}
-
-func (a *assignment) same(b *assignment) bool {
-	return a == b || a.rule == b.rule && a.kind == b.kind && slices.Equal(a.units, b.units) && slices.Equal(a.problems, b.problems)
 }
 
 // rule is one resource of the profile.
 type rule struct {
 	config.Resource
-	limit    int                       // replicas per container, 0 for none
 	selector *dracel.CompilationResult // nil selects all
 	template *config.NameTemplate
 	// placeholders are the template's; none: the name is as it is written.
 	placeholders []resourceapi.QualifiedName
-	// plain assigns a device as one unit, without anything special.
+	// plain assigns a device without a kind and problems.
 	plain *assignment
 }
 
@@ -103,9 +96,6 @@ func Compile(p *config.Profile) (*Mapper, error) {
 // compile prepares one resource.
 func compile(r config.Resource) (compiled rule, err error) {
 	compiled.Resource = r
-	if r.MaxReplicasPerContainer != nil {
-		compiled.limit = *r.MaxReplicasPerContainer
-	}
 	if compiled.template, err = config.ParseName(r.Name); err != nil {
 		return rule{}, fmt.Errorf("name: %w", err)
 	}
@@ -138,12 +128,12 @@ func (m *Mapper) Owns(name string) bool {
 	return slices.ContainsFunc(m.rules, func(r rule) bool { return r.template.Matches(name) })
 }
 
-// Map makes the table of a snapshot: units are in the order of the snapshot's backends
+// Map makes the table of a snapshot: devices are in the order of the snapshot's backends
 // and, within one, of its devices. The same snapshot and verdicts give the same table,
-// but for names with placeholders: those that devices made before stay, without units,
+// but for names with placeholders: those that devices made before stay, without devices,
 // and who has a name keeps it, or an ID that two backends report; and new names wait
 // where there are many (see Table.RetryAt). held are the names of
-// resources that containers hold units of, which the caller must not change any more. It
+// resources that containers hold devices of, which the caller must not change any more. It
 // does not fail; what is wrong is among the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
@@ -152,15 +142,15 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 	m.names.give(assigned, held)
 	t := m.empty(snap, held)
 	counts := make([]int, len(t.Resources))
-	for i, devices := range assigned {
-		for j, a := range devices {
+	for _, devices := range assigned {
+		for _, a := range devices {
 			if place := m.names.place(a); place >= 0 {
-				counts[place] += len(a.ids(snap.Backends[i].Devices[j]))
+				counts[place]++
 			}
 		}
 	}
 	for i, r := range t.Resources {
-		r.Units = make([]Unit, 0, counts[i])
+		r.Devices = make([]Device, 0, counts[i])
 	}
 	owners := m.contested(snap, assigned, t)
 	for i, backend := range snap.Backends {
@@ -173,27 +163,19 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 	return t
 }
 
-// empty is a table of all resources, without units. The caller holds m.mu.
+// empty is a table of all resources, without devices. The caller holds m.mu.
 func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 	slots := m.names.slots
 	t := &Table{Generation: snap.Generation, RetryAt: m.names.retryAt, Resources: make([]*Resource, len(slots))}
 	for i, slot := range slots {
-		r := &m.rules[slot.rule]
-		t.Resources[i] = &Resource{
-			Name:                    slot.name,
-			Injection:               r.Injection,
-			Registration:            r.Registration,
-			Allocation:              r.Allocation,
-			Parameters:              r.Parameters,
-			Replicas:                max(1, r.Replicas),
-			MaxReplicasPerContainer: r.limit,
-			Held:                    held[slot.name],
-		}
+		r := &Resource{Resource: m.rules[slot.rule].Resource, Held: held[slot.name]}
+		r.Name = slot.name
+		t.Resources[i] = r
 	}
 	return t
 }
 
-// add adds the units of a device to the resource at place. owners has the backends of the
+// add adds a device to the resource at place. owners has the backends of the
 // IDs that several report.
 func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) {
 	for _, problem := range a.problems {
@@ -214,10 +196,7 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
 		return
 	}
-	verdict := verdicts.Verdict(d.Key)
-	for _, id := range a.ids(d) {
-		r.Units = append(r.Units, Unit{ID: id, Device: d, Verdict: verdict})
-	}
+	r.Devices = append(r.Devices, Device{d, verdicts.Verdict(d.Key)})
 }
 
 // assign finds the resource of every device, by backend and device, and forgets
@@ -292,8 +271,7 @@ func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assi
 			continue
 		}
 		a.rule = i
-		a.name(r, d)
-		if a.same(r.plain) {
+		if a.kind == nil && len(a.problems) == 0 {
 			return r.plain
 		}
 		break
@@ -318,29 +296,4 @@ func (m *Mapper) generate(a *assignment, rule int, input *dracel.Device, backend
 	}
 	a.kind = m.names.kind(rule, name, values)
 	return true
-}
-
-// ids are those of a device's units.
-func (a *assignment) ids(d *inventory.Device) []string {
-	if a.units == nil {
-		return []string{d.ID} // stays on the stack
-	}
-	return a.units
-}
-
-// name makes the IDs of a device's units.
-func (a *assignment) name(r rule, d *inventory.Device) {
-	if r.Replicas <= 1 {
-		return
-	}
-	a.units = make([]string, r.Replicas)
-	for n := range a.units {
-		a.units[n] = unitID(d.ID, n)
-	}
-	if last := a.units[len(a.units)-1]; len(last) > maxUnitID {
-		// Shortening the ID would hide which device it is from everything that
-		// reads IDs; kubelet itself does not look at the length.
-		a.problems = append(a.problems, fmt.Sprintf("resource %s: with %d replicas the ID of a unit becomes %d characters long, "+
-			"more than the %d that kubelet's API allows; it is advertised all the same", r.Name, r.Replicas, len(last), maxUnitID))
-	}
 }

@@ -74,7 +74,7 @@ func backend(name string, devices ...*inventory.Device) *inventory.Backend {
 	}
 }
 
-// outline is a table as text: resource, units, what is left.
+// outline is a table as text: resource, devices, what is left.
 func outline(t *Table) (lines []string) {
 	for _, r := range t.Resources {
 		line := r.Name
@@ -82,9 +82,9 @@ func outline(t *Table) (lines []string) {
 			line += ", held"
 		}
 		line += ":"
-		for _, u := range r.Units {
-			line += " " + u.Device.Backend + "/" + u.ID
-			if !u.Verdict.Healthy {
+		for _, d := range r.Devices {
+			line += " " + d.Backend + "/" + d.ID
+			if !d.Verdict.Healthy {
 				line += "!"
 			}
 		}
@@ -138,14 +138,14 @@ func TestSelectors(t *testing.T) {
 			p := profile(t, "[{name: mock}]", fmt.Sprintf("  - {name: ex.com/a, selector: %q}\n", tc.selector))
 			table := mapper(t, p).Map(snapshot(1, backend("mock", whole, part)), verdicts{}, nil)
 			var got []string
-			for _, u := range table.Resources[0].Units {
-				got = append(got, u.ID)
+			for _, d := range table.Resources[0].Devices {
+				got = append(got, d.ID)
 			}
 			if s := strings.Join(got, " "); s != tc.want {
 				t.Errorf("selects %q, want %q", s, tc.want)
 			}
 			if len(table.Unassigned)+len(got) != 2 {
-				t.Errorf("%d units and %d unassigned of 2 devices", len(got), len(table.Unassigned))
+				t.Errorf("%d devices and %d unassigned of 2", len(got), len(table.Unassigned))
 			}
 			switch {
 			case tc.problem == "" && len(table.Problems) > 0:
@@ -159,7 +159,6 @@ func TestSelectors(t *testing.T) {
 
 // TestMap verifies who gets which device, and what is said about it.
 func TestMap(t *testing.T) {
-	long := strings.Repeat("x", 60)
 	nic := gpu("net", "NIC-1")
 	nic.Class = "nic"
 	tests := map[string]struct {
@@ -183,11 +182,11 @@ func TestMap(t *testing.T) {
 			snapshot(1, backend("mock", gpu("mock", "A"))), nil,
 			[]string{"ex.com/nic:", "unassigned: [mock/A]"},
 		},
-		"replicas share the verdict": {
+		"replicas do not matter": {
 			"[{name: mock}]", "  - {name: ex.com/a, replicas: 3}\n",
 			snapshot(1, backend("mock", gpu("mock", "A"), gpu("mock", "B"))),
 			verdicts{{Backend: "mock", ID: "B"}: faulty},
-			[]string{"ex.com/a: mock/A::0 mock/A::1 mock/A::2 mock/B::0! mock/B::1! mock/B::2!"},
+			[]string{"ex.com/a: mock/A mock/B!"},
 		},
 		"a fault moves nothing": {
 			"[{name: mock}]", "  - {name: ex.com/a}\n  - {name: ex.com/b}\n",
@@ -206,14 +205,6 @@ func TestMap(t *testing.T) {
 			"[{name: a}, {name: b}]", "  - {name: ex.com/a, backend: a}\n  - {name: ex.com/b}\n",
 			snapshot(1, backend("a", gpu("a", "X")), backend("b", gpu("b", "X"))), nil,
 			[]string{"ex.com/a: a/X", "ex.com/b: b/X"},
-		},
-		"unit ID too long": {
-			"[{name: mock}]", "  - {name: ex.com/a, replicas: 11}\n",
-			snapshot(1, backend("mock", gpu("mock", long))), nil,
-			[]string{
-				"ex.com/a:" + strings.Join(replicaIDs("mock/"+long, 11), ""),
-				"problem " + long + ": resource ex.com/a: with 11 replicas the ID of a unit becomes 64 characters long, more than the 63 that kubelet's API allows; it is advertised all the same",
-			},
 		},
 		"a selector that fails": {
 			"[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].model > 5'}\n  - {name: ex.com/b}\n",
@@ -235,13 +226,6 @@ func TestMap(t *testing.T) {
 			}
 		})
 	}
-}
-
-func replicaIDs(id string, n int) (ids []string) {
-	for i := range n {
-		ids = append(ids, fmt.Sprintf(" %s::%d", id, i))
-	}
-	return ids
 }
 
 // TestOwnerKeepsAnID verifies that a backend that comes later, or comes first in the
@@ -282,9 +266,13 @@ func TestResourceSettings(t *testing.T) {
 	packed := usual
 	packed.Policy = config.AllocatePack
 	want := &Table{Generation: 7, Resources: []*Resource{
-		{Name: "ex.com/a", Allocation: usual, Injection: config.InjectAuto, Registration: config.RegisterSocket, Replicas: 1, Units: []Unit{}},
-		{Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: 1, Units: []Unit{}},
-		{Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, Units: []Unit{}},
+		{Devices: []Device{}, Resource: config.Resource{Name: "ex.com/a", Allocation: usual, Injection: config.InjectAuto, Registration: config.RegisterSocket, Replicas: 1}},
+		{Devices: []Device{}, Resource: config.Resource{
+			Name: "ex.com/b", Allocation: usual, Injection: config.InjectPlain, Registration: config.RegisterWatcher, Replicas: 2, MaxReplicasPerContainer: new(1),
+		}},
+		{Devices: []Device{}, Resource: config.Resource{
+			Name: "ex.com/c", Allocation: packed, Injection: config.InjectCDIAnnotations, Registration: config.RegisterSocket, Replicas: 2, MaxReplicasPerContainer: new(0),
+		}},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Table{})); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -306,7 +294,7 @@ func TestCompileRefuses(t *testing.T) {
 // TestCache verifies that a device is evaluated again only when it or its
 // backend's description is another, and that what is gone is forgotten.
 func TestCache(t *testing.T) {
-	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, replicas: 2, selector: 'device.attributes[\"accelmux.io\"].vendor == \"ACME\"'}\n"))
+	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: \"ex.com/{accelmux.io/class}\", selector: 'device.attributes[\"accelmux.io\"].vendor == \"ACME\"'}\n"))
 	a, b := gpu("mock", "A"), gpu("mock", "B")
 	assigned := func(snap *inventory.Snapshot) *assignment { return m.assign(snap)[0][0] }
 
@@ -334,33 +322,5 @@ func TestCache(t *testing.T) {
 	m.assign(snapshot(7))
 	if len(m.cache) != 0 {
 		t.Errorf("backends that are gone are remembered: %v", m.cache)
-	}
-}
-
-func TestSplitUnitID(t *testing.T) {
-	tests := map[string]struct {
-		device  string
-		replica int
-		ok      bool
-	}{
-		"GPU-1::0":        {"GPU-1", 0, true},
-		"GPU-1::999":      {"GPU-1", 999, true},
-		"a:b::12":         {"a:b", 12, true},
-		"a::1::2":         {"a::1", 2, true},
-		"GPU-1":           {"GPU-1", 0, false},
-		"0000:65:00.0":    {"0000:65:00.0", 0, false},
-		"GPU-1::":         {"GPU-1::", 0, false},
-		"GPU-1::x":        {"GPU-1::x", 0, false},
-		"GPU-1::01":       {"GPU-1::01", 0, false},
-		"GPU-1::-1":       {"GPU-1::-1", 0, false},
-		"GPU-1::+1":       {"GPU-1::+1", 0, false},
-		"GPU::4294967296": {"GPU::4294967296", 0, false},
-		"::1":             {"::1", 0, false},
-		"":                {"", 0, false},
-	}
-	for id, want := range tests {
-		if device, replica, ok := SplitUnitID(id); device != want.device || replica != want.replica || ok != want.ok {
-			t.Errorf("SplitUnitID(%q) = %q, %d, %v; want %q, %d, %v", id, device, replica, ok, want.device, want.replica, want.ok)
-		}
 	}
 }

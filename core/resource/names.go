@@ -81,7 +81,7 @@ type names struct {
 	budgets map[string]*budget
 	// retryAt is when a waiting kind may get its name; zero if none waits.
 	retryAt time.Time
-	// held are the names that containers hold units of.
+	// held are the names that containers hold devices of.
 	held map[string]bool
 	// slots are the resources in order; places are those of rules without
 	// placeholders.

@@ -129,7 +129,7 @@ func TestGeneratedNames(t *testing.T) {
 		},
 		"replicas": {
 			"  - {name: 'ex.com/mig-{profile}', replicas: 2}\n",
-			[]step{{[]*inventory.Device{a}, []string{"ex.com/mig-1g.5gb: mock/A::0 mock/A::1"}}},
+			[]step{{[]*inventory.Device{a}, []string{"ex.com/mig-1g.5gb: mock/A"}}},
 		},
 	}
 	for name, tc := range tests {
@@ -167,7 +167,7 @@ func TestHeldNames(t *testing.T) {
 	}{
 		{nil, nil, []string{"ex.com/gpu:"}},
 		{held, nil, []string{"ex.com/gpu, held:", "ex.com/mig-1g.5gb, held:"}},
-		{nil, []*inventory.Device{slice("A", "1g.5gb")}, []string{"ex.com/gpu:", "ex.com/mig-1g.5gb: mock/A::0 mock/A::1"}},
+		{nil, []*inventory.Device{slice("A", "1g.5gb")}, []string{"ex.com/gpu:", "ex.com/mig-1g.5gb: mock/A"}},
 		{held, nil, []string{"ex.com/gpu, held:", "ex.com/mig-1g.5gb, held:"}},
 	} {
 		table := m.Map(snapshot(1, backend("mock", step.devices...)), verdicts{}, step.held)
@@ -233,8 +233,8 @@ func TestNamesAreBounded(t *testing.T) {
 			for _, r := range table.Resources {
 				made[r.Name] = true
 			}
-			if last := table.Resources[len(table.Resources)-1]; last.Name != "ex.org/M1" || len(last.Units) != 1 {
-				t.Errorf("the last resource is %s with %d units; want the other template's with its device", last.Name, len(last.Units))
+			if last := table.Resources[len(table.Resources)-1]; last.Name != "ex.org/M1" || len(last.Devices) != 1 {
+				t.Errorf("the last resource is %s with %d devices; want the other template's with its device", last.Name, len(last.Devices))
 			}
 			return table
 		}
@@ -319,12 +319,12 @@ func checkNames(t *rapid.T, p *config.Profile, table *Table, devices []*inventor
 		names[r.Name] = true
 		seen := map[string]bool{}
 		kinds := map[string]bool{}
-		for _, u := range r.Units {
-			if !seen[u.Device.ID] {
-				seen[u.Device.ID] = true
-				places[u.Device.ID]++
+		for _, d := range r.Devices {
+			if !seen[d.ID] {
+				seen[d.ID] = true
+				places[d.ID]++
 			}
-			kinds[kindOf(p, r.Name, u.Device)] = true
+			kinds[kindOf(p, r.Name, d.Device)] = true
 		}
 		if len(kinds) > 1 {
 			t.Fatalf("%s is of several kinds: %v", r.Name, kinds)
@@ -388,8 +388,8 @@ func checkHistory(t *rapid.T, before, now *Table) {
 	}
 	places := map[string]string{}
 	for _, r := range now.Resources {
-		for _, u := range r.Units {
-			places[u.Device.ID] = r.Name
+		for _, d := range r.Devices {
+			places[d.ID] = r.Name
 		}
 	}
 	gone := func(id string) bool {
@@ -400,9 +400,9 @@ func checkHistory(t *rapid.T, before, now *Table) {
 		if !slices.ContainsFunc(now.Resources, func(n *Resource) bool { return n.Name == r.Name }) {
 			t.Fatalf("%s is gone", r.Name)
 		}
-		for _, u := range r.Units {
-			if !gone(u.Device.ID) && places[u.Device.ID] != r.Name {
-				t.Fatalf("%s was %s and is %q", u.Device.ID, r.Name, places[u.Device.ID])
+		for _, d := range r.Devices {
+			if !gone(d.ID) && places[d.ID] != r.Name {
+				t.Fatalf("%s was %s and is %q", d.ID, r.Name, places[d.ID])
 			}
 		}
 	}

@@ -54,8 +54,8 @@ func checkKept(t *rapid.T, before, table *Table) {
 	places := map[string]map[string]inventory.Key{}
 	for _, r := range before.Resources {
 		places[r.Name] = map[string]inventory.Key{}
-		for _, u := range r.Units {
-			places[r.Name][u.Device.ID] = u.Device.Key
+		for _, d := range r.Devices {
+			places[r.Name][d.ID] = d.Key
 		}
 	}
 	for _, problem := range table.Problems {
@@ -68,36 +68,26 @@ func checkKept(t *rapid.T, before, table *Table) {
 	}
 }
 
-// checkTable verifies that each device is in one place only and that units are
-// its replicas.
+// checkTable verifies that each device is in one place only, with its verdict.
 func checkTable(t *rapid.T, p *config.Profile, snap *inventory.Snapshot, v verdicts, table *Table) {
 	if table.Generation != snap.Generation || len(table.Resources) != len(p.Resources) {
 		t.Fatalf("generation %d, %d resources", table.Generation, len(table.Resources))
 	}
 	places := map[inventory.Key]int{}
 	for i, r := range table.Resources {
-		seen, devices := map[string]bool{}, map[inventory.Key]bool{}
-		for _, u := range r.Units {
-			if seen[u.ID] {
-				t.Fatalf("%s has the unit %s twice", r.Name, u.ID)
+		seen := map[string]bool{}
+		for _, d := range r.Devices {
+			if seen[d.ID] {
+				t.Fatalf("%s has the ID %s twice", r.Name, d.ID)
 			}
-			seen[u.ID], devices[u.Device.Key] = true, true
-			if diff := cmp.Diff(v.Verdict(u.Device.Key), u.Verdict); diff != "" {
-				t.Fatalf("unit %s has another verdict than its device:\n%s", u.ID, diff)
+			seen[d.ID] = true
+			places[d.Key]++
+			if diff := cmp.Diff(v.Verdict(d.Key), d.Verdict); diff != "" {
+				t.Fatalf("device %s has another verdict in its resource:\n%s", d.Key, diff)
 			}
-			id, _, replica := SplitUnitID(u.ID)
-			if id != u.Device.ID || replica != (r.Replicas > 1) {
-				t.Fatalf("unit %s of device %s with %d replicas", u.ID, u.Device.ID, r.Replicas)
+			if b := p.Resources[i].Backend; b != "" && b != d.Backend {
+				t.Fatalf("%s is limited to backend %s and has %s", r.Name, b, d.Key)
 			}
-			if b := p.Resources[i].Backend; b != "" && b != u.Device.Backend {
-				t.Fatalf("%s is limited to backend %s and has %s", r.Name, b, u.Device.Key)
-			}
-		}
-		if len(r.Units) != len(devices)*p.Resources[i].Replicas {
-			t.Fatalf("%s: %d units of %d devices with %d replicas", r.Name, len(r.Units), len(devices), r.Replicas)
-		}
-		for key := range devices {
-			places[key]++
 		}
 	}
 	for _, key := range table.Unassigned {
@@ -162,20 +152,6 @@ func drawSnapshot(t *rapid.T, generation uint64, pool map[inventory.Key]*invento
 	return snap, v
 }
 
-// TestUnitIDProperty verifies that SplitUnitID undoes unitID.
-func TestUnitIDProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.StringMatching(`[A-Za-z0-9]([A-Za-z0-9_.-]|:[A-Za-z0-9]){0,60}`).Draw(t, "id")
-		n := rapid.IntRange(0, 999).Draw(t, "replica")
-		if device, replica, ok := SplitUnitID(unitID(id, n)); device != id || replica != n || !ok {
-			t.Fatalf("%s::%d became %s, %d, %v", id, n, device, replica, ok)
-		}
-		if device, _, ok := SplitUnitID(id); device != id || ok {
-			t.Fatalf("%s was taken for a replica", id)
-		}
-	})
-}
-
 // TestMapConcurrently verifies that a Mapper can be used from several places.
 func TestMapConcurrently(t *testing.T) {
 	m := mapper(t, profile(t, "[{name: mock}]", "  - {name: ex.com/a, selector: 'device.attributes[\"mock\"].ecc', replicas: 2}\n"))
@@ -185,8 +161,8 @@ func TestMapConcurrently(t *testing.T) {
 		wg.Go(func() {
 			snap := snaps[i%2]
 			for range 20 {
-				if got := len(m.Map(snap, verdicts{}, nil).Resources[0].Units); got != 2*len(snap.Backends[0].Devices) {
-					t.Errorf("%d units", got)
+				if got := len(m.Map(snap, verdicts{}, nil).Resources[0].Devices); got != len(snap.Backends[0].Devices) {
+					t.Errorf("%d devices", got)
 				}
 			}
 		})

@@ -30,19 +30,15 @@ func (v Verdicts) Verdict(key inventory.Key) health.Verdict {
 	return withFault(v.Health.Verdict(key), v.Resets, key)
 }
 
-// Injected returns the devices that need a CDI definition, each once.
+// Injected returns the devices that need a CDI definition. A device is in one resource.
 func Injected(table *resource.Table) []*inventory.Device {
 	var devices []*inventory.Device
 	for _, r := range table.Resources {
 		if r.Injection == config.InjectPlain {
 			continue
 		}
-		// A device is in one resource, and its units stand together.
-		var last *inventory.Device
-		for i := range r.Units {
-			if d := r.Units[i].Device; d != last {
-				devices, last = append(devices, d), d
-			}
+		for _, d := range r.Devices {
+			devices = append(devices, d.Device)
 		}
 	}
 	return devices
@@ -72,44 +68,44 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[invent
 	return faults
 }
 
-// WithFaults returns the table with these faults added to the verdicts of the devices'
-// units. Resources that nothing changes are the same pointers.
+// WithFaults returns the table with these faults added to the verdicts. Resources that
+// nothing changes are the same pointers.
 func WithFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *resource.Table {
-	return withUnits(table, func(r *resource.Resource) []resource.Unit {
-		return addFaults(r.Units, func(key inventory.Key) (health.Fault, bool) {
+	return withDevices(table, func(r *resource.Resource) []resource.Device {
+		return addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
 			fault, ok := faults[key]
 			return fault, ok
 		})
 	})
 }
 
-// withUnits returns the table with other units of the resources for which change returns
-// some.
-func withUnits(table *resource.Table, change func(*resource.Resource) []resource.Unit) *resource.Table {
+// withDevices returns the table with other devices of the resources for which change
+// returns some.
+func withDevices(table *resource.Table, change func(*resource.Resource) []resource.Device) *resource.Table {
 	result := *table
 	result.Resources = slices.Clone(table.Resources)
 	for i, r := range table.Resources {
-		if units := change(r); units != nil {
+		if devices := change(r); devices != nil {
 			changed := *r
-			changed.Units = units
+			changed.Devices = devices
 			result.Resources[i] = &changed
 		}
 	}
 	return &result
 }
 
-// addFaults returns the units with the faults of their devices; nil if there are none.
-func addFaults(units []resource.Unit, fault func(inventory.Key) (health.Fault, bool)) []resource.Unit {
-	var changed []resource.Unit
-	for i, u := range units {
-		f, ok := fault(u.Device.Key)
+// addFaults returns the devices with their faults; nil if there are none.
+func addFaults(devices []resource.Device, fault func(inventory.Key) (health.Fault, bool)) []resource.Device {
+	var changed []resource.Device
+	for i, d := range devices {
+		f, ok := fault(d.Key)
 		if !ok {
 			continue
 		}
 		if changed == nil {
-			changed = slices.Clone(units)
+			changed = slices.Clone(devices)
 		}
-		changed[i].Verdict = health.Verdict{Faults: append(slices.Clone(u.Verdict.Faults), f)}
+		changed[i].Verdict = health.Verdict{Faults: append(slices.Clone(d.Verdict.Faults), f)}
 	}
 	return changed
 }

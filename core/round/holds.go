@@ -2,7 +2,6 @@ package round
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
@@ -27,7 +26,7 @@ const (
 
 // HeldResources returns the names of resources with allocated units; nil before every
 // backend of the profile has reported: a resource that is registered before would be empty
-// until its units come, and kubelet would take the containers' devices for gone.
+// until its devices come, and kubelet would take the containers' devices for gone.
 func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold) map[string]bool {
 	if len(snapshot.Backends) < len(p.Backends) {
 		return nil
@@ -58,11 +57,11 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 	return removed
 }
 
-// WithHolds returns the table with the faults that follow from allocations, and the units
-// of removed devices. Resources that nothing changes are the same pointers.
+// WithHolds returns the table with the faults that follow from allocations, and the removed
+// devices. Resources that nothing changes are the same pointers.
 func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) *resource.Table {
-	return withUnits(table, func(r *resource.Resource) []resource.Unit {
-		units := addFaults(r.Units, func(key inventory.Key) (health.Fault, bool) {
+	return withDevices(table, func(r *resource.Resource) []resource.Device {
+		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
 			i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return hold.Excludes(r.Name, r.Replicas > 1) })
 			if i < 0 {
 				return health.Fault{}, false
@@ -72,27 +71,26 @@ func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, rem
 				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: hold.Message(),
 			}, true
 		})
-		more := removedUnits(r, held, removed)
-		if units == nil && len(more) > 0 {
-			units = r.Units
+		more := removedDevices(r, held, removed)
+		if devices == nil && len(more) > 0 {
+			devices = r.Devices
 		}
-		return slices.Concat(units, more)
+		return slices.Concat(devices, more)
 	})
 }
 
-// removedUnits are the allocated units of r whose device was removed.
-func removedUnits(r *resource.Resource, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) []resource.Unit {
-	var units []resource.Unit
+// removedDevices are those that are allocated as units of r.
+func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) []resource.Device {
+	var devices []resource.Device
 	for key, device := range removed {
-		for _, hold := range held[key] {
-			if hold.Resource == r.Name && !hold.Excludes(r.Name, r.Replicas > 1) {
-				units = append(units, resource.Unit{ID: hold.Unit, Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
-					Code: codeGone, Recovery: inventory.RecoverySelf, Since: hold.Since,
-					Message: "its backend no longer lists it, but a container has it",
-				}}}})
-			}
+		i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return hold.Resource == r.Name && !hold.Excludes(r.Name, r.Replicas > 1) })
+		if i >= 0 {
+			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
+				Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,
+				Message: "its backend no longer lists it, but a container has it",
+			}}}})
 		}
 	}
-	slices.SortFunc(units, func(a, b resource.Unit) int { return strings.Compare(a.ID, b.ID) })
-	return units
+	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Key.Compare(b.Key) })
+	return devices
 }

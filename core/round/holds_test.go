@@ -13,7 +13,7 @@ import (
 )
 
 // Verifies that resources count as held only when every backend has reported: one
-// that is registered before would be empty until its units come.
+// that is registered before would be empty until its devices come.
 func TestHeldNamesWaitForBackends(t *testing.T) {
 	p := &config.Profile{Backends: []config.Backend{{Name: "mock"}, {Name: "other"}}}
 	held := map[inventory.Key][]holders.Hold{
@@ -45,9 +45,9 @@ func TestRemoved(t *testing.T) {
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithHolds(&resource.Table{Resources: []*resource.Resource{{Name: "gpu", Replicas: 1}}}, held, before.Removed)
-	if units := table.Resources[0].Units; len(units) != 1 || units[0].Device != device || units[0].Verdict.Faults[0].Code != codeGone {
-		t.Errorf("the units of removed devices are %+v", units)
+	table := WithHolds(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
+	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
+		t.Errorf("the removed devices are %+v", devices)
 	}
 	for name, none := range map[string]map[inventory.Key]*inventory.Device{
 		"listed again":     Removed(p, stages.Snapshot, held, before),
@@ -63,9 +63,9 @@ func TestRemoved(t *testing.T) {
 
 // Verifies which holds keep a device from being allocated as a unit of a resource.
 func TestConflicts(t *testing.T) {
-	whole, shared := &resource.Resource{Name: "gpu", Replicas: 1}, &resource.Resource{Name: "gpu", Replicas: 2}
+	whole, shared := config.Resource{Name: "gpu", Replicas: 1}, config.Resource{Name: "gpu", Replicas: 2}
 	for _, c := range []struct {
-		r    *resource.Resource
+		r    config.Resource
 		hold holders.Hold
 		want bool
 	}{
@@ -77,9 +77,9 @@ func TestConflicts(t *testing.T) {
 		{shared, holders.Hold{Resource: "gpu", Unit: "a"}, true},
 	} {
 		table := WithHolds(&resource.Table{Resources: []*resource.Resource{{
-			Name: c.r.Name, Replicas: c.r.Replicas, Units: []resource.Unit{{ID: "a", Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
+			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
 		}}}, map[inventory.Key][]holders.Hold{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
-		if got := !table.Resources[0].Units[0].Verdict.Healthy; got != c.want {
+		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {
 			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
 		}
 	}

@@ -28,7 +28,7 @@ type Round struct {
 	Snapshot *inventory.Snapshot
 	// Health has the verdicts of package health alone.
 	Health *health.View
-	// Table has the resources; the verdicts of their units are complete.
+	// Table has the resources; the verdicts on their devices are complete.
 	Table *resource.Table
 	Names *cdi.Names
 	// Removed are devices that are allocated and that their backend no longer lists, as they
@@ -39,17 +39,17 @@ type Round struct {
 
 	devices map[inventory.Key]*inventory.Device
 	parents map[inventory.Key]bool
-	// owners has the first unit of each device that is in a resource.
+	// owners has the resource of each device that is in one.
 	owners map[inventory.Key]owner
-	// units has the units of each resource by ID.
-	units    map[string]map[string]*resource.Unit
+	// assigned has the devices of each resource by ID.
+	assigned map[string]map[string]*resource.Device
 	replicas map[inventory.Key]int
 }
 
-// owner is a unit of a device, and its resource.
+// owner is a device of a resource.
 type owner struct {
 	resource *resource.Resource
-	unit     *resource.Unit
+	device   *resource.Device
 }
 
 // New returns the round with these exported fields. Snapshot and Table are required.
@@ -64,18 +64,15 @@ func New(r Round) *Round {
 		}
 	}
 	r.owners, r.replicas = make(map[inventory.Key]owner, len(r.devices)), map[inventory.Key]int{}
-	r.units = make(map[string]map[string]*resource.Unit, len(r.Table.Resources))
+	r.assigned = make(map[string]map[string]*resource.Device, len(r.Table.Resources))
 	for _, res := range r.Table.Resources {
-		units := make(map[string]*resource.Unit, len(res.Units))
-		r.units[res.Name] = units
-		for i := range res.Units {
-			u := &res.Units[i]
-			units[u.ID] = u
-			if r.owners[u.Device.Key].unit == nil {
-				r.owners[u.Device.Key] = owner{res, u}
-			}
+		byID := make(map[string]*resource.Device, len(res.Devices))
+		r.assigned[res.Name] = byID
+		for i := range res.Devices {
+			d := &res.Devices[i]
+			byID[d.ID], r.owners[d.Key] = d, owner{res, d}
 			if res.Replicas > 1 {
-				r.replicas[u.Device.Key] = res.Replicas
+				r.replicas[d.Key] = res.Replicas
 			}
 		}
 	}
@@ -117,10 +114,10 @@ func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
 	}
 }
 
-// Verdict is the complete verdict on a device: that of its units, if it is in a resource.
+// Verdict is the complete verdict on a device: that in its resource, if it is in one.
 func (r *Round) Verdict(key inventory.Key) health.Verdict {
-	if u := r.owners[key].unit; u != nil {
-		return u.Verdict
+	if d := r.owners[key].device; d != nil {
+		return d.Verdict
 	}
 	return r.OwnVerdict(key)
 }
@@ -160,7 +157,8 @@ func (r *Round) IsSelected(key inventory.Key) bool { return r.ResourceOf(key) !=
 // IsParent reports whether other devices of the snapshot are parts of it.
 func (r *Round) IsParent(key inventory.Key) bool { return r != nil && r.parents[key] }
 
-// Replicas returns how many units each shared device has. It must not be changed.
+// Replicas returns how many containers may share each shared device. It must not be
+// changed.
 func (r *Round) Replicas() map[inventory.Key]int { return r.replicas }
 
 // Kin returns whose resets reach the device. The inventory has checked that no device is a
@@ -196,12 +194,12 @@ func (r *Round) Resource(name string) *resource.Resource {
 	return nil
 }
 
-// Unit returns a unit of a resource, or nil.
-func (r *Round) Unit(name, id string) *resource.Unit {
+// Assigned returns the device of a resource with that ID, or nil.
+func (r *Round) Assigned(name, id string) *resource.Device {
 	if r == nil {
 		return nil
 	}
-	return r.units[name][id]
+	return r.assigned[name][id]
 }
 
 // Backend returns a backend of the snapshot, or nil.

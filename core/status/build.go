@@ -112,11 +112,6 @@ func (f Facts) addResources(r *Report) {
 	if f.Round == nil {
 		return
 	}
-	for _, configured := range f.Round.Table.Resources {
-		if note := configured.HoldersNote(); note != "" {
-			r.Problems = append(r.Problems, Problem{Resource: configured.Name, Message: note})
-		}
-	}
 	for _, problem := range f.Round.Table.Problems {
 		r.Problems = append(r.Problems, Problem{Device: problem.Device, Message: problem.Message})
 	}

@@ -100,7 +100,7 @@ func TestUnselectedDevices(t *testing.T) {
 			Unusable: map[inventory.Key]health.Fault{ill.Key: {Code: "device-node-missing"}},
 			Snapshot: &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "b", Devices: []*inventory.Device{card, region, free, odd, ill}}}},
 			Table: &resource.Table{
-				Resources: []*resource.Resource{{Name: "x/r", Units: []resource.Unit{{ID: c.selected.ID, Device: c.selected}}}},
+				Resources: []*resource.Resource{{Resource: config.Resource{Name: "x/r"}, Devices: []resource.Device{{Device: c.selected}}}},
 				Problems:  []inventory.Problem{{Device: "odd", Message: "the selector failed on this device"}},
 			},
 		}

@@ -27,9 +27,9 @@ func factsOf(t *testing.T) Facts {
 	fault := health.Fault{Code: "broken", Message: "it is broken", Recovery: inventory.RecoveryReset}
 	p := &config.Profile{Name: "p", Backends: []config.Backend{{Name: "mock"}}}
 	snapshot := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "mock", Generation: 3, Devices: []*inventory.Device{healthy, broken}}}}
-	r := &resource.Resource{Name: "ex.com/a", Replicas: 1, Injection: config.InjectCDI, Units: []resource.Unit{
-		{ID: "a", Device: healthy, Verdict: health.Verdict{Healthy: true}},
-		{ID: "b", Device: broken, Verdict: health.Verdict{Faults: []health.Fault{fault}}},
+	r := &resource.Resource{Resource: config.Resource{Name: "ex.com/a", Replicas: 1, Injection: config.InjectCDI}, Devices: []resource.Device{
+		{Device: healthy, Verdict: health.Verdict{Healthy: true}},
+		{Device: broken, Verdict: health.Verdict{Faults: []health.Fault{fault}}},
 	}}
 	return Facts{
 		Agent:    Agent{Role: RoleActive, Node: "node-1"},

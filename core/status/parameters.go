@@ -45,15 +45,11 @@ func (f Facts) parameterProblems() []Problem {
 
 // parameterProblems are those of one resource, without its name.
 func parameterProblems(r *resource.Resource, known map[string][]inventory.Parameter) []Problem {
-	devices, unprepared := map[string]bool{}, map[string]map[inventory.Key]bool{}
-	for _, unit := range r.Units {
-		key := unit.Device.Key
-		devices[key.Backend] = true
-		if !unit.Device.Hooks.Prepare {
-			if unprepared[key.Backend] == nil {
-				unprepared[key.Backend] = map[inventory.Key]bool{}
-			}
-			unprepared[key.Backend][key] = true
+	devices, unprepared := map[string]bool{}, map[string]int{}
+	for _, d := range r.Devices {
+		devices[d.Backend] = true
+		if !d.Hooks.Prepare {
+			unprepared[d.Backend]++
 		}
 	}
 	var problems []Problem
@@ -68,7 +64,7 @@ func parameterProblems(r *resource.Resource, known map[string][]inventory.Parame
 					": containers with a value for it do not start"})
 			}
 		}
-		if n := len(unprepared[backend]); n > 0 {
+		if n := unprepared[backend]; n > 0 {
 			problems = append(problems, Problem{Backend: backend, Message: fmt.Sprintf(
 				"the resource has parameters, but %d of its devices ask for no preparation, so the backend does not get them: see its settings", n)})
 		}

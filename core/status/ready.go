@@ -71,7 +71,7 @@ func (f Facts) Unregistered() []string {
 	}
 	var missing []string
 	for _, r := range f.Round.Resources() {
-		if (len(r.Units) > 0 || r.Held) && !serving[r.Name] {
+		if (len(r.Devices) > 0 || r.Held) && !serving[r.Name] {
 			missing = append(missing, "kubelet has not accepted resource "+r.Name+" yet")
 		}
 	}

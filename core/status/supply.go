@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/diagram"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/suggestion"
@@ -69,7 +70,7 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 		return supplies[0], nil
 	}
 	if name == "" {
-		stocked := slices.DeleteFunc(slices.Clone(supplies), func(s supply) bool { return len(s.resource.Units) == 0 })
+		stocked := slices.DeleteFunc(slices.Clone(supplies), func(s supply) bool { return len(s.resource.Devices) == 0 })
 		if len(stocked) == 1 {
 			return stocked[0], nil
 		}
@@ -95,9 +96,8 @@ func supplyOf(supplies []supply, name string) (supply, error) {
 func (f Facts) diagramOf(s supply) diagram.Resource {
 	r := diagram.Resource{
 		Name: s.resource.Name, Policy: topology.Policy(s.resource.Allocation.Policy), Topology: s.topology,
-		Units: make([]diagram.Used, 0, len(s.resource.Units)),
 	}
-	for _, u := range s.resource.Units {
+	for _, u := range deviceplugin.Units(s.resource) {
 		used := diagram.Used{Unit: topology.Unit{ID: u.ID, Device: u.Device, Healthy: u.Verdict.Healthy}}
 		used.Held, used.Holder = f.unitHolder(s.resource.Name, &u)
 		r.Units = append(r.Units, used)
@@ -107,7 +107,7 @@ func (f Facts) diagramOf(s supply) diagram.Resource {
 
 // unitHolder reports whether a container holds a unit, and which: namespace/pod/container,
 // or "" while kubelet has not named it.
-func (f Facts) unitHolder(name string, u *resource.Unit) (held bool, holder string) {
+func (f Facts) unitHolder(name string, u *deviceplugin.Unit) (held bool, holder string) {
 	for _, h := range f.Holders.Holders(u.Device.Key) {
 		if h.Resource != name || h.Unit != u.ID {
 			continue

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -16,9 +17,9 @@ import (
 // Verifies which resource is meant, and the sentence where none is.
 func TestSupplyOf(t *testing.T) {
 	stocked := func(name string) supply {
-		return supply{resource: &resource.Resource{Name: name, Units: make([]resource.Unit, 1)}}
+		return supply{resource: &resource.Resource{Resource: config.Resource{Name: name}, Devices: make([]resource.Device, 1)}}
 	}
-	empty := supply{resource: &resource.Resource{Name: "ex.com/none"}}
+	empty := supply{resource: &resource.Resource{Resource: config.Resource{Name: "ex.com/none"}}}
 	for name, tc := range map[string]struct {
 		supplies  []supply
 		name      string
@@ -49,12 +50,12 @@ func TestSupplyOf(t *testing.T) {
 
 // Verifies which units the diagram of a resource shows as allocated, and to whom.
 func TestTopologyShowsHolders(t *testing.T) {
-	r := &resource.Resource{Name: "ex.com/a", Replicas: 1}
+	r := &resource.Resource{Resource: config.Resource{Name: "ex.com/a", Replicas: 1}}
 	for _, id := range []string{"a", "b", "c"} {
 		d := &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}}
-		r.Units = append(r.Units, resource.Unit{ID: id, Device: d, Verdict: health.Verdict{Healthy: true}})
+		r.Devices = append(r.Devices, resource.Device{Device: d, Verdict: health.Verdict{Healthy: true}})
 	}
-	late := &resource.Resource{Name: "ex.com/late"}
+	late := &resource.Resource{Resource: config.Resource{Name: "ex.com/late"}}
 	f := Facts{
 		Round: round.New(round.Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{r, late}}}),
 		Holders: book{

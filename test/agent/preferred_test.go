@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/accelmux/accelmux/core/resource"
+	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/test/amdtree"
 )
 
@@ -89,7 +89,7 @@ func TestPreferredPolicies(t *testing.T) {
 	devices := func(pod string) int {
 		seen := map[string]bool{}
 		for _, unit := range n.allocate(pod, shared, 4) {
-			device, _, _ := resource.SplitUnitID(unit)
+			device, _, _ := deviceplugin.SplitUnitID(unit)
 			seen[device] = true
 		}
 		n.kubelet.Free(pod)
