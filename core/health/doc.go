@@ -52,7 +52,8 @@
 //
 // The state file has all faults of this boot of the machine. It is written before the
 // verdicts are used, so a process that is killed at any moment forgets nothing that kubelet
-// knows. While the file cannot be written, a restart forgets what changed since.
+// knows. A file beside it reserves room for a write, so that it can be written while the disk
+// is full. While it cannot be written all the same, a restart forgets what changed since.
 //
 // The package does not decide about resets, nor about what kubelet is told.
 package health

@@ -11,7 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/test/host"
 )
 
 func TestOpenNeedsOptions(t *testing.T) {
@@ -64,7 +67,7 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	}
 	r.report()
 	expect(0, "of nothing")
-	if names := dirNames(t, dir); len(names) != 0 {
+	if names := dirNames(t, dir); !slices.Equal(names, []string{"health.json.reserve"}) {
 		t.Errorf("files %v while nothing is to be remembered", names)
 	}
 	r.say("a", faulty("x", reset))
@@ -81,7 +84,7 @@ func TestFileIsWrittenOnlyOnChange(t *testing.T) {
 	expect(1, "of evidence")
 	r.wait(testDelay)
 	expect(1, "of the end of a fault")
-	if names := dirNames(t, dir); !slices.Equal(names, []string{"health.json"}) {
+	if names := dirNames(t, dir); !slices.Equal(names, []string{"health.json", "health.json.reserve"}) {
 		t.Errorf("files are %v", names)
 	}
 	info, err := os.Stat(r.path)
@@ -118,6 +121,48 @@ func TestKilledAfterJudge(t *testing.T) {
 	killed()
 	r.want("b", "")
 	r.want("a", "x:reset")
+}
+
+// Verifies that faults that come while the disk is full are stored, as long as nobody takes
+// the reserved room, and that a restart then knows them.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("test", dir, "tmpfs", 0, "size=512k"); err != nil {
+		host.Lacks(t, "no small file system can be mounted here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newRig(t, "a", "b")
+	r.path = filepath.Join(dir, "health.json")
+	r.restart()
+	r.say("a", faulty("x", reset))
+	r.judgeNow()
+	filler, err := os.Create(filepath.Join(dir, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = filler.Write(make([]byte, 512))
+	}
+	if err := filler.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{"y", "z"} {
+		r.say("b", faulty(code, reboot))
+		r.judgeNow()
+		if notes := r.judge.Notes(); len(notes) != 0 {
+			t.Fatalf("notes after fault %s: %v", code, notes)
+		}
+	}
+	for _, d := range r.devices {
+		d.Health = healthy()
+	}
+	r.restart()
+	r.want("a", "x:reset")
+	r.want("b", "y:reboot z:reboot")
 }
 
 // Verifies that a damaged file is moved aside, that Notes has the problem, and that faults are
@@ -187,6 +232,9 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 	var kept []string
 	for _, name := range dirNames(t, filepath.Dir(r.path)) {
+		if strings.HasSuffix(name, reserveSuffix) {
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join(filepath.Dir(r.path), name))
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +271,7 @@ func TestLeftoversAreSwept(t *testing.T) {
 		}
 	}
 	r.open()
-	if got, want := dirNames(t, dir), []string{".other.json.1.tmp", "health.json.1.tmp"}; !slices.Equal(got, want) {
+	if got, want := dirNames(t, dir), []string{".other.json.1.tmp", "health.json.1.tmp", "health.json.reserve"}; !slices.Equal(got, want) {
 		t.Errorf("files are %v, want %v", got, want)
 	}
 }

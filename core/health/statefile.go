@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -17,6 +19,10 @@ import (
 const (
 	minRetry = time.Second
 	maxRetry = time.Minute
+	// reserveSuffix is that of the file which reserves room for a write; minReserve is its
+	// least size, in bytes: some hundred devices with a fault each.
+	reserveSuffix = ".reserve"
+	minReserve    = 128 << 10
 )
 
 // stateFile is the file of all faults. Judge writes it before it returns, without a sync:
@@ -55,11 +61,44 @@ func (j *Judge) save(force bool) (retryAt time.Time) {
 
 	payload, err := s.encode()
 	if err == nil {
-		err = f.write(f.path, stateMagic, payload)
+		err = f.replace(payload)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return f.written(version, err, j.now())
+}
+
+// replace writes the file. If the disk is full, the reserve makes room for it.
+func (f *stateFile) replace(payload []byte) error {
+	err := f.write(f.path, stateMagic, payload)
+	if errors.Is(err, unix.ENOSPC) && os.Remove(f.path+reserveSuffix) == nil {
+		err = f.write(f.path, stateMagic, payload)
+	}
+	if err != nil {
+		return err
+	}
+	f.reserve(2 * int64(len(payload)))
+	return nil
+}
+
+// reserve allocates at least so many bytes beside the state file. A file that is replaced
+// takes its room twice for a moment, and an agent is likely to be restarted while its disk is
+// full: without the room it would forget the faults that came since.
+func (f *stateFile) reserve(size int64) {
+	path, size := f.path+reserveSuffix, max(size, minReserve)
+	if info, err := os.Stat(path); err == nil && info.Size() >= size {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		err = errors.Join(unix.Fallocate(int(file.Fd()), 0, 0, size), file.Close())
+		if err != nil {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	if err != nil {
+		f.log.Debug("cannot reserve room for the health state", "path", path, "error", err)
+	}
 }
 
 // written records the result of a write of the records of that version.
@@ -104,6 +143,7 @@ func (f *stateFile) open(now time.Time) (records map[inventory.Key]*record, outd
 	if _, err := checkpoint.Sweep(filepath.Dir(f.path), filepath.Base(f.path)); err != nil {
 		f.log.Warn("cannot remove temporary files of an earlier run", "error", err)
 	}
+	f.reserve(0)
 	payload, err := checkpoint.Read(f.path, stateMagic)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[inventory.Key]*record{}, false

@@ -193,10 +193,10 @@ func TestDisk(t *testing.T) {
 		return
 	}
 	for name, c := range map[string]diskDamage{
-		"state directory unwritable": {[]string{"state"}, func(n *node, disk string) func() { return n.readOnly(disk) }, "read-only file system", false},
+		"state directory unwritable": {[]string{"state"}, func(n *node, disk string) func() { return n.readOnly(disk) }, "read-only file system", false, false},
 		"full everywhere": {
 			[]string{"state", "cdi", "run", "kubelet/device-plugins", "kubelet/plugins_registry", "kubelet/pod-resources"},
-			func(n *node, disk string) func() { return n.fill(disk) }, "no space left on device", true,
+			func(n *node, disk string) func() { return n.fill(disk) }, "no space left on device", true, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) { testDisk(t, c) })
@@ -210,6 +210,8 @@ type diskDamage struct {
 	says   string
 	// kubelet restarts meanwhile.
 	kubelet bool
+	// reserved: there is room that the state of health has reserved.
+	reserved bool
 }
 
 func testDisk(t *testing.T, c diskDamage) {
@@ -232,8 +234,12 @@ func testDisk(t *testing.T, c diskDamage) {
 	n.scenario("devices: {mock-0: {fault: {code: lost, recovery: reboot}}}")
 	n.wantCounts(gpu, 4, 3)
 	held := n.allocate("meanwhile", gpu, 1)
-	n.wantProblem("health", "is not being saved", c.says)
-	n.wantProblem("record of held devices cannot be written", c.says)
+	if c.reserved {
+		n.eventually("both are in the reserved room", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
+	} else {
+		n.wantProblem("health", "is not being saved", c.says)
+		n.wantProblem("record of held devices cannot be written", c.says)
+	}
 	n.crash()
 	n.wantNoDip(fpga, 2)
 	if c.kubelet {
