@@ -197,7 +197,7 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	}
 	a.file = loaded.File
 	a.telemetry = telemetry.New(telemetry.Options{
-		Sample: a.sample, Look: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
+		Sample: a.sample, Owners: a.owners, Reserved: status.Named(telemetry.Prefix), Log: a.log, Timing: opts.Timing.Telemetry,
 	})
 	if opts.MetricsAddress != "" {
 		if a.endpoint, err = status.NewEndpoint(opts.MetricsAddress, a.Source, a.tally, a.log, a.telemetry); err != nil {

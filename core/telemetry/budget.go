@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// seriesWindow is the time in which a backend has a budget of series.
+	// seriesWindow is the period of a backend's budget of series.
 	seriesWindow = time.Hour
-	// baseSeries is how many series a backend may have at once, and deviceSeries how many
-	// more for each device that it measures; at most as many as a sample may have. During a
-	// window it may have as many again, a few at a time, so that a backend that once had too
-	// many need not wait for the next window.
+	// baseSeries is the number of series that a backend may have, and deviceSeries the number
+	// that each measured device adds; the maximum is that of a sample. During a window the
+	// limit grows to twice that, so that a backend that exceeded it need not wait for the
+	// next window.
 	baseSeries, deviceSeries = 1024, 256
 )
 
@@ -46,8 +46,8 @@ func seriesLimit(devices int) int { return min(baseSeries+deviceSeries*devices, 
 
 // admit returns an error if a series exceeds the budget of a backend that measures this
 // number of devices. Series of the previous window have room for as many again.
-func (b *budget) admit(id identity, devices int) error {
-	hash := maphash.Comparable(b.seed, [3]string{id.device.id, id.family.name, id.labels})
+func (b *budget) admit(s series, devices int) error {
+	hash := maphash.Comparable(b.seed, s)
 	if _, known := b.now[hash]; known {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Verifies that a backend that puts new values into its labels without end gets few series
-// in an hour, with a problem, that those which it had stay, and that it gets new ones later.
+// Verifies that a backend that puts ever new values into its labels gets few series in an
+// hour, with a problem, that its earlier series stay, and that it gets new ones later.
 func TestSeriesOverTime(t *testing.T) {
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	spent := &budget{}
@@ -23,13 +23,13 @@ func TestSeriesOverTime(t *testing.T) {
 		for i := range count {
 			metrics = append(metrics, with(gauge("d", "x_ratio", 1), map[string]string{"a": fmt.Sprint(label, i)}))
 		}
-		newest = parse(newest, metrics, r)
+		newest = parse(metrics, false, r)
 	}
-	want := func(points int, complaint string) {
+	want := func(points int, problem string) {
 		t.Helper()
-		said := fmt.Sprint(newest.complaints)
-		if len(newest.points) != points || complaint == "" != (len(newest.complaints) == 0) || !strings.Contains(said, complaint) {
-			t.Errorf("%d series, want %d; complaints %s, want %q", len(newest.points), points, said, complaint)
+		got := fmt.Sprint(newest.violations)
+		if len(newest.points) != points || problem == "" != (len(newest.violations) == 0) || !strings.Contains(got, problem) {
+			t.Errorf("%d series, want %d; violations %s, want %q", len(newest.points), points, got, problem)
 		}
 	}
 	limit := seriesLimit(1)
@@ -38,8 +38,8 @@ func TestSeriesOverTime(t *testing.T) {
 	for second := range 60 {
 		take(time.Duration(second)*time.Second, fmt.Sprint("new-", second, "-"), 1000)
 	}
-	if n := len(newest.points); n > 2 || len(newest.complaints) == 0 {
-		t.Errorf("%d series, want 2 at most; complaints %v", n, newest.complaints)
+	if n := len(newest.points); n > 2 || len(newest.violations) == 0 {
+		t.Errorf("%d series, want 2 at most; violations %v", n, newest.violations)
 	}
 	take(time.Minute, "fixed", 100)
 	want(101, "")

@@ -14,7 +14,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The bounds of one sample; the contract documents them.
+// The bounds of one sample, which the contract has.
 const (
 	maxMetrics    = 65_536
 	maxNames      = 512
@@ -26,10 +26,10 @@ const (
 
 const counterSuffix = "_total"
 
-// rule is a rule that a metric can break.
+// rule is one thing that can be wrong with a metric.
 type rule string
 
-// The rules: each is reported once a sample, however many metrics break it.
+// The rules; each is reported once, however many metrics break it.
 const (
 	tooMany       rule = "number"
 	badName       rule = "name"
@@ -43,9 +43,9 @@ const (
 
 var (
 	nameSyntax = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
-	// endings are what the formats of Prometheus add to other names.
+	// endings are those of histograms and summaries in the formats of Prometheus.
 	endings = []string{"_bucket", "_sum", "_count", "_created"}
-	// scaled are the last words of names that are not in base units, and what to use.
+	// scaled maps the last words of names that are not in base units to the base units.
 	scaled = map[string]string{
 		"percent": "ratio", "percentage": "ratio",
 		"minutes": "seconds", "hours": "seconds", "milliseconds": "seconds", "microseconds": "seconds", "nanoseconds": "seconds",
@@ -54,11 +54,11 @@ var (
 		"khz": "hertz", "mhz": "hertz", "ghz": "hertz", "kilohertz": "hertz", "megahertz": "hertz", "gigahertz": "hertz",
 		"fahrenheit": "celsius", "kelvin": "celsius", "millivolts": "volts", "milliamperes": "amperes",
 	}
-	// reservedLabels are set by the core, or by monitoring systems.
+	// reservedLabels are the core's, and those that monitoring adds or interprets.
 	reservedLabels = []string{"backend", "device", "resource", "namespace", "pod", "container", "node", "service", "endpoint", "instance", "job", "le", "quantile"}
 )
 
-// rules are the parameters of the checks.
+// rules are the rules for a backend's metrics.
 type rules struct {
 	reserved []string
 	known    func(device string) bool
@@ -86,18 +86,18 @@ func (r rules) checkName(name string) error {
 	return nil
 }
 
-// checkValue returns what is wrong with the kind or the value; m's name is unchecked.
+// checkValue returns why the kind or the value is refused.
 func checkValue(m *backendv1.Metric) (rule, error) {
 	counter := strings.HasSuffix(m.GetName(), counterSuffix)
 	switch kind := m.GetKind(); {
 	case kind != backendv1.MetricKind_METRIC_KIND_GAUGE && kind != backendv1.MetricKind_METRIC_KIND_COUNTER:
 		return badKind, errors.New("it must be a gauge or a counter")
 	case counter != (kind == backendv1.MetricKind_METRIC_KIND_COUNTER):
-		return badKind, fmt.Errorf("counters, and nothing else, end in %s", counterSuffix)
+		return badKind, fmt.Errorf("names of counters, and only these, end in %s", counterSuffix)
 	}
 	switch value := m.GetValue(); {
 	case math.IsNaN(value) || math.IsInf(value, 0):
-		return badValue, fmt.Errorf("the value is %v: leave out what is not known", value)
+		return badValue, fmt.Errorf("the value is %v: leave out unknown values", value)
 	case counter && value < 0:
 		return badValue, fmt.Errorf("the counter is negative: %v", value)
 	}
@@ -119,20 +119,20 @@ func checkLabel(name, value string) error {
 	return nil
 }
 
-// complaint is a broken rule, with the message for it.
-type complaint struct {
+// violation is a broken rule.
+type violation struct {
 	rule rule
 	text string
 }
 
-// complaints counts the breaches of each rule, with the first one's message.
-type complaints struct {
+// violations counts the violations of each rule and stores the message of the first.
+type violations struct {
 	order []rule
 	first map[rule]string
 	count map[rule]int
 }
 
-func (c *complaints) add(broken rule, m *backendv1.Metric, err error) {
+func (c *violations) add(broken rule, m *backendv1.Metric, err error) {
 	if c.first == nil {
 		c.first, c.count = map[rule]string{}, map[rule]int{}
 	}
@@ -142,20 +142,20 @@ func (c *complaints) add(broken rule, m *backendv1.Metric, err error) {
 	}
 }
 
-// list returns them in the order in which the rules were first broken.
-func (c *complaints) list() []complaint {
-	var list []complaint
+// list returns the violations, in the order in which the rules were first broken.
+func (c *violations) list() []violation {
+	var list []violation
 	for _, rule := range c.order {
 		text := c.first[rule]
 		if more := c.count[rule] - 1; more > 0 {
 			text += fmt.Sprintf(" (and %d more)", more)
 		}
-		list = append(list, complaint{rule, text})
+		list = append(list, violation{rule, text})
 	}
 	return list
 }
 
-// quote makes a foreign string safe to print, and short.
+// quote makes a backend's text printable and short.
 func quote(s string) string {
 	if len(s) <= maxQuote {
 		return strconv.Quote(s)
@@ -171,10 +171,8 @@ func quote(s string) string {
 // reports whether metrics may name a device, and reserved are the names of the core's own
 // metrics.
 func Check(metrics []*backendv1.Metric, reserved []string, known func(device string) bool) []string {
-	// Metrics of unknown devices are reported if the sample before had some, too.
-	before := &sample{series: map[identity]*series{}, unknownDevices: true}
 	var broken []string
-	for _, c := range parse(before, metrics, rules{reserved: reserved, known: known}).complaints {
+	for _, c := range parse(metrics, true, rules{reserved: reserved, known: known}).violations {
 		broken = append(broken, c.text)
 	}
 	return broken

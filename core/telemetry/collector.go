@@ -8,21 +8,28 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Describe implements [prometheus.Collector]. Names are not known beforehand.
+// Describe implements [prometheus.Collector]. The names are not known in advance.
 func (t *Telemetry) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements [prometheus.Collector]: a scrape is a read, see the package comment.
-// It allocates only labels that changed.
+// Collect implements [prometheus.Collector]: a scrape is a request, see the package comment.
 func (t *Telemetry) Collect(out chan<- prometheus.Metric) {
-	var last *labels
+	var device inventory.Key
+	var common []*dto.LabelPair
 	t.visit(context.Background(), func(s *sample, p *point, owner Owner) {
-		last = p.series.device.owned(s.backend, owner, last)
-		p.series.label(last)
-		out <- p
+		if key := (inventory.Key{Backend: s.backend, ID: p.device}); common == nil || key != device {
+			device, common = key, deviceLabels(s.backend, p.device, owner)
+		}
+		m := metric{p, common}
+		if len(p.labels) > 0 {
+			m.all = slices.Concat(common, p.labels)
+			slices.SortFunc(m.all, byName)
+		}
+		out <- m
 	})
 }
 
@@ -44,23 +51,23 @@ type Value struct {
 	Counter bool
 }
 
-// Read returns the newest values, the devices in the order of their backends'
-// names and of the samples. See the package comment for what a read starts.
+// Read returns the newest values, the devices in the order of their backends' names and of
+// the samples. It is a request, see the package comment.
 func (t *Telemetry) Read(ctx context.Context) []Reading {
 	var readings []Reading
-	place := map[inventory.Key]int{}
+	index := map[inventory.Key]int{}
 	t.visit(ctx, func(s *sample, p *point, _ Owner) {
-		key := inventory.Key{Backend: s.backend, ID: p.series.device.id}
-		i, known := place[key]
+		key := inventory.Key{Backend: s.backend, ID: p.device}
+		i, known := index[key]
 		if !known {
 			i = len(readings)
-			place[key] = i
+			index[key] = i
 			readings = append(readings, Reading{Device: key, At: s.at})
 		}
-		value := Value{Name: p.series.family.name, Value: p.value, Counter: p.series.family.counter}
-		for _, label := range p.series.own {
+		value := Value{Name: p.family.name, Value: p.value, Counter: p.family.counter}
+		for _, label := range p.labels {
 			if value.Labels == nil {
-				value.Labels = make(map[string]string, len(p.series.own))
+				value.Labels = make(map[string]string, len(p.labels))
 			}
 			value.Labels[label.GetName()] = label.GetValue()
 		}
@@ -69,31 +76,24 @@ func (t *Telemetry) Read(ctx context.Context) []Reading {
 	return readings
 }
 
-// visit calls show with every value that is new enough, and the owner of its device.
+// visit calls show with every value that may be shown and the owner of its device.
 func (t *Telemetry) visit(ctx context.Context, show func(*sample, *point, Owner)) {
 	t.request(ctx)
 	samples := t.samples(time.Now())
-	covered, look := covered(samples), t.opts.Look()
+	covered, ownerOf := covered(samples), t.opts.Owners()
 	for _, name := range slices.Sorted(maps.Keys(samples)) {
 		s := samples[name]
-		var last *device
-		var owner Owner
-		var known bool
 		for i := range s.points {
 			p := &s.points[i]
-			if d := p.series.device; d != last { // a device's values stand together, usually
-				last = d
-				owner, known = look(inventory.Key{Backend: name, ID: d.id})
-			}
-			if known && !covered[p.series.family.name] {
+			owner, known := ownerOf(inventory.Key{Backend: name, ID: p.device})
+			if known && !covered[p.family.name] {
 				show(s, p, owner)
 			}
 		}
 	}
 }
 
-// covered are the gauges for which there is a counter that has the same name in
-// OpenMetrics.
+// covered returns the gauges whose names a counter has in OpenMetrics.
 func covered(samples map[string]*sample) map[string]bool {
 	gauges, both := map[string]bool{}, map[string]bool{}
 	for _, s := range samples {

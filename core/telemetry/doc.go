@@ -1,24 +1,25 @@
-// Package telemetry has the newest values that backends measure, while they are read.
+// Package telemetry holds the newest values that backends measure, while they are
+// requested.
 //
-//	idle ── a scrape, a read ──► one stream for each backend
-//	  ▲                            │  ▲
-//	  │ no read for 5 intervals    ▼  │ backoff with jitter
-//	  └──── and for 5 minutes    ended: it failed, sent no sample, or too many
+//	idle ── a scrape, a command ──► one stream for each backend
+//	  ▲                               │  ▲
+//	  │ no request for 5 intervals    ▼  │ backoff with jitter
+//	  └──────── and 5 minutes ─────── the stream failed, stopped sending, sent too much
 //
-// A read returns what is in memory and never waits for hardware, with one exception: the
-// read that starts the streams waits up to a second for the first samples, so that a single
-// read has a result. Samples older than three of their intervals, and those of backends that
-// do not run, are not returned.
+// A request is answered from memory and does not wait for hardware, with one exception: the
+// request that starts the streams waits for the first samples, for at most a second, so
+// that a single request has an answer. A sample is shown for three of its intervals, and
+// only while its backend runs.
 //
-// Backends are not trusted: every metric is checked by the rules of the contract
-// (check.go), one that breaks a rule is left out and reported, and all else is bounded.
-// Because a name ends in _total if and only if it is a counter, two backends can share a
-// name only with the same type. Where one has a counter x_total, and the same or another one
-// a gauge x, the gauge is left out: in OpenMetrics both have one name.
+// Backends are not trusted: every metric is checked by the rules of the contract (check.go),
+// one that breaks a rule is left out with a problem, and everything is bounded. A name ends
+// in _total if and only if it is a counter, so two backends can share a name only with the
+// same type. Where there are a counter x_total and a gauge x, the gauge is left out:
+// OpenMetrics uses one name for both.
 //
-// The package keeps no history: that is what Prometheus is for.
+// The package stores no history and does not decide who holds a device (Options.Owners).
 //
-// A device has each value once. Its labels name the container that has it if there is
-// exactly one; a shared device has none, because one series for each container would count
-// the device more than once in every sum.
+// Each value of a device is one series. Its labels name the container that holds the device
+// if there is exactly one; a shared device has no such labels, because one series for each
+// holder would count the device several times in every sum.
 package telemetry

@@ -7,16 +7,19 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/supervisor"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// floodBurst is how many samples may come at once; in the long run two an interval may.
+// floodBurst is how many samples a backend may send in a burst; the limit is two in an
+// interval.
 const floodBurst = 5
 
-// feed is one backend that is measured. Its goroutine keeps a stream open. The fields below
-// begun are guarded by the mutex of Telemetry.
+// feed is one backend that is measured. Its goroutine keeps a stream open; the mutex of
+// Telemetry guards the fields that change.
 type feed struct {
 	of       *Telemetry
 	backend  string
@@ -25,25 +28,25 @@ type feed struct {
 	begun    time.Time
 
 	newest *sample
-	// settled: a sample came, or the stream failed.
-	settled bool
+	// answered: a sample was received, or the stream failed.
+	answered bool
 	// ended: the goroutine has ended.
 	ended bool
 	// failure is why there is no stream now; "" if there is one.
 	failure string
-	// loggedRules are the rules whose breach was logged, and logged is the failure that was
-	// logged last.
-	loggedRules map[rule]bool
-	logged      string
+	// logged are the rules whose violation was logged, and lastLogged is the failure that
+	// was logged last.
+	logged     map[rule]bool
+	lastLogged string
 }
 
-// begin starts to measure a backend. newest is the sample of an earlier stream with another
-// interval, which is shown as long as it would have been. The caller holds t.mu.
+// begin starts to measure a backend. newest is the sample of its previous stream, which is
+// shown until it is too old; nil if there is none. The caller holds t.mu.
 func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Duration, newest *sample) {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &feed{
 		of: t, backend: backend, interval: interval, cancel: cancel, begun: time.Now(),
-		newest: newest, settled: newest != nil, loggedRules: map[rule]bool{},
+		newest: newest, answered: newest != nil, logged: map[rule]bool{},
 	}
 	t.feeds[backend] = f
 	t.changed()
@@ -57,7 +60,7 @@ func (t *Telemetry) begin(ctx context.Context, backend string, interval time.Dur
 	})
 }
 
-// forget drops the newest sample. The caller holds the mutex.
+// forget drops the sample and the failure. The caller holds the mutex.
 func (f *feed) forget() { f.newest, f.failure = nil, "" }
 
 // run keeps a stream open until ctx ends.
@@ -82,22 +85,22 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// stream takes samples from one stream, and returns why it ended.
+// stream receives samples from one stream and returns why it ended.
 func (f *feed) stream(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	silence := max(f.of.timing.Silence, shownFor*f.interval)
 	watchdog := time.AfterFunc(silence, func() {
-		end(fmt.Errorf("no sample came for %s: a call to the hardware or its driver may hang", silence))
+		end(fmt.Errorf("no sample was received for %s: a call to the hardware or its driver may hang", silence))
 	})
 	defer watchdog.Stop()
-	rate := rate{per: f.interval / 2, tokens: floodBurst, filled: time.Now()}
+	limit := rate.NewLimiter(rate.Every(f.interval/2), floodBurst)
 	err := f.of.opts.Sample(ctx, f.backend, f.interval, func(response *backendv1.SampleResponse) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !rate.allow(time.Now()) {
-			end(fmt.Errorf("it sends samples far more often than every %s, the interval that was requested", f.interval))
+		if !limit.Allow() {
+			end(fmt.Errorf("it sends samples far more often than every %s, the requested interval", f.interval))
 			return
 		}
 		watchdog.Reset(silence)
@@ -112,7 +115,7 @@ func (f *feed) stream(ctx context.Context) error {
 	return err
 }
 
-// take checks a sample and makes it the newest.
+// take checks a sample and stores it as the newest.
 func (f *feed) take(response *backendv1.SampleResponse) {
 	t := f.of
 	t.mu.Lock()
@@ -123,11 +126,11 @@ func (f *feed) take(response *backendv1.SampleResponse) {
 	}
 	t.mu.Unlock()
 	spent.turn(time.Now())
-	look := t.opts.Look()
-	next := parse(before, response.GetMetrics(), rules{
+	ownerOf := t.opts.Owners()
+	next := parse(response.GetMetrics(), before != nil && before.hasUnknown, rules{
 		reserved: t.opts.Reserved, budget: spent,
 		known: func(id string) bool {
-			_, known := look(inventory.Key{Backend: f.backend, ID: id})
+			_, known := ownerOf(inventory.Key{Backend: f.backend, ID: id})
 			return known
 		},
 	})
@@ -137,18 +140,18 @@ func (f *feed) take(response *backendv1.SampleResponse) {
 	if t.feeds[f.backend] != f {
 		return
 	}
-	f.newest, f.settled, f.failure = next, true, ""
-	for _, c := range next.complaints {
-		if !f.loggedRules[c.rule] {
-			f.loggedRules[c.rule] = true
+	f.newest, f.answered, f.failure = next, true, ""
+	for _, c := range next.violations {
+		if !f.logged[c.rule] {
+			f.logged[c.rule] = true
 			t.log.Warn("metrics of a backend are left out", "backend", f.backend, "error", c.text)
 		}
 	}
 	t.changed()
 }
 
-// fail records why a stream ended. The end of the backend's process is no failure of
-// telemetry: the supervisor reports it.
+// fail records why a stream ended. The end of its process is not recorded: the supervisor
+// reports it.
 func (f *feed) fail(err error) {
 	t := f.of
 	level := slog.LevelWarn
@@ -158,27 +161,10 @@ func (f *feed) fail(err error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f.failure, f.settled = failure, true
+	f.failure, f.answered = failure, true
 	t.changed()
-	if f.logged != failure {
-		f.logged = failure
-		t.log.Log(context.Background(), level, "telemetry stream ended", "backend", f.backend, "error", err)
+	if f.lastLogged != failure {
+		f.lastLogged = failure
+		t.log.Log(context.Background(), level, "the telemetry stream ended", "backend", f.backend, "error", err)
 	}
-}
-
-// rate is a token bucket.
-type rate struct {
-	per    time.Duration // for one token
-	tokens float64
-	filled time.Time
-}
-
-func (r *rate) allow(now time.Time) bool {
-	r.tokens = min(floodBurst, r.tokens+float64(now.Sub(r.filled))/float64(r.per))
-	r.filled = now
-	if r.tokens < 1 {
-		return false
-	}
-	r.tokens--
-	return true
 }

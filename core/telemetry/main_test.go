@@ -19,11 +19,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// play is what a backend does with one stream: it returns when that is over.
+// play is a backend's behaviour in one stream: it returns when the stream ends.
 type play func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error
 
-// rig is a Telemetry with backends that do as they are told, each of one device
-// "d", and the clock of synctest.
+// rig is a Telemetry with scripted backends, each with one device "d", and the clock of
+// synctest.
 type rig struct {
 	*Telemetry
 	t   *testing.T
@@ -42,7 +42,7 @@ func newRig(t *testing.T, plays map[string]play) *rig {
 		r.owners[inventory.Key{Backend: name, ID: "d"}] = Owner{}
 	}
 	r.Telemetry = New(Options{
-		Sample: r.sample, Look: r.look, Reserved: []string{"healthy"}, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
+		Sample: r.sample, Owners: r.ownersNow, Reserved: []string{"healthy"}, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -82,7 +82,7 @@ func (r *rig) sample(ctx context.Context, backend string, interval time.Duration
 	return nil
 }
 
-func (r *rig) look() func(inventory.Key) (Owner, bool) {
+func (r *rig) ownersNow() func(inventory.Key) (Owner, bool) {
 	return func(key inventory.Key) (Owner, bool) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -91,14 +91,14 @@ func (r *rig) look() func(inventory.Key) (Owner, bool) {
 	}
 }
 
-// will changes what a backend does from its next stream on.
+// will sets the behaviour of a backend from its next stream on.
 func (r *rig) will(backend string, p play) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.plays[backend] = p
 }
 
-// streams is how often a stream was opened, and how many are now.
+// streams returns how often a stream was opened, and how many are open.
 func (r *rig) streams(backend string) (opened, open int) {
 	synctest.Wait()
 	r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *rig) streams(backend string) (opened, open int) {
 	return len(r.opened[backend]), r.open[backend]
 }
 
-// one is the only value that is shown, or fails the test.
+// one returns the only value that is shown, or fails the test.
 func (r *rig) one() float64 {
 	r.t.Helper()
 	readings := r.Read(r.t.Context())
@@ -178,9 +178,9 @@ func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // the bubble's time
 }
 
-// wrong sends a sound value and one that is not.
+// wrong sends a valid value and an invalid one.
 func wrong(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
-	return counting(ctx, interval, func(sound *backendv1.SampleResponse) {
-		take(response(append(sound.GetMetrics(), gauge("d", "fan_ratio", math.NaN()))...))
+	return counting(ctx, interval, func(valid *backendv1.SampleResponse) {
+		take(response(append(valid.GetMetrics(), gauge("d", "fan_ratio", math.NaN()))...))
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,38 +19,25 @@ import (
 // Prefix begins the names of all metrics of backends.
 const Prefix = "accelmux_device_"
 
-// help is one for all: the contract has none, and a metric that two backends have
-// must have one.
+// help is the same for all metrics: the contract has none, and a metric of two backends must
+// have one.
 const help = "What the device's backend measured; see the backend's documentation."
 
-// sample has the valid metrics that a backend measured at one moment. Only the labels that
-// follow from a device's owner change.
+// sample has the valid metrics of one sample of a backend. It does not change.
 type sample struct {
 	backend  string
 	at       time.Time
 	interval time.Duration
 	points   []point
-	// series, devices and families are those of the points. The next sample reuses them, so
-	// that nothing is checked or allocated twice: the map of series itself, which only parse
-	// uses.
-	series   map[identity]*series
-	devices  map[string]*device
-	families map[string]*family
-	// unknownDevices: devices were named that are not in the inventory.
-	unknownDevices bool
-	complaints     []complaint
+	families map[string]*family // by name
+	// hasUnknown: metrics named devices that are not in the inventory.
+	hasUnknown bool
+	violations []violation
 }
 
 // fresh reports whether the sample may be shown; a nil one may not.
 func (s *sample) fresh(now time.Time) bool {
 	return s != nil && now.Sub(s.at) <= shownFor*s.interval
-}
-
-// identity identifies a series. labels are the backend's own, sorted.
-type identity struct {
-	device *device
-	family *family
-	labels string
 }
 
 // family is a metric's name.
@@ -61,82 +47,55 @@ type family struct {
 	desc    *prometheus.Desc
 }
 
-// device is a measured device, with the labels that all its series have.
-type device struct {
-	id     string
-	labels atomic.Pointer[labels]
-}
-
-// labels are sorted by name; they never change.
-type labels struct {
-	owner Owner
-	pairs []*dto.LabelPair
-}
-
-// series is one metric of one device over time.
-type series struct {
-	family *family
-	device *device
-	// own are the backend's labels, sorted.
-	own []*dto.LabelPair
-	// all are own and those of base; nil if there are none of its own.
-	all atomic.Pointer[merged]
-	// in is the newest sample that has the series, and window the newest window of the
-	// budget; for parse.
-	in     *sample
-	window int
-}
-
-type merged struct {
-	base  *labels
-	pairs []*dto.LabelPair
-}
-
-// point is a value of a series; it implements [prometheus.Metric].
+// point is a value of a device.
 type point struct {
-	series *series
+	device string
+	family *family
+	// labels are the backend's own, sorted by name.
+	labels []*dto.LabelPair
 	value  float64
 }
 
-// parse checks metrics and makes a sample of the valid ones. before is the sample before, or
-// nil.
-func parse(before *sample, metrics []*backendv1.Metric, r rules) *sample {
-	if before == nil {
-		before = &sample{series: make(map[identity]*series, min(len(metrics), maxMetrics))}
+// series identifies one metric of one device. labels are the backend's own, joined.
+type series struct{ device, name, labels string }
+
+// parse makes a sample of the metrics that obey the rules. Metrics of unknown devices are
+// violations only if reportUnknown is true.
+func parse(metrics []*backendv1.Metric, reportUnknown bool, r rules) *sample {
+	n := min(len(metrics), maxMetrics)
+	p := parser{
+		rules: r, reportUnknown: reportUnknown, devices: map[string]bool{}, seen: make(map[series]bool, n),
+		sample: &sample{points: make([]point, 0, n), families: map[string]*family{}},
 	}
-	p := parser{rules: r, before: before, next: &sample{
-		points:   make([]point, 0, min(len(metrics), maxMetrics)),
-		series:   before.series,
-		devices:  make(map[string]*device, len(before.devices)),
-		families: make(map[string]*family, len(before.families)),
-	}}
 	for i, m := range metrics {
 		if i == maxMetrics {
-			p.complaints.add(tooMany, m, fmt.Errorf("the sample has %d metrics, and at most %d are allowed", len(metrics), maxMetrics))
+			p.violations.add(tooMany, m, fmt.Errorf("the sample has %d metrics, and at most %d are allowed", len(metrics), maxMetrics))
 			break
 		}
 		if rule, err := p.metric(m); err != nil {
-			p.complaints.add(rule, m, err)
+			p.violations.add(rule, m, err)
 		}
 	}
-	if len(p.next.series) > len(p.next.points) {
-		maps.DeleteFunc(p.next.series, func(_ identity, s *series) bool { return s.in != p.next })
-	}
-	p.next.complaints = p.complaints.list()
-	return p.next
+	p.sample.violations = p.violations.list()
+	return p.sample
 }
 
 // parser makes one sample.
 type parser struct {
 	rules
-	before, next *sample
-	complaints   complaints
-	unknown      map[string]bool
+	reportUnknown bool
+	sample        *sample
+	// devices are those named so far, with whether the inventory has them.
+	devices map[string]bool
+	// measured is the number of devices that the inventory has.
+	measured   int
+	seen       map[series]bool
+	violations violations
 }
 
-var errUnknown = errors.New("the inventory does not have the device, nor one that names it as its parent")
+var errUnknownDevice = errors.New("the inventory does not have the device, nor one that names it as its parent")
 
-// metric adds one metric, or returns which rule it breaks.
+// metric adds one metric, or returns the rule that it breaks.
 func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 	if rule, err := checkValue(m); err != nil {
 		return rule, err
@@ -144,92 +103,71 @@ func (p *parser) metric(m *backendv1.Metric) (rule, error) {
 	if len(m.GetLabels()) > maxLabels {
 		return badLabel, fmt.Errorf("it has %d labels, and at most %d are allowed", len(m.GetLabels()), maxLabels)
 	}
-	d := p.device(m.GetDeviceId())
-	if d == nil {
-		// It may have just been removed or added: only the second sample counts.
-		if p.next.unknownDevices = true; !p.before.unknownDevices {
+	if !p.hasDevice(m.GetDeviceId()) {
+		// It may have been removed or added just now: this is a violation if it persists.
+		if p.sample.hasUnknown = true; !p.reportUnknown {
 			return "", nil
 		}
-		return unknownDevice, errUnknown
+		return unknownDevice, errUnknownDevice
 	}
 	f, rule, err := p.family(m.GetName())
 	if err != nil {
 		return rule, err
 	}
-	id := identity{d, f, joined(m.GetLabels())}
-	s := p.next.series[id]
-	switch {
-	case s == nil:
-		s = &series{family: f, device: d}
-		if s.own, err = ownLabels(m.GetLabels()); err != nil {
-			return badLabel, err
-		}
-	case s.in == p.next:
+	labels, err := ownLabels(m.GetLabels())
+	if err != nil {
+		return badLabel, err
+	}
+	s := series{m.GetDeviceId(), m.GetName(), joined(labels)}
+	if p.seen[s] {
 		return duplicate, errors.New("the sample has it twice with the same labels; the first one counts")
 	}
-	if b := p.budget; b != nil && s.window != b.window {
-		if err := b.admit(id, len(p.next.devices)); err != nil {
+	if p.budget != nil {
+		if err := p.budget.admit(s, p.measured); err != nil {
 			return tooNew, err
 		}
-		s.window = b.window
 	}
-	if s.in == nil {
-		p.next.series[id] = s
-	}
-	s.in = p.next
-	p.next.points = append(p.next.points, point{s, m.GetValue()})
+	p.seen[s] = true
+	p.sample.points = append(p.sample.points, point{s.device, f, labels, m.GetValue()})
 	return "", nil
 }
 
-// device finds a device of the inventory, or returns nil.
-func (p *parser) device(id string) *device {
-	d := p.next.devices[id]
-	switch {
-	case d != nil || p.unknown[id]:
-		return d
-	case !p.known(id):
-		if p.unknown == nil {
-			p.unknown = map[string]bool{}
+// hasDevice reports whether the inventory has the device.
+func (p *parser) hasDevice(id string) bool {
+	known, named := p.devices[id]
+	if !named {
+		known = p.known(id)
+		p.devices[id] = known
+		if known {
+			p.measured++
 		}
-		p.unknown[id] = true
-		return nil
 	}
-	if d = p.before.devices[id]; d == nil {
-		d = &device{id: id}
-	}
-	p.next.devices[id] = d
-	return d
+	return known
 }
 
 // family returns the family of a name, or why the name may not be used.
 func (p *parser) family(name string) (*family, rule, error) {
-	f := p.next.families[name]
-	if f != nil {
+	if f := p.sample.families[name]; f != nil {
 		return f, "", nil
 	}
-	if f = p.before.families[name]; f == nil {
-		if err := p.checkName(name); err != nil {
-			return nil, badName, err
-		}
-		f = &family{
-			name: name, counter: strings.HasSuffix(name, counterSuffix), desc: prometheus.NewDesc(Prefix+name, help, nil, nil),
-		}
+	if err := p.checkName(name); err != nil {
+		return nil, badName, err
 	}
-	if len(p.next.families) == maxNames {
+	if len(p.sample.families) == maxNames {
 		return nil, tooMany, fmt.Errorf("the sample has more than %d names", maxNames)
 	}
-	p.next.families[name] = f
+	f := &family{
+		name: name, counter: strings.HasSuffix(name, counterSuffix), desc: prometheus.NewDesc(Prefix+name, help, nil, nil),
+	}
+	p.sample.families[name] = f
 	return f, "", nil
 }
 
-// joined is a map of labels as one string; no two different maps have the same.
-func joined(labels map[string]string) string {
-	if len(labels) == 0 {
-		return ""
-	}
+// joined returns labels as one string; different labels have different strings.
+func joined(labels []*dto.LabelPair) string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		for _, part := range [...]string{name, labels[name]} {
+	for _, l := range labels {
+		for _, part := range [...]string{l.GetName(), l.GetValue()} {
 			b.WriteString(strconv.Itoa(len(part)))
 			b.WriteByte(':')
 			b.WriteString(part)
@@ -238,7 +176,7 @@ func joined(labels map[string]string) string {
 	return b.String()
 }
 
-// ownLabels checks labels of the backend's.
+// ownLabels checks a backend's labels and sorts them by name.
 func ownLabels(labels map[string]string) ([]*dto.LabelPair, error) {
 	var pairs []*dto.LabelPair
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -256,57 +194,32 @@ func pair(name, value string) *dto.LabelPair {
 
 func byName(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }
 
-// owned returns the device's labels with its owner. Pairs that equal those of other, which may
-// be nil, are shared.
-func (d *device) owned(backend string, owner Owner, other *labels) *labels {
-	if l := d.labels.Load(); l != nil && l.owner == owner {
-		return l
-	}
-	// Empty labels are written, too: with honor_labels Prometheus would give a
-	// series without them those of the agent's own pod.
-	l := &labels{owner, []*dto.LabelPair{
-		pair("backend", backend), pair("container", owner.Container), pair("device", d.id),
+// deviceLabels returns the labels that all metrics of a device have, sorted by name. Labels
+// without a value are included: with honor_labels Prometheus would otherwise add those of
+// the agent's own pod.
+func deviceLabels(backend, device string, owner Owner) []*dto.LabelPair {
+	return []*dto.LabelPair{
+		pair("backend", backend), pair("container", owner.Container), pair("device", device),
 		pair("namespace", owner.Namespace), pair("pod", owner.Pod), pair("resource", owner.Resource),
-	}}
-	if other != nil {
-		for i, p := range other.pairs {
-			if p.GetValue() == l.pairs[i].GetValue() {
-				l.pairs[i] = p
-			}
-		}
 	}
-	d.labels.Store(l)
-	return l
 }
 
-// label sets the labels of the series from those of its device.
-func (s *series) label(base *labels) {
-	if m := s.all.Load(); len(s.own) == 0 || m != nil && m.base == base {
-		return
-	}
-	m := &merged{base, slices.Concat(base.pairs, s.own)}
-	slices.SortFunc(m.pairs, byName)
-	s.all.Store(m)
-}
-
-// labels are those that label set.
-func (s *series) labels() []*dto.LabelPair {
-	if m := s.all.Load(); m != nil {
-		return m.pairs
-	}
-	return s.device.labels.Load().pairs
+// metric is a value with all its labels; it implements [prometheus.Metric].
+type metric struct {
+	*point
+	all []*dto.LabelPair
 }
 
 // Desc implements [prometheus.Metric].
-func (p *point) Desc() *prometheus.Desc { return p.series.family.desc }
+func (m metric) Desc() *prometheus.Desc { return m.family.desc }
 
 // Write implements [prometheus.Metric]. The labels are shared and must not be changed.
-func (p *point) Write(out *dto.Metric) error {
-	out.Label = p.series.labels()
-	if p.series.family.counter {
-		out.Counter = &dto.Counter{Value: &p.value}
+func (m metric) Write(out *dto.Metric) error {
+	out.Label = m.all
+	if m.family.counter {
+		out.Counter = &dto.Counter{Value: &m.value}
 	} else {
-		out.Gauge = &dto.Gauge{Value: &p.value}
+		out.Gauge = &dto.Gauge{Value: &m.value}
 	}
 	return nil
 }

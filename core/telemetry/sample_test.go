@@ -12,8 +12,8 @@ import (
 // anything has every device whose name does not begin with "no-".
 var anything = rules{reserved: []string{"healthy"}, known: func(id string) bool { return !strings.HasPrefix(id, "no-") }}
 
-// Verifies for every rule that what breaks it is left out and told of, and that
-// what comes before and after it is not.
+// Verifies for every rule that a metric that breaks it is left out and reported, and that the
+// metrics before and after it are not.
 func TestRules(t *testing.T) {
 	labels := func(n int) map[string]string {
 		all := map[string]string{}
@@ -44,8 +44,8 @@ func TestRules(t *testing.T) {
 		"infinite":           {gauge("d", "x_ratio", math.Inf(-1)), "Inf"},
 		"negative counter":   {counter("d", "resets_total", -1), "negative"},
 		"nine labels":        {with(gauge("d", "x_ratio", 1), labels(9)), "9 labels"},
-		"our label":          {with(gauge("d", "x_ratio", 1), map[string]string{"pod": "x"}), "pod is reserved"},
-		"label of monitors":  {with(gauge("d", "x_ratio", 1), map[string]string{"le": "1"}), "le is reserved"},
+		"our label":          {with(gauge("d", "x_ratio", 1), map[string]string{"pod": "x"}), "label pod is reserved"},
+		"label of monitors":  {with(gauge("d", "x_ratio", 1), map[string]string{"le": "1"}), "label le is reserved"},
 		"name of a label":    {with(gauge("d", "x_ratio", 1), map[string]string{"__name__": "x"}), "a name is"},
 		"label's value":      {with(gauge("d", "x_ratio", 1), map[string]string{"a": "x\ny"}), "control characters"},
 		"label's bytes":      {with(gauge("d", "x_ratio", 1), map[string]string{"a": "\xff"}), "not valid UTF-8"},
@@ -54,33 +54,33 @@ func TestRules(t *testing.T) {
 		"foreign characters": {gauge("d", "\x1b[2J\xff", 1), `\x1b[2J\xff`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := parse(nil, []*backendv1.Metric{gauge("first", "power_watts", 1), c.bad, counter("last", "resets_total", 3)}, anything)
+			s := parse([]*backendv1.Metric{gauge("first", "power_watts", 1), c.bad, counter("last", "resets_total", 3)}, false, anything)
 			if len(s.points) != 2 || s.points[0].value != 1 || s.points[1].value != 3 {
 				t.Errorf("kept %+v, want the first and the last", s.points)
 			}
-			if len(s.complaints) != 1 || !strings.Contains(s.complaints[0].text, c.want) {
-				t.Errorf("complaints %v, want one with %q", s.complaints, c.want)
+			if len(s.violations) != 1 || !strings.Contains(s.violations[0].text, c.want) {
+				t.Errorf("violations %v, want one with %q", s.violations, c.want)
 			}
 		})
 	}
 	t.Run("eight labels", func(t *testing.T) {
-		if s := parse(nil, []*backendv1.Metric{with(gauge("d", "x_ratio", 1), labels(8))}, anything); len(s.points) != 1 {
-			t.Errorf("refused: %v", s.complaints)
+		if s := parse([]*backendv1.Metric{with(gauge("d", "x_ratio", 1), labels(8))}, false, anything); len(s.points) != 1 {
+			t.Errorf("refused: %v", s.violations)
 		}
 	})
 }
 
-// Verifies that a device that is not in the inventory is left out at once, but
-// told of only when that lasts: it may have gone a moment before.
-func TestStrangers(t *testing.T) {
+// Verifies that a device that is not in the inventory is left out, and reported only if the
+// previous sample had such devices, too: it may have been removed just now.
+func TestUnknownDevices(t *testing.T) {
 	metrics := []*backendv1.Metric{gauge("no-1", "power_watts", 1), gauge("d", "power_watts", 2), gauge("no-1", "x_ratio", 1)}
-	first := parse(nil, metrics, anything)
-	second := parse(first, metrics, anything)
-	if len(first.points) != 1 || len(first.complaints) != 0 {
-		t.Errorf("the first time: %+v, %v", first.points, first.complaints)
+	first := parse(metrics, false, anything)
+	second := parse(metrics, first.hasUnknown, anything)
+	if len(first.points) != 1 || len(first.violations) != 0 {
+		t.Errorf("the first time: %+v, %v", first.points, first.violations)
 	}
-	if len(second.points) != 1 || len(second.complaints) != 1 || !strings.Contains(second.complaints[0].text, "(and 1 more)") {
-		t.Errorf("the second time: %+v, %v", second.points, second.complaints)
+	if len(second.points) != 1 || len(second.violations) != 1 || !strings.Contains(second.violations[0].text, "(and 1 more)") {
+		t.Errorf("the second time: %+v, %v", second.points, second.violations)
 	}
 }
 
@@ -90,69 +90,35 @@ func TestBounds(t *testing.T) {
 	for i := range metrics {
 		metrics[i] = gauge("d"+strings.Repeat("x", i%60)+string(rune('a'+i%26))+string(rune('a'+i/26%26))+string(rune('a'+i/676%26))+string(rune('a'+i/17576)), "power_watts", 1)
 	}
-	s := parse(nil, metrics, anything)
-	if len(s.points) != maxMetrics || len(s.complaints) != 1 || !strings.Contains(s.complaints[0].text, "65546 metrics") {
-		t.Errorf("%d points, %v", len(s.points), s.complaints)
+	s := parse(metrics, false, anything)
+	if len(s.points) != maxMetrics || len(s.violations) != 1 || !strings.Contains(s.violations[0].text, "65546 metrics") {
+		t.Errorf("%d points, %v", len(s.points), s.violations)
 	}
 	metrics = metrics[:0]
 	for i := range maxNames + 10 {
 		metrics = append(metrics, gauge("d", "x"+strings.Repeat("y", i%30)+"_"+strings.Repeat("z", 1+i/30), 1))
 	}
-	s = parse(nil, metrics, anything)
-	if len(s.points) != maxNames || len(s.families) != maxNames || !strings.Contains(s.complaints[0].text, "more than 512 names") {
-		t.Errorf("%d points, %d names, %v", len(s.points), len(s.families), s.complaints)
-	}
-	// What was, is not kept.
-	s = parse(s, []*backendv1.Metric{gauge("e", "w_watts", 1)}, anything)
-	if len(s.series) != 1 || len(s.families) != 1 || len(s.devices) != 1 {
-		t.Errorf("kept %d series, %d names, %d devices", len(s.series), len(s.families), len(s.devices))
-	}
-}
-
-// Verifies that a sample takes over the series of the one before, that it may have none
-// of them twice, and that a device which goes and comes back is one that is new.
-func TestSeriesAreTakenOver(t *testing.T) {
-	metrics := full(3)
-	perDevice := len(metrics) / 3
-	first := parse(nil, metrics, anything)
-	second := parse(first, append(metrics, gauge(metrics[0].GetDeviceId(), metrics[0].GetName(), 7)), anything)
-	if len(second.points) != len(metrics) || len(second.complaints) != 1 || !strings.Contains(second.complaints[0].text, "twice") {
-		t.Fatalf("%d points, %v", len(second.points), second.complaints)
-	}
-	for i, p := range second.points {
-		if p != first.points[i] {
-			t.Errorf("point %d is %+v, was %+v", i, p, first.points[i])
-		}
-	}
-	third := parse(second, metrics[perDevice:], anything)
-	if len(third.series) != 2*perDevice || len(second.points) != len(metrics) {
-		t.Errorf("%d series without a device; and %d points of the sample before", len(third.series), len(second.points))
-	}
-	fourth := parse(third, metrics, anything)
-	if len(fourth.series) != len(metrics) || len(fourth.points) != len(metrics) || len(fourth.complaints) != 0 {
-		t.Errorf("%d series, %d points, %v with the device again", len(fourth.series), len(fourth.points), fourth.complaints)
-	}
-	if d := fourth.points[0].series.device; d == first.points[0].series.device || d != fourth.devices[d.id] {
-		t.Error("the device that is back is the old one")
+	s = parse(metrics, false, anything)
+	if len(s.points) != maxNames || len(s.families) != maxNames || !strings.Contains(s.violations[0].text, "more than 512 names") {
+		t.Errorf("%d points, %d names, %v", len(s.points), len(s.families), s.violations)
 	}
 }
 
 // Verifies that labels which differ only in where one ends are not the same.
 func TestLabelsAreApart(t *testing.T) {
-	s := parse(nil, []*backendv1.Metric{
+	s := parse([]*backendv1.Metric{
 		with(gauge("d", "x_ratio", 1), map[string]string{"a": "b1:cx"}),
 		with(gauge("d", "x_ratio", 2), map[string]string{"a": "b", "c": "x"}),
 		with(gauge("d", "x_ratio", 3), map[string]string{"a": "", "c": "x"}),
 		gauge("d", "x_ratio", 4),
-	}, anything)
+	}, false, anything)
 	if len(s.points) != 4 {
-		t.Errorf("%d points, %v", len(s.points), s.complaints)
+		t.Errorf("%d points, %v", len(s.points), s.violations)
 	}
 }
 
-// Verifies that what is wrong is in the status as long as it is, and in the log
-// once.
-func TestComplaintsAreToldOnce(t *testing.T) {
+// Verifies that a violation is in the status while it persists, and in the log once.
+func TestViolationsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]play{"b": wrong})
 		r.Apply(every(ten, "b"))

@@ -15,45 +15,47 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// shownFor is how many of its intervals a sample is shown.
+// shownFor is for how many of its intervals a sample is shown.
 const shownFor = 3
 
 // Options of [New]; all but Log, Reserved and Timing are required.
 type Options struct {
-	// Sample hands a backend's samples to take until the context ends, as
+	// Sample passes a backend's samples to take until ctx ends, as
 	// [supervisor.Supervisor.Sample] does.
 	Sample func(ctx context.Context, backend string, interval time.Duration, take func(*backendv1.SampleResponse)) error
-	// Look returns what is known of devices now; its answer is called for many devices and
-	// must not block. False: there is no such device.
-	Look func() func(inventory.Key) (Owner, bool)
+	// Owners returns the current owners of devices; the function is called for many devices
+	// and must not block. It returns false for an unknown device.
+	Owners func() func(inventory.Key) (Owner, bool)
 	// Reserved are names of metrics, without [Prefix], that backends may not use.
 	Reserved []string
-	// Log is where problems are logged, each once; nil discards.
+	// Log receives the failures of backends; nil discards them.
 	Log *slog.Logger
-	// Timing is for tests; the zero value is right for a node.
+	// Timing is for tests; the zero value has the defaults.
 	Timing Timing
 }
 
-// Owner is the resource and the container that have a device. Namespace, Pod and Container
-// are empty if no container has it, if several have, or while it is not known which.
+// Owner is the resource and the container that a device belongs to. Namespace, Pod and
+// Container are empty if no container holds it, if several do, or while the container is
+// unknown.
 type Owner struct {
 	Resource, Namespace, Pod, Container string
 }
 
 // Timing are the intervals. Zero means the default.
 type Timing struct {
-	// Idle is how long after the last read values are still measured; five intervals if
-	// that is longer. Default 5 min.
+	// Idle is how long after the latest request values are still measured; five intervals
+	// if that is longer. Default 5 min.
 	Idle time.Duration
-	// First is how long the read that starts the streams waits for samples. Default 1 s.
+	// First is how long the request that starts the streams waits for samples. Default 1 s.
 	First time.Duration
-	// Silence is the least time without a sample after which a stream is started again;
-	// three intervals if that is longer. Default 30 s.
+	// Silence is the time without a sample after which a stream is restarted; three
+	// intervals if that is longer. Default 30 s.
 	Silence time.Duration
 	// Backoff is the pause after a stream that failed; it doubles up to
 	// BackoffLimit. Defaults 1 s, 1 min.
 	Backoff, BackoffLimit time.Duration
-	// Stable is how long a stream must have run before the backoff is reset. Default 1 min.
+	// Stable is how long a stream must have gone on for earlier failures to be
+	// forgotten. Default 1 min.
 	Stable time.Duration
 }
 
@@ -67,13 +69,13 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// pause returns the backoff after this number of failures.
+// pause returns the pause after so many failures.
 func (t Timing) pause(failures int) time.Duration {
 	return backoff.After(failures+1, t.Backoff, t.BackoffLimit)
 }
 
-// Telemetry has the newest samples. Its methods are safe for concurrent use, and do not
-// block, but that the first read waits for samples.
+// Telemetry holds the newest samples. Its methods are safe for concurrent use; only the first
+// request blocks.
 type Telemetry struct {
 	opts   Options
 	log    *slog.Logger
@@ -82,35 +84,35 @@ type Telemetry struct {
 	group  sync.WaitGroup
 
 	mu sync.Mutex
-	// running: Run runs. Without it no read waits for samples.
+	// running: Run runs. Without it no request waits for samples.
 	running bool
 	// targets are the intervals of the backends that can be measured now.
 	targets map[string]time.Duration
 	// unsampled is why other backends cannot be measured.
 	unsampled map[string]string
-	// lastRead is when values were last read; zero for never.
-	lastRead time.Time
-	feeds    map[string]*feed
+	// requestedAt is the time of the latest request; zero for never.
+	requestedAt time.Time
+	feeds       map[string]*feed
 	// budgets are the budgets of all backends that were measured: a new stream does not get
 	// a new one.
 	budgets map[string]*budget
-	// news is closed at the next change of a feed.
-	news chan struct{}
+	// changes is closed at the next change of a feed.
+	changes chan struct{}
 }
 
-// New makes a Telemetry that measures nothing yet.
+// New returns a Telemetry that measures nothing yet.
 func New(opts Options) *Telemetry {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Telemetry{
 		opts: opts, log: opts.Log, timing: opts.Timing.withDefaults(), wake: make(chan struct{}, 1),
-		feeds: map[string]*feed{}, budgets: map[string]*budget{}, news: make(chan struct{}),
+		feeds: map[string]*feed{}, budgets: map[string]*budget{}, changes: make(chan struct{}),
 	}
 }
 
-// Apply sets which backends can be measured now, and at which interval. The samples of
-// others are dropped. It returns at once.
+// Apply sets the backends that can be measured now, with their intervals. Samples of other
+// backends are dropped. It does not block.
 func (t *Telemetry) Apply(targets map[string]time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,12 +120,12 @@ func (t *Telemetry) Apply(targets map[string]time.Duration) {
 		return
 	}
 	t.targets = maps.Clone(targets)
-	if len(t.feeds) > 0 || t.isRead(time.Now()) {
+	if len(t.feeds) > 0 || t.active(time.Now()) {
 		signal(t.wake)
 	}
 }
 
-// Run measures while values are read, until ctx ends.
+// Run measures while values are requested, until ctx ends.
 func (t *Telemetry) Run(ctx context.Context) error {
 	t.mu.Lock()
 	t.running = true
@@ -160,12 +162,12 @@ func (t *Telemetry) stop() {
 	clear(t.feeds)
 }
 
-// step starts and ends streams, and returns when to call it again although nothing changes;
-// zero means never. A stream of a backend starts only when the one before has ended.
+// step starts and ends streams, and returns when it must be called again without a change;
+// zero means never. A backend's new stream starts after its old one has ended.
 func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := map[string]*sample{}
+	previous := map[string]*sample{}
 	for name, f := range t.feeds {
 		interval, target := t.targets[name]
 		wanted := target && now.Before(t.until(interval))
@@ -176,7 +178,7 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 			f.forget()
 		}
 		if f.ended {
-			kept[name] = f.newest
+			previous[name] = f.newest
 			delete(t.feeds, name)
 		}
 	}
@@ -186,7 +188,7 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 			continue
 		}
 		if t.feeds[name] == nil {
-			t.begin(ctx, name, interval, kept[name])
+			t.begin(ctx, name, interval, previous[name])
 		}
 		if next.IsZero() || until.Before(next) {
 			next = until
@@ -195,16 +197,17 @@ func (t *Telemetry) step(ctx context.Context, now time.Time) (next time.Time) {
 	return next
 }
 
-// until is how long a backend is measured without another read. The caller holds t.mu.
+// until returns how long a backend is measured without another request. The caller holds
+// t.mu.
 func (t *Telemetry) until(interval time.Duration) time.Time {
-	if t.lastRead.IsZero() {
+	if t.requestedAt.IsZero() {
 		return time.Time{}
 	}
-	return t.lastRead.Add(max(t.timing.Idle, 5*interval))
+	return t.requestedAt.Add(max(t.timing.Idle, 5*interval))
 }
 
-// isRead reports whether a backend is to be measured. The caller holds t.mu.
-func (t *Telemetry) isRead(now time.Time) bool {
+// active reports whether any backend is to be measured. The caller holds t.mu.
+func (t *Telemetry) active(now time.Time) bool {
 	for _, interval := range t.targets {
 		if now.Before(t.until(interval)) {
 			return true
@@ -213,11 +216,11 @@ func (t *Telemetry) isRead(now time.Time) bool {
 	return false
 }
 
-// request records a read. The first in a while waits for samples, until each backend has
-// sent one or failed, or for Timing.First.
+// request records that values are requested. If it starts the streams, it waits until each
+// backend has sent a sample or failed, for at most Timing.First.
 func (t *Telemetry) request(ctx context.Context) {
 	t.mu.Lock()
-	t.lastRead = time.Now()
+	t.requestedAt = time.Now()
 	for name := range t.targets {
 		if t.feeds[name] == nil {
 			signal(t.wake)
@@ -227,12 +230,12 @@ func (t *Telemetry) request(ctx context.Context) {
 	timer := time.NewTimer(t.timing.First)
 	defer timer.Stop()
 	for {
-		ready, news := t.ready(time.Now())
+		ready, changes := t.ready(time.Now())
 		if ready {
 			return
 		}
 		select {
-		case <-news:
+		case <-changes:
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -241,8 +244,8 @@ func (t *Telemetry) request(ctx context.Context) {
 	}
 }
 
-// ready reports whether there is nothing to wait for, and returns what is closed
-// when that may have changed.
+// ready reports whether a request need not wait, and returns a channel that is closed at the
+// next change.
 func (t *Telemetry) ready(now time.Time) (bool, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,14 +254,14 @@ func (t *Telemetry) ready(now time.Time) (bool, <-chan struct{}) {
 	}
 	for name := range t.targets {
 		f := t.feeds[name]
-		if f == nil || !f.settled && now.Sub(f.begun) < t.timing.First {
-			return false, t.news
+		if f == nil || !f.answered && now.Sub(f.begun) < t.timing.First {
+			return false, t.changes
 		}
 	}
 	return true, nil
 }
 
-// samples are those that may be shown, by backend.
+// samples returns those that may be shown, by backend.
 func (t *Telemetry) samples(now time.Time) map[string]*sample {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,10 +274,10 @@ func (t *Telemetry) samples(now time.Time) map[string]*sample {
 	return samples
 }
 
-// Problem is a problem with a backend's telemetry.
+// Problem is a problem of a backend's telemetry.
 type Problem struct{ Backend, Message string }
 
-// Problems returns the problems, sorted; none while nothing is measured.
+// Problems returns those of all backends, sorted; none while no values are requested.
 func (t *Telemetry) Problems() []Problem {
 	covered := covered(t.samples(time.Now()))
 	t.mu.Lock()
@@ -288,13 +291,13 @@ func (t *Telemetry) Problems() []Problem {
 		if f.newest == nil {
 			continue
 		}
-		for _, c := range f.newest.complaints {
+		for _, c := range f.newest.violations {
 			problems = append(problems, Problem{name, "telemetry: " + c.text})
 		}
 		for _, gauge := range slices.Sorted(maps.Keys(f.newest.families)) {
 			if covered[gauge] {
 				problems = append(problems, Problem{name, fmt.Sprintf(
-					"telemetry: the gauge %s is left out: there is a counter %s_total, and in OpenMetrics both have one name", gauge, gauge)})
+					"telemetry: the gauge %s is left out: there is a counter %s_total, and OpenMetrics uses one name for both", gauge, gauge)})
 			}
 		}
 	}
@@ -314,10 +317,10 @@ func (t *Telemetry) missing(backend string) string {
 	return "no sample has come yet"
 }
 
-// changed wakes the reads that wait. The caller holds t.mu.
+// changed wakes the waiting requests. The caller holds t.mu.
 func (t *Telemetry) changed() {
-	close(t.news)
-	t.news = make(chan struct{})
+	close(t.changes)
+	t.changes = make(chan struct{})
 }
 
 // signal puts one signal into the channel, unless one is pending.

@@ -24,10 +24,9 @@ func every(interval time.Duration, backends ...string) map[string]time.Duration 
 	return targets
 }
 
-// Verifies that nothing is measured until somebody asks, that one question has the
-// answer, that it goes on as long as questions come, ends five minutes after the
-// last one, and begins again with the next.
-func TestOnlyWhileSomebodyListens(t *testing.T) {
+// Verifies that values are measured from the first request, which has an answer, until five
+// minutes after the latest one, and again from the next one.
+func TestOnlyOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]play{"b": counting})
 		r.Apply(every(ten, "b"))
@@ -57,8 +56,7 @@ func TestOnlyWhileSomebodyListens(t *testing.T) {
 	})
 }
 
-// Verifies that five intervals without a question are waited for when they are
-// longer than five minutes.
+// Verifies that the idle time is five intervals if they are longer than five minutes.
 func TestLongIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]play{"b": counting})
@@ -75,8 +73,8 @@ func TestLongIntervals(t *testing.T) {
 	})
 }
 
-// Verifies that only the question that begins it waits, for a second at most, and
-// no longer than until all have answered.
+// Verifies that only the request that starts the streams waits, until all backends have
+// answered, for at most a second.
 func TestFirstQuestionWaits(t *testing.T) {
 	late := func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
 		pass(300 * time.Millisecond)
@@ -116,8 +114,8 @@ func TestFirstQuestionWaits(t *testing.T) {
 	}
 }
 
-// Verifies that a value is shown for three intervals and no longer, and that a
-// stream that fell silent is begun anew, and told of until a sample comes.
+// Verifies that a value is shown for three intervals, and that a stream without samples is
+// restarted, with a problem until a sample is received.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]play{"b": once})
@@ -129,7 +127,7 @@ func TestSilence(t *testing.T) {
 		pass(time.Second + time.Millisecond)
 		r.none("after three intervals")
 		synctest.Wait()
-		if why := r.Unmeasured()["b"]; !strings.Contains(why, "no sample came for 30s") || len(r.Problems()) != 1 {
+		if why := r.Unmeasured()["b"]; !strings.Contains(why, "no sample was received for 30s") || len(r.Problems()) != 1 {
 			t.Errorf("missing because %q, problems %v", why, r.Problems())
 		}
 		r.will("b", counting)
@@ -140,8 +138,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// Verifies that a stream that fails is begun anew with longer and longer pauses,
-// that this is logged once, and that others never notice.
+// Verifies that a failing stream is restarted with increasing pauses, that this is logged
+// once, and that other backends are not affected.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]play{"bad": failing, "b": counting})
@@ -167,13 +165,12 @@ func TestBackoff(t *testing.T) {
 		r.Apply(every(ten, "b"))
 		synctest.Wait()
 		if p := r.Problems(); len(p) != 0 {
-			t.Errorf("problems %v of a backend that is gone", p)
+			t.Errorf("problems %v of a removed backend", p)
 		}
 	})
 }
 
-// Verifies that a stream that ends after each sample is not begun anew all the
-// time either.
+// Verifies that a stream that ends after each sample is restarted with pauses, too.
 func TestStreamsThatEnd(t *testing.T) {
 	short := func(_ context.Context, _ time.Duration, take func(*backendv1.SampleResponse)) error {
 		take(response(gauge("d", "power_watts", 1)))
@@ -190,8 +187,8 @@ func TestStreamsThatEnd(t *testing.T) {
 	})
 }
 
-// Verifies that a backend that sends without a pause is cut off after a few
-// samples, and asked again only after the backoff.
+// Verifies that the stream of a backend that sends without a pause is ended after a few
+// samples, and restarted after the backoff.
 func TestFlood(t *testing.T) {
 	var sent atomic.Int32
 	flood := func(ctx context.Context, _ time.Duration, take func(*backendv1.SampleResponse)) error {
@@ -216,9 +213,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// Verifies that another interval takes effect with a stream of its own, that two
-// are never open at once though the backend is slow to end the first one, and that
-// the values stay until new ones come.
+// Verifies that another interval opens a new stream after the old one has ended, and that the
+// old values are shown until new ones are received.
 func TestIntervalChange(t *testing.T) {
 	var second atomic.Int64
 	slow := func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
@@ -253,8 +249,8 @@ func TestIntervalChange(t *testing.T) {
 	})
 }
 
-// Verifies that nothing is shown of a backend from the moment on that it does not
-// run, and that it is asked again when it does.
+// Verifies that no values of a backend are shown while it does not run, and that a stream is
+// opened when it runs again.
 func TestGone(t *testing.T) {
 	dies := make(chan struct{})
 	mortal := func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
@@ -280,10 +276,10 @@ func TestGone(t *testing.T) {
 		close(dies)
 		synctest.Wait()
 		if p := r.Problems(); len(p) != 0 || r.log.Len() != 0 {
-			t.Errorf("the end of a process is told of here, too: %v\n%s", p, r.log.String())
+			t.Errorf("the end of a process is reported here, too: %v\n%s", p, r.log.String())
 		}
 		r.Apply(nil)
-		r.none("of a backend that is gone")
+		r.none("of a removed backend")
 		dies = make(chan struct{})
 		pass(time.Minute)
 		r.Apply(every(ten, "b"))
@@ -294,8 +290,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// Verifies that a process that comes at once in the place of another one is not
-// shown with that one's values.
+// Verifies that values of a process are not shown after it was replaced.
 func TestGoneAndBack(t *testing.T) {
 	slow := func(ctx context.Context, interval time.Duration, take func(*backendv1.SampleResponse)) error {
 		defer pass(2 * time.Second)
@@ -314,12 +309,12 @@ func TestGoneAndBack(t *testing.T) {
 	})
 }
 
-// Verifies that a question waits for nothing where nobody measures: in an agent that
-// is not active, and in one that has handed over and still serves metrics.
+// Verifies that a request does not wait before Run and after its end: in a standby agent, and
+// in one that was replaced and still serves metrics.
 func TestNobodyMeasures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		telemetry := New(Options{
-			Look:   func() func(inventory.Key) (Owner, bool) { return nil },
+			Owners: func() func(inventory.Key) (Owner, bool) { return nil },
 			Sample: func(context.Context, string, time.Duration, func(*backendv1.SampleResponse)) error { return errBroken },
 		})
 		telemetry.Apply(every(ten, "b"))

@@ -104,7 +104,7 @@ var outcomes = map[string]outcome{
 		limits: order{Reset: time.Second}, unhealthy: 1,
 		says: []string{"needs: reset", "the last reset failed: backend bad: Reset: it did not answer within 1s"},
 	},
-	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry is not available, and is tried again: no sample came for"}},
+	"hangs-in-sample": {begin: measure, interval: "1s", says: []string{"telemetry is not available, and is tried again: no sample was received for"}},
 
 	"crashes-at-start":     quarantined(again, order{}, "it exited with status 7", "the driver's library has aborted"),
 	"crashes-in-a-loop":    quarantined(nil, order{}, "it exited with status 7", "the driver's library has aborted"),
