@@ -65,7 +65,7 @@ type Options struct {
 	// MetricsAddress is where metrics and health are served over TCP, host:port;
 	// "" for nowhere.
 	MetricsAddress string
-	// TakeOver is for [Run].
+	// TakeOver has [Run] wait for another agent that has StateDir to end, instead of failing.
 	TakeOver bool
 	// FeaturesDir is where a feature file for Node Feature Discovery is kept; ""
 	// for none.

@@ -23,7 +23,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.endpoint != nil {
 		a.part(parts, end, &a.serving, "serve metrics", a.endpoint.Run)
 	}
-	err := a.standBy(ctx)
+	err := a.standBy(ctx, parts)
 	if err == nil {
 		duty, endDuty := context.WithCancel(parts)
 		defer endDuty()

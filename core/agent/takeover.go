@@ -59,9 +59,9 @@ func (a *Agent) claimState() (locked bool, err error) {
 	return err == nil, err
 }
 
-// standBy starts the backends and returns when this agent has the state directory. It
-// returns at once if it has it already.
-func (a *Agent) standBy(ctx context.Context) error {
+// standBy starts the backends and returns when this agent has the state directory, or with
+// the error of a part. It returns at once if it has the directory already.
+func (a *Agent) standBy(ctx, parts context.Context) error {
 	if a.active.Load() {
 		return nil
 	}
@@ -74,7 +74,12 @@ func (a *Agent) standBy(ctx context.Context) error {
 	locked := make(chan error, 1)
 	a.onDuty.Go(func() { locked <- a.claim.Wait(ctx) })
 	select {
-	case <-watcher.Events():
+	case <-parts.Done():
+		return context.Cause(parts)
+	case _, changed := <-watcher.Events():
+		if !changed { // closed, because ctx has ended
+			return ctx.Err()
+		}
 		return errOutdated
 	case err := <-locked:
 		if err != nil {

@@ -19,9 +19,9 @@ func image(tag string) values {
 	return values{"image": values{"repository": "localhost/accelmux", "tag": tag}}
 }
 
-// The DaemonSet is upgraded to another image; to one that cannot be pulled, and to
-// one whose backends do not work, each time rolled back half-way: capacity never
-// dips, in no view, pods run on, and restarts of their containers find their
+// The DaemonSet is upgraded to another image and rolled back; then to one that cannot be
+// pulled and to one whose backends do not work, where the rollout stops and is rolled back:
+// capacity never dips, in no view, pods run on, and restarts of their containers find their
 // devices.
 func TestUpgradeNeverDips(t *testing.T) {
 	n := begin(t)
@@ -38,6 +38,8 @@ func TestUpgradeNeverDips(t *testing.T) {
 	if now := n.agentPod(); now.UID == old.UID {
 		t.Errorf("after the upgrade the agent's pod is still %s", now.Name)
 	}
+	n.helm("rollback", "--wait")
+	n.wantOneAgent("dev")
 
 	n.helm("upgrade", "--values="+n.values(eightGPUs, image("absent")))
 	n.untilAgentPod("waiting for an image that is not there", func(pod *v1.Pod) bool {
@@ -46,7 +48,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 		})
 	})
 	n.helm("rollback", "--wait")
-	n.wantOneAgent("next")
+	n.wantOneAgent("dev")
 
 	n.helm("upgrade", "--values="+n.values(eightGPUs, image("broken")))
 	n.eventually("the agent whose backends do not work has tried them", func() bool {
@@ -55,7 +57,7 @@ func TestUpgradeNeverDips(t *testing.T) {
 		})
 	})
 	n.helm("rollback", "--wait")
-	n.wantOneAgent("next")
+	n.wantOneAgent("dev")
 
 	w.wantNoDip()
 	n.wantUntouched(pod)
