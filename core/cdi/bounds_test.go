@@ -12,12 +12,11 @@ import (
 
 // Limits of the package.
 const (
-	maxEdits       = 64 << 10
-	maxSpecs       = 8 << 20
-	maxForeignSize = 2 << 20
+	maxEdits = 64 << 10
+	maxSpecs = 8 << 20
 )
 
-// sized is a device whose edits have somewhat more than size bytes.
+// sized returns a device whose edits have somewhat more than size bytes.
 func sized(id string, size int) *inventory.Device { return device(id, strings.Repeat("x", size)) }
 
 // Verifies that a device with too large edits costs that device, and no other.
@@ -30,8 +29,8 @@ func TestEditsAreBounded(t *testing.T) {
 	qualified(t, names, "b")
 }
 
-// Verifies that the specs of a backend do not grow without bound, over all its classes, that
-// devices which are defined stay that, and that others follow when there is room.
+// Verifies that the specs of a backend are bounded over all its classes, that defined devices
+// stay defined, and that others follow when there is room.
 func TestSpecsAreBounded(t *testing.T) {
 	const size, fitting = 60 << 10, maxSpecs / (61 << 10)
 	dir := t.TempDir()
@@ -102,28 +101,5 @@ func TestSpecHasNoMoreThanItsEdits(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() > maxSpecs {
 			t.Errorf("%s has %d bytes, want at most %d: %v", name, info.Size(), maxSpecs, err)
 		}
-	}
-}
-
-// Verifies that a file of another owner that is too large to be read is a problem, as long
-// as it is there.
-func TestLargeForeignFile(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	path := filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(path, make([]byte, maxForeignSize+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	devices := []*inventory.Device{device("a", "1")}
-	s.Publish(devices, nobody)
-	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], path+" has 2097153 bytes and is not checked") {
-		t.Errorf("notes are %q", notes)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	s.Publish(devices, nobody)
-	if notes := s.Notes(); len(notes) != 0 {
-		t.Errorf("notes are %q without the file", notes)
 	}
 }

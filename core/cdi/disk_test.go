@@ -17,7 +17,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// faulty is a disk that fails at one step of writing one file.
+// faulty is a disk that fails at one step of the write of one file.
 type faulty struct {
 	op   checkpoint.Op
 	file string
@@ -32,8 +32,8 @@ func (f *faulty) writer() checkpoint.Writer {
 	}}
 }
 
-// A failed write costs the names that it would have brought: what is on disk
-// stands, other files go on, and the next Publish tries again.
+// Verifies that a failed write costs the new names alone: those on disk stay, other files are
+// written, and the next Publish tries again.
 func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
 		t.Run(string(op), func(t *testing.T) {
@@ -59,9 +59,9 @@ func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 			if pause := first.Sub(now); pause < time.Second || pause > 2*time.Second {
 				t.Errorf("first retry after %v", pause)
 			}
-			for range 10 { // however often it is asked for meanwhile
+			for range 10 { // whatever is published meanwhile
 				if again := s.Publish(devices, nobody).RetryAt(); again != first {
-					t.Fatalf("the retry is put off by %v", again.Sub(first))
+					t.Fatalf("the retry is delayed by %v", again.Sub(first))
 				}
 			}
 			now = first
@@ -74,7 +74,7 @@ func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 				t.Errorf("env %q", got)
 			}
 			if !names.RetryAt().IsZero() {
-				t.Error("a retry is wanted though all is well")
+				t.Error("a retry is wanted though all is written")
 			}
 			if diff := cmp.Diff([]string{gpuFile, "accelmux-mock-nic.json"}, files(t, dir)); diff != "" {
 				t.Errorf("files (-want +got):\n%s", diff)
@@ -83,9 +83,8 @@ func TestFailedWriteCostsOnlyTheNewNames(t *testing.T) {
 	}
 }
 
-// A directory in which nothing can be written or removed any more costs no name that
-// is on disk: whoever is published for a while or not at all, after a restart too,
-// and if another version wrote the file.
+// Verifies that a directory in which nothing can be written or removed costs no name that is
+// on disk, also after a restart, and if another version wrote the file.
 func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, dir string){
 		"as we write it": func(*testing.T, string) {},
@@ -122,8 +121,8 @@ func TestReadOnlyDirectoryKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// What failed to be redefined still means what the disk says, so when it is
-// taken meanwhile, that is what stays.
+// Verifies that a name whose redefinition failed keeps its meaning if its device is allocated
+// meanwhile.
 func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
 	dir := t.TempDir()
 	disk := &faulty{file: gpuFile}
@@ -138,8 +137,8 @@ func TestNameTakenAfterAFailedRedefinition(t *testing.T) {
 	}
 }
 
-// Stopped between the side file and the spec, or between the temporary file and
-// the rename: the next run finds every name as the spec has it.
+// Verifies that a run that ended before or within the write of a spec leaves every name as the
+// spec has it.
 func TestStoppedHalfway(t *testing.T) {
 	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpRename} {
 		t.Run(string(op), func(t *testing.T) {
@@ -168,13 +167,11 @@ func TestStoppedHalfway(t *testing.T) {
 	}
 }
 
-// Somebody wipes the directory, deletes our file, or writes into it: the next
-// Publish puts it right, held names included.
-func TestTamperedDirectoryIsPutRight(t *testing.T) {
+// Verifies that Publish restores a file that was removed or changed, held names included.
+func TestTamperedDirectoryIsRestored(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, dir string) error{
 		"directory gone": func(_ *testing.T, dir string) error { return os.RemoveAll(dir) },
 		"file gone":      func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, gpuFile)) },
-		"side file gone": func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, "accelmux-mock-gpu.state")) },
 		"overwritten":    func(t *testing.T, dir string) error { writeFile(t, dir, gpuFile, "x"); return nil },
 		"unreadable":     func(_ *testing.T, dir string) error { return os.Chmod(filepath.Join(dir, gpuFile), 0o600) },
 		"emptied":        func(_ *testing.T, dir string) error { return os.Truncate(filepath.Join(dir, gpuFile), 0) },
@@ -198,7 +195,7 @@ func TestTamperedDirectoryIsPutRight(t *testing.T) {
 			if got := stat(t, filepath.Join(dir, gpuFile)).Mode().Perm(); got != 0o644 {
 				t.Errorf("mode %o", got)
 			}
-			// The side file is back, too: a restart knows whose the names are.
+			// A restart knows to which device the names belong.
 			s = open(t, dir)
 			s.Publish([]*inventory.Device{device("b", "1")}, holding("a"))
 			if got := env(t, dir, derived); got != "VALUE=2" {
@@ -208,7 +205,7 @@ func TestTamperedDirectoryIsPutRight(t *testing.T) {
 	}
 }
 
-// While the disk says something else, a name of that file is not given out.
+// Verifies that no name of a file is given out while it cannot be restored.
 func TestTamperedFileThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	disk := &faulty{file: gpuFile}
@@ -223,8 +220,7 @@ func TestTamperedFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A damaged spec of an earlier run is moved aside; names that only its side file
-// explains are restored while they are held.
+// Verifies that a damaged spec of an earlier run is moved aside and written again.
 func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 	for name, damage := range map[string]func(content []byte) []byte{
 		"cut short":     func(c []byte) []byte { return c[:len(c)/2] },
@@ -238,7 +234,6 @@ func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir)
 			s.Publish([]*inventory.Device{device("a", "1")}, nobody)
-			derived := qualified(t, s.Publish([]*inventory.Device{device("a", "2")}, everyone), "a")
 			content, err := os.ReadFile(filepath.Join(dir, gpuFile))
 			if err != nil {
 				t.Fatal(err)
@@ -248,32 +243,35 @@ func TestDamagedSpecOfAnEarlierRun(t *testing.T) {
 			if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], gpuFile+".corrupt") {
 				t.Errorf("notes %q", notes)
 			}
-			names := s.Publish([]*inventory.Device{device("a", "3")}, everyone)
-			if got := env(t, dir, derived) + " " + env(t, dir, qualified(t, names, "a")); got != "VALUE=2 VALUE=3" {
+			names := s.Publish([]*inventory.Device{device("a", "1")}, everyone)
+			if got := env(t, dir, qualified(t, names, "a")); got != "VALUE=1" {
 				t.Errorf("env %q", got)
 			}
 		})
 	}
 }
 
-// A damaged side file costs what it said, not the spec.
-func TestDamagedSideFile(t *testing.T) {
+// Verifies that a name that is on disk but not durable is given out by no run, until it is.
+func TestNameThatIsNotDurableAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	s.Publish([]*inventory.Device{device("a", "1")}, nobody)
-	derived := qualified(t, s.Publish([]*inventory.Device{device("a", "2")}, everyone), "a")
-	writeFile(t, dir, "accelmux-mock-gpu.state", "zeroes")
-	s = open(t, dir)
-	if notes := s.Notes(); len(notes) != 1 {
-		t.Errorf("notes %q", notes)
+	disk := &faulty{op: checkpoint.OpSyncDir, file: gpuFile}
+	publish := func() error {
+		s := openWith(t, cdi.Options{Dir: dir, Disk: disk.writer()})
+		_, err := s.Publish([]*inventory.Device{device("a", "1")}, nobody).Qualified(key("a"))
+		return err
 	}
-	s.Publish([]*inventory.Device{device("a", "2")}, everyone)
-	if got := env(t, dir, derived); got != "VALUE=2" {
-		t.Errorf("env %q", got)
+	for run := range 2 {
+		if err := publish(); !errors.Is(err, checkpoint.ErrNotDurable) {
+			t.Errorf("run %d: error %v, want ErrNotDurable", run, err)
+		}
+	}
+	disk.op = ""
+	if err := publish(); err != nil {
+		t.Error(err)
 	}
 }
 
-// Another owner's file that defines our device makes it vanish for runtimes.
+// Verifies that a foreign file that defines our device is reported: runtimes ignore the device.
 func TestConflictIsReported(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -311,7 +309,7 @@ func TestConflictIsReported(t *testing.T) {
 	}
 }
 
-// Open refuses only what leaves no place to write to.
+// Verifies that Open refuses a directory that cannot be written to.
 func TestOpenRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -324,12 +322,11 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// unrelated is a sound spec of somebody else.
+// unrelated is a valid spec of another owner.
 const unrelated = `{"cdiVersion":"0.3.0","kind":"v.com/c","devices":[{"name":"d","containerEdits":{"env":["X=1"]}}]}`
 
-// Run notices what others do to the directory, and keeps quiet about what the
-// store does itself.
-func TestRunTellsOfChanges(t *testing.T) {
+// Verifies that Run reports changes by others, and none by the store itself.
+func TestRunReportsChanges(t *testing.T) {
 	for name, timing := range map[string]cdi.Timing{
 		"by the kernel":   {Poll: time.Hour},
 		"at the interval": {Poll: 10 * time.Millisecond},
@@ -352,7 +349,7 @@ func TestRunTellsOfChanges(t *testing.T) {
 				"our file removed": func() error { return os.Remove(filepath.Join(dir, gpuFile)) },
 				"a foreign file":   func() error { return os.WriteFile(filepath.Join(dir, "x.json"), []byte(unrelated), 0o600) },
 			} {
-				// The watch may begin later than the change: change until told.
+				// The watch may begin later than the change; then the check at the start finds it.
 				changed := s.Changed()
 				if err := change(); err != nil {
 					t.Fatal(err)
@@ -360,7 +357,7 @@ func TestRunTellsOfChanges(t *testing.T) {
 				select {
 				case <-changed:
 				case <-time.After(10 * time.Second):
-					t.Fatalf("%s: not told", what)
+					t.Fatalf("%s: not reported", what)
 				}
 				names := s.Publish(devices, nobody)
 				if got := env(t, dir, qualified(t, names, "a")); got != "VALUE=1" {

@@ -1,8 +1,6 @@
 package cdi
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,14 +13,14 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// propagations are the mount options that say how mounts propagate; one is set
-// always, as runc's own default depends on the host.
+// propagations are the mount options for propagation. One is always set, because runc's own
+// default depends on the host.
 var propagations = []string{"private", "rprivate", "shared", "rshared", "slave", "rslave", "unbindable", "runbindable"}
 
-// toCDI turns edits into CDI's terms. Equal edits give equal results, whatever
-// the order in which a backend lists them; the order of hooks matters and stays.
-// Variables whose values are joined are left out: a runtime applies the edits of
-// one device after another, over what kubelet says, and would keep the last value.
+// toCDI converts edits. Equal edits give equal results, whatever the order in which a backend
+// lists them; the order of hooks matters and stays. Variables whose values are joined are left
+// out: a runtime applies the edits of one device after another, over kubelet's environment,
+// and would use the last value.
 func toCDI(e inventory.Edits) *specs.ContainerEdits {
 	out := &specs.ContainerEdits{}
 	for name, value := range e.Env.All() {
@@ -31,14 +29,14 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 		}
 	}
 	for _, d := range e.DeviceNodes {
-		// With the type, a runtime refuses a block device. The runtime looks up the numbers:
-		// a kernel module gets new ones when it is loaded again.
+		// With the type, a runtime refuses a block device. The runtime reads the numbers from
+		// the node: a kernel module gets new ones when it is loaded again.
 		node := &specs.DeviceNode{Path: d.Path, Type: "c", Permissions: d.Permissions}
-		// Saying the host path asks for CDI 0.5.0, so only where it differs.
+		// A host path needs CDI 0.5.0, so it is set only where it differs.
 		if d.HostPath != d.Path {
 			node.HostPath = d.HostPath
 		}
-		// CDI takes no permissions for "rwm", the contract for "rw".
+		// No permissions mean "rwm" for CDI, and "rw" in the contract.
 		if node.Permissions == "" {
 			node.Permissions = "rw"
 		}
@@ -58,9 +56,9 @@ func toCDI(e inventory.Edits) *specs.ContainerEdits {
 	return out
 }
 
-// mountOptions are the options of a bind mount: how it binds (runc knows a bind
-// mount by that option alone), what may be done with it, how it propagates, and
-// the backend's own. Whether it is writable is said by Writable alone.
+// mountOptions returns the options of a bind mount: bind or rbind (by which alone runc
+// recognizes a bind mount), access, propagation, and the backend's own. Writable alone decides
+// the access.
 func mountOptions(m inventory.Mount) []string {
 	bind, access, propagation := "rbind", "ro", "rprivate"
 	if m.Writable {
@@ -96,27 +94,8 @@ func groups(ids []uint32) []uint32 {
 	return sorted
 }
 
-// encode is the canonical text of edits: equal text, equal edits.
-func encode(e *specs.ContainerEdits) (string, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
-		return "", fmt.Errorf("encode container edits: %w", err)
-	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
-}
-
-func decode(text string) (*specs.ContainerEdits, error) {
-	e := &specs.ContainerEdits{}
-	if err := json.Unmarshal([]byte(text), e); err != nil {
-		return nil, fmt.Errorf("decode container edits: %w", err)
-	}
-	return e, nil
-}
-
-// compose adds further edits to edits. Of two variables, nodes or mounts of the
-// same name or place, the further one counts.
+// compose adds further edits to edits. A further variable, node or mount replaces one of the
+// same name or path.
 func compose(base, further *specs.ContainerEdits) *specs.ContainerEdits {
 	return &specs.ContainerEdits{
 		Env:            override(base.Env, further.Env, envName),
@@ -151,8 +130,8 @@ var (
 		"set injection: plain for its resource")
 )
 
-// checkEdits refuses what would make a runtime refuse the whole spec file, and
-// with it every other device in there.
+// checkEdits refuses edits because of which a runtime would refuse the whole spec file, and
+// with it every other device in it.
 func checkEdits(e *specs.ContainerEdits) error {
 	if len(e.Env)+len(e.DeviceNodes)+len(e.Mounts)+len(e.Hooks)+len(e.AdditionalGIDs) == 0 {
 		return errNoEdits
@@ -178,9 +157,9 @@ func checkEdits(e *specs.ContainerEdits) error {
 	return nil
 }
 
-// checkText refuses text that does not survive. Runtimes read a spec, JSON too,
-// with a YAML parser, which refuses a file with one of the characters below;
-// JSON escapes those under 0x20, but NUL cannot be in an OCI spec's strings.
+// checkText refuses characters that a runtime cannot read. It reads a spec, JSON too, with a
+// YAML parser, which refuses a file with one of the characters below; JSON escapes those under
+// 0x20, but an OCI spec's strings cannot contain NUL.
 func checkText(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("is not valid UTF-8")

@@ -20,7 +20,7 @@ func more(value string) inventory.Edits {
 // unitsOf is the definition of the holder of these units of device a.
 func unitsOf(value string, units ...string) cdi.HolderDefinition {
 	return cdi.HolderDefinition{
-		Name: cdi.HolderName(backend, "example.com/gpu", units), Device: key("a"), Edits: []inventory.Edits{more(value)},
+		Name: cdi.HolderName(key("a"), "example.com/gpu", units), Device: key("a"), Edits: []inventory.Edits{more(value)},
 	}
 }
 
@@ -39,13 +39,13 @@ func alive(names ...string) func(string) bool {
 // Verifies that two holders of a device have names of their own, which follow from their
 // units alone.
 func TestHolderName(t *testing.T) {
-	name := cdi.HolderName("mock", "example.com/gpu", []string{"a::0", "b"})
-	if !strings.HasPrefix(name, "mock.accelmux.io/holder=") || name != cdi.HolderName("mock", "example.com/gpu", []string{"b", "a::0"}) {
+	name := cdi.HolderName(key("a"), "example.com/gpu", []string{"a::0", "b"})
+	if !strings.HasPrefix(name, "mock.accelmux.io/holder=a::") || name != cdi.HolderName(key("a"), "example.com/gpu", []string{"b", "a::0"}) {
 		t.Errorf("name %s", name)
 	}
 	for _, other := range []string{
-		cdi.HolderName("mock", "example.com/gpu", []string{"a::1", "b"}), cdi.HolderName("mock", "example.com/gpu", []string{"a::0"}),
-		cdi.HolderName("mock", "example.com/npu", []string{"a::0", "b"}), cdi.HolderName("mock", "example.com/gpu", []string{"a::0b"}),
+		cdi.HolderName(key("a"), "example.com/gpu", []string{"a::1", "b"}), cdi.HolderName(key("a"), "example.com/gpu", []string{"a::0"}),
+		cdi.HolderName(key("a"), "example.com/npu", []string{"a::0", "b"}), cdi.HolderName(key("a"), "example.com/gpu", []string{"a::0b"}),
 	} {
 		if other == name {
 			t.Errorf("%s is the name of two holders", name)

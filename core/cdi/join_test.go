@@ -7,8 +7,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// A variable whose values are joined is not in the definition: it would hide what
-// kubelet was answered. A device of nothing else cannot be had by CDI.
+// Verifies that a variable whose values are joined is not in the definition, where it would
+// replace the value in the answer to kubelet, and that a device of nothing else has no name.
 func TestJoinedEnvIsNotDefined(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

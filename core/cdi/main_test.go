@@ -25,7 +25,7 @@ const backend = "mock"
 
 func key(id string) inventory.Key { return inventory.Key{Backend: backend, ID: id} }
 
-// device is one whose edits are told apart by the value of an env variable.
+// device returns a device whose only edit is a variable with this value.
 func device(id, value string) *inventory.Device {
 	return &inventory.Device{Key: key(id), Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"VALUE": value})}}
 }
@@ -48,7 +48,7 @@ func openWith(t testing.TB, opts cdi.Options) *cdi.Store {
 	return s
 }
 
-// killed frees what stores in the directory have locked, as the end of their process does.
+// killed releases the locks of stores in the directory, as the end of their process does.
 func killed(t interface{ Fatal(...any) }, dir string) {
 	locks, err := filepath.Glob(filepath.Join(dir, "*.lock"))
 	if err != nil {
@@ -61,7 +61,7 @@ func killed(t interface{ Fatal(...any) }, dir string) {
 	}
 }
 
-// holding is the held function for the devices with these IDs.
+// holding returns the held function for the devices with these IDs.
 func holding(ids ...string) func(inventory.Key) bool {
 	return func(k inventory.Key) bool { return slices.Contains(ids, k.ID) }
 }
@@ -78,7 +78,7 @@ func qualified(t testing.TB, names *cdi.Names, id string) string {
 	return name
 }
 
-// inject is what a container runtime makes of the names: it loads the directory
+// inject does what a container runtime does with the names: it loads the directory
 // with the CDI library and edits an OCI spec.
 func inject(t testing.TB, dir string, names ...string) (*oci.Spec, error) {
 	t.Helper()
@@ -94,7 +94,7 @@ func inject(t testing.TB, dir string, names ...string) (*oci.Spec, error) {
 	return spec, err
 }
 
-// env is the environment that a container with these names gets.
+// env returns the environment that a container with these names gets.
 func env(t testing.TB, dir string, names ...string) string {
 	t.Helper()
 	spec, err := inject(t, dir, names...)
@@ -112,7 +112,7 @@ func gone(t testing.TB, dir, name string) {
 	}
 }
 
-// files are all but the locks.
+// files returns the names of all files but the locks.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

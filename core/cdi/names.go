@@ -3,6 +3,7 @@ package cdi
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,20 +17,27 @@ const (
 	vendorSuffix = ".accelmux.io"
 	filePrefix   = "accelmux-"
 	specSuffix   = ".json"
-	sideSuffix   = ".state"
+	// idEnd separates the device's ID from the rest of a name. No device ID contains it.
+	idEnd = "::"
 )
 
 // Names are the CDI names of the devices of one [Store.Publish]. They never
 // change; safe for concurrent use. The nil Names has none.
 type Names struct {
-	names   map[inventory.Key]*given
+	names   map[inventory.Key]name
 	retryAt time.Time
 }
 
-// Qualified is the fully qualified CDI name of a device, such as
-// "mock.accelmux.io/gpu=dev-1": what a new container is to be given. The error
-// says why the device has none that a runtime could resolve; such a device must
-// not be offered to containers by CDI.
+// name is the fully qualified name of a device's current definition, "" if there is none.
+// With an error, new containers cannot get the device by it.
+type name struct {
+	qualified string
+	err       error
+}
+
+// Qualified returns the fully qualified CDI name of a device for new containers, such as
+// "mock.accelmux.io/gpu=dev-1". With an error, which has the reason, no runtime could resolve
+// a name, and the device must not be offered to containers by CDI.
 func (n *Names) Qualified(key inventory.Key) (string, error) {
 	if n != nil {
 		if found, ok := n.names[key]; ok {
@@ -42,17 +50,16 @@ func (n *Names) Qualified(key inventory.Key) (string, error) {
 	return "", fmt.Errorf("device %s has no CDI definition", key)
 }
 
-// device returns the name of the device in the file of a kind, of which all qualified
-// names have the prefix; "" if it has none.
-func (n *Names) device(prefix string, key inventory.Key) string {
-	if n == nil || n.names[key] == nil {
+// device returns the device's name in the file of a kind, "" if it has none there.
+func (n *Names) device(k kind, id string) string {
+	if n == nil {
 		return ""
 	}
-	name, ok := strings.CutPrefix(n.names[key].qualified, prefix)
+	device, ok := strings.CutPrefix(n.names[k.key(id)].qualified, k.qualified(""))
 	if !ok {
 		return ""
 	}
-	return name
+	return device
 }
 
 // RetryAt is when Publish should be called again though nothing changed, because
@@ -64,13 +71,16 @@ func (n *Names) RetryAt() time.Time {
 	return n.retryAt
 }
 
-// kind is what CDI calls a kind: the devices of one spec file.
+// kind is the CDI kind of the devices of one spec file.
 type kind struct{ backend, class string }
 
 // String is the CDI kind, <backend>.accelmux.io/<class>.
 func (k kind) String() string { return k.backend + vendorSuffix + "/" + k.class }
 
 func (k kind) qualified(device string) string { return k.String() + "=" + device }
+
+// key returns the key of the backend's device with that ID.
+func (k kind) key(id string) inventory.Key { return inventory.Key{Backend: k.backend, ID: id} }
 
 // check refuses what CDI does not allow as a kind.
 func (k kind) check() error {
@@ -83,17 +93,27 @@ func (k kind) check() error {
 	return nil
 }
 
-// stem is the name of the kind's files without their suffix. Backends and
-// classes may contain dashes, never underscores, so no two kinds share it.
-func (k kind) stem() string {
+// fileName returns the name of the kind's spec file. Backends and classes may contain dashes,
+// never underscores, so no two kinds share it.
+func (k kind) fileName() string {
 	separator := "-"
 	if strings.Contains(k.backend+k.class, "-") {
 		separator = "_"
 	}
-	return filePrefix + k.backend + separator + k.class
+	return filePrefix + k.backend + separator + k.class + specSuffix
 }
 
-func (k kind) specName() string { return k.stem() + specSuffix }
+// kindOfFile is the inverse of [kind.fileName].
+func kindOfFile(file string) (kind, bool) {
+	stem := strings.TrimSuffix(strings.TrimPrefix(file, filePrefix), specSuffix)
+	separator := "-"
+	if strings.Contains(stem, "_") {
+		separator = "_"
+	}
+	backend, class, ok := strings.Cut(stem, separator)
+	k := kind{backend: backend, class: class}
+	return k, ok && k.check() == nil && k.fileName() == file
+}
 
 // parseKind is the inverse of [kind.String].
 func parseKind(s string) (kind, bool) {
@@ -103,41 +123,38 @@ func parseKind(s string) (kind, bool) {
 	return k, ok && k.check() == nil
 }
 
-// plainName is the name of a device in its spec: its ID, or if CDI does not
-// allow that, something like it that no other device's ID leads to.
+// A device name in a spec is the device's ID, or the ID, idEnd and more. The last idEnd
+// counts, because an ID may end in a colon.
+
+// plainName returns the device's ID, which CDI allows unless it ends in punctuation.
 func plainName(id string) string {
 	if parser.ValidateDeviceName(id) == nil {
 		return id
 	}
-	return stemOf(id) + "_" + digest(id)
+	return id + idEnd + "id"
 }
 
-// derivedName is the name of another definition of the device than the one that
-// the plain name has. Attempt counts up from 0 if it is taken.
-func derivedName(id string, edits sum, attempt int) string {
-	return stemOf(id) + "_" + digest(id, string(edits[:]), fmt.Sprint(attempt))
-}
+// derivedName returns the name of a further definition of the device, with these edits.
+func derivedName(id, text string) string { return id + idEnd + digest(text) }
 
-// stemOf is as much of the ID as may start a CDI device name.
-func stemOf(id string) string {
-	clean := strings.Map(func(r rune) rune {
-		if parser.IsAlphaNumeric(r) || strings.ContainsRune("_-.:", r) {
-			return r
-		}
-		return '-'
-	}, id)
-	clean = strings.TrimRight(strings.TrimLeft(clean, "_-.:"), "_-.:")
-	if clean == "" {
-		return "device"
+// deviceID returns the ID of the device that a name belongs to.
+func deviceID(name string) string {
+	if end := strings.LastIndex(name, idEnd); end >= 0 {
+		return name[:end]
 	}
-	return clean
+	return name
 }
 
-// digest is a short hash of the parts, unambiguous about where they end.
-func digest(parts ...string) string { return wideDigest(parts...)[:10] }
+// checkID refuses a device ID of which no name could be made.
+func checkID(id string) error {
+	if strings.Contains(id, idEnd) {
+		return errors.New(`its ID contains "::"`)
+	}
+	return parser.ValidateDeviceName(plainName(id))
+}
 
-// wideDigest is a hash of the parts that no two lists of parts share.
-func wideDigest(parts ...string) string {
+// digest returns a hash of the parts that no two lists of parts share.
+func digest(parts ...string) string {
 	h := sha256.New()
 	for _, part := range parts {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)

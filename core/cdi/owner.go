@@ -3,11 +3,11 @@ package cdi
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -29,10 +29,9 @@ const (
 	ownRetry = 10 * time.Second
 )
 
-// Own locks the specs of backends and loads what an earlier run left of them: its
-// definitions stay known, its temporary files are removed, and a damaged file is moved aside,
-// because runtimes cannot read it either. The error is a [takeover.ErrHeld]: another agent
-// has the specs of one of them.
+// Own locks the specs of backends and loads those of an earlier run. Its temporary files are
+// removed, and a damaged file is moved aside, because runtimes cannot read it either. The error
+// is a [takeover.ErrHeld]: another agent has the specs of one of them.
 func (s *Store) Own(backends []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +56,7 @@ func (s *Store) Adopt(backends []string) {
 
 // own locks the specs of a backend for this store, and loads them if it did not have them.
 // The error is a [takeover.ErrHeld]: another agent has them. If they cannot be locked for
-// another reason, they count as locked: the agent must run on any file system. The caller
+// another reason, they count as locked: the agent must run on every file system. The caller
 // holds s.mu.
 func (s *Store) own(backend string) error {
 	held, owned := s.owned[backend]
@@ -134,23 +133,16 @@ func (s *Store) release() error {
 func (s *Store) load(backend string) error {
 	for _, separator := range []string{"-", "_"} {
 		if _, err := checkpoint.Sweep(s.opts.Dir, filePrefix+backend+separator); err != nil {
-			s.log.Warn("remove temporary files of an earlier run", "error", err)
+			s.log.Warn("cannot remove temporary files of an earlier run", "error", err)
 		}
 	}
 	entries, err := os.ReadDir(s.opts.Dir)
 	if err != nil {
 		return err
 	}
-	for _, suffix := range []string{specSuffix, sideSuffix} {
-		for _, entry := range entries {
-			k, ok := kindOfFile(entry.Name(), suffix)
-			switch path := filepath.Join(s.opts.Dir, entry.Name()); {
-			case !ok || k.backend != backend || entry.IsDir():
-			case suffix == specSuffix:
-				s.loadSpec(path)
-			default:
-				s.loadOrphan(path, k)
-			}
+	for _, entry := range entries {
+		if k, ok := kindOfFile(entry.Name()); ok && k.backend == backend && !entry.IsDir() {
+			s.loadFile(filepath.Join(s.opts.Dir, entry.Name()))
 		}
 	}
 	if adopted := s.devices(backend); len(adopted) > 0 && s.opts.Adopted != nil {
@@ -159,16 +151,39 @@ func (s *Store) load(backend string) error {
 	return nil
 }
 
-// kindOfFile is the inverse of [kind.stem], for a file name with the suffix.
-func kindOfFile(name, suffix string) (kind, bool) {
-	stem := strings.TrimSuffix(strings.TrimPrefix(name, filePrefix), suffix)
-	separator := "-"
-	if strings.Contains(stem, "_") {
-		separator = "_"
+// loadFile loads a spec, or moves a damaged one aside. A foreign file takes part in the search
+// for conflicts.
+func (s *Store) loadFile(path string) {
+	f, err := loadFile(path)
+	if err == nil {
+		s.files[f.kind] = f
+		return
 	}
-	backend, class, ok := strings.Cut(stem, separator)
-	k := kind{backend: backend, class: class}
-	return k, ok && k.check() == nil && k.stem()+suffix == name
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errForeign) {
+		return
+	}
+	const meaning = "its devices get their definitions back when their backend reports them"
+	aside, asideErr := checkpoint.Quarantine(path)
+	note := fmt.Sprintf("CDI: %s was damaged (%v) and is now %s: %s", path, err, aside, meaning)
+	if asideErr != nil {
+		note = fmt.Sprintf("CDI: %s is damaged (%v) and could not be moved aside (%v): %s", path, err, asideErr, meaning)
+	}
+	s.log.Warn("damaged CDI file", "file", path, "error", err, "moved_to", aside)
+	s.notes = append(s.notes, note)
+}
+
+// devices returns the devices of a backend that have a definition, sorted, each once.
+func (s *Store) devices(backend string) []inventory.Key {
+	var all []inventory.Key
+	for k, f := range s.files {
+		if k.backend == backend {
+			for name := range f.defs {
+				all = append(all, k.key(deviceID(name)))
+			}
+		}
+	}
+	slices.SortFunc(all, inventory.Key.Compare)
+	return slices.Compact(all)
 }
 
 // contestedNotes returns the problems with specs that another agent has locked.

@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/core/takeover"
 )
 
-// Verifies that stores of different backends share a directory: none touches what another
-// one has, or what a store that is closed left for containers; one of the same backend is
+// Verifies that stores of different backends share a directory: none changes the definitions of
+// another one, or those that a closed store left for containers; one of the same backend is
 // refused.
 func TestStoresShareADirectory(t *testing.T) {
 	dir := t.TempDir()

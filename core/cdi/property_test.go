@@ -18,7 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// machine drives a store at random, and remembers what each holder was given.
+// machine drives a store at random, and records what each holder got.
 type machine struct {
 	t       *testing.T
 	dir     string
@@ -50,8 +50,8 @@ func (m *machine) open(t *rapid.T) {
 	m.store = s
 }
 
-// ofValue is a device with something of its own, something that it shares with all, and
-// something that it shares with those of the same value.
+// ofValue returns a device with edits of its own, edits that all have, and edits that all of
+// the same value have.
 func ofValue(id string, value int) *inventory.Device {
 	d := hooked(id, "all", fmt.Sprint(value))
 	d.Edits.Env = inventory.Named(map[string]string{"VALUE": fmt.Sprint(value), "ALL": "1"})
@@ -70,7 +70,7 @@ func (m *machine) publish() {
 	m.names = m.store.Publish(devices, func(k inventory.Key) bool { return len(m.held[k.ID]) > 0 })
 }
 
-// mend ends a fault of the disk and lets the store catch up.
+// mend repairs the disk and publishes.
 func (m *machine) mend() { m.broken = ""; m.publish() }
 
 func (m *machine) actions() map[string]func(*rapid.T) {
@@ -111,7 +111,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			if len(m.held[id]) == 0 {
 				t.Skip("not held")
 			}
-			d := cdi.HolderDefinition{Name: cdi.HolderName(backend, "r", []string{id}), Device: key(id), Edits: []inventory.Edits{more("1")}}
+			d := cdi.HolderDefinition{Name: cdi.HolderName(key(id), "r", []string{id}), Device: key(id), Edits: []inventory.Edits{more("1")}}
 			if err := m.store.Define(d, alive()); err == nil {
 				m.holders[id] = d.Name
 			} else if m.broken == "" {
@@ -127,14 +127,14 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		},
 		"break": func(t *rapid.T) {
 			m.broken = rapid.SampledFrom([]checkpoint.Op{checkpoint.OpCreate, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir}).Draw(t, "op")
-			m.file = rapid.SampledFrom([]string{".json", ".state", ""}).Draw(t, "file")
+			m.file = rapid.SampledFrom([]string{gpuFile, holderFile, ""}).Draw(t, "file")
 		},
 		"mend": func(*rapid.T) { m.mend() },
 		"":     m.check,
 	}
 }
 
-// runtime is what a container runtime finds in the directory.
+// runtime returns what a container runtime finds in the directory.
 func (m *machine) runtime(t *rapid.T) *cdilib.Cache {
 	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(m.dir), cdilib.WithAutoRefresh(false))
 	if err != nil {
@@ -146,8 +146,8 @@ func (m *machine) runtime(t *rapid.T) *cdilib.Cache {
 	return cache
 }
 
-// meaning is the value of the device that a container gets by a name. It is not ok unless
-// the container gets all of that device, and nothing twice.
+// meaning returns the value of the device that a container gets by a name. It is not ok unless
+// the container gets all edits of that device, each once.
 func meaning(runtime *cdilib.Cache, name string) (value int, ok bool) {
 	spec := &oci.Spec{Process: &oci.Process{}, Linux: &oci.Linux{}}
 	if _, err := runtime.InjectDevices(spec, name); err != nil {
@@ -171,8 +171,8 @@ func meaning(runtime *cdilib.Cache, name string) (value int, ok bool) {
 		slices.Equal(got, []string{"/bin/" + of, "/bin/all", "/lib/" + of, "/lib/all"})
 }
 
-// check is what must hold always: a held name means what it meant when it was
-// taken, and a holder's own definition is there until its end.
+// check verifies that a held name means what it meant when it was allocated, and that a
+// holder's own definition exists until its end.
 func (m *machine) check(t *rapid.T) {
 	runtime := m.runtime(t)
 	for id, names := range m.held {
@@ -195,8 +195,8 @@ func (m *machine) check(t *rapid.T) {
 	}
 }
 
-// Whatever happens, in whatever order, a name that is held resolves to the edits
-// it had when it was taken.
+// Verifies over random histories that a held name resolves to the edits that it had when it
+// was allocated.
 func TestHeldNamesKeepTheirMeaningWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp("", "cdi")

@@ -13,8 +13,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Who removes the directory, or what is in it, while a spec is written costs nothing: it is
-// written again at once. Who goes on removing it is told of.
+// Verifies that a removal of the directory, or of what is in it, while a spec is written costs
+// nothing: it is written again at once. A removal that goes on is an error.
 func TestRemovedWhileItIsWritten(t *testing.T) {
 	for what, remove := range map[string]func(dir string) error{"the directory": os.RemoveAll, "its files": removeFiles} {
 		for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpRename, checkpoint.OpSyncDir} {

@@ -8,9 +8,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Verifies that a device which was replaced by one with the same edits, as with each
-// change of health, is not kept: neither by a Publish that changes nothing nor by one
-// that does.
+// Verifies that the store releases a device that was replaced by one with the same edits, as
+// with each change of health.
 func TestReplacedDevicesAreNotKept(t *testing.T) {
 	s := open(t, t.TempDir())
 	check := func(what string, others ...*inventory.Device) {

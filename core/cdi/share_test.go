@@ -14,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// hooked is a device with hooks, each a program of that name.
+// hooked returns a device with hooks, each a program of that name.
 func hooked(id string, programs ...string) *inventory.Device {
 	d := device(id, id)
 	for _, program := range programs {
@@ -23,8 +23,7 @@ func hooked(id string, programs ...string) *inventory.Device {
 	return d
 }
 
-// run are the programs of the hooks that a container with these names runs, in
-// order.
+// run returns the programs of the hooks that a container with these names runs, in order.
 func run(t *testing.T, dir string, names ...string) []string {
 	t.Helper()
 	spec, err := inject(t, dir, names...)
@@ -40,8 +39,8 @@ func run(t *testing.T, dir string, names ...string) []string {
 	return programs
 }
 
-// Hooks with which all devices begin run once in a container, in their order,
-// whatever devices it gets; hooks of one device run for that.
+// Verifies that hooks with which all devices begin run once in a container, in their order,
+// and that hooks of one device run for that.
 func TestHooksOfAllRunOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -57,7 +56,7 @@ func TestHooksOfAllRunOnce(t *testing.T) {
 		}
 	}
 
-	// A device that begins otherwise costs the others only that they share.
+	// A device that begins with another hook makes no other difference.
 	names = s.Publish([]*inventory.Device{hooked("a", "ldcache", "links", "mine"), hooked("b", "ldcache", "links"), hooked("c", "other")}, everyone)
 	if diff := cmp.Diff([]string{"ldcache", "links", "mine"}, run(t, dir, a)); diff != "" {
 		t.Errorf("hooks of %s beside another (-want +got):\n%s", a, diff)
@@ -67,7 +66,7 @@ func TestHooksOfAllRunOnce(t *testing.T) {
 	}
 }
 
-// gpu is a device as a vendor's backend has it: a node and a hook of its own, and the
+// gpu returns a device as a vendor's backend reports it: a node and a hook of its own, and the
 // driver of a version.
 func gpu(id, version string) *inventory.Device {
 	d := &inventory.Device{Key: key(id), Class: "gpu"}
@@ -86,7 +85,7 @@ func gpu(id, version string) *inventory.Device {
 	return d
 }
 
-// gpus are eight of them.
+// gpus returns eight of them.
 func gpus(version string) (all []*inventory.Device) {
 	for i := range 8 {
 		all = append(all, gpu(fmt.Sprint("gpu-", i), version))
@@ -100,9 +99,9 @@ var anyOrder = cmp.Options{
 	cmpopts.SortSlices(func(a, b oci.Mount) bool { return a.Destination < b.Destination }),
 }
 
-// What all devices have is in the file once, and a container with all of them gets it
-// once. A definition that a container holds from before an upgrade keeps its meaning, and
-// takes nothing away from the others.
+// Verifies that edits of all devices are in the file once and that a container with all of the
+// devices gets them once, and that a held definition from before an upgrade keeps its meaning
+// and does not change the others.
 func TestEditsOfAllAreTheSpecs(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -153,7 +152,7 @@ func TestEditsOfAllAreTheSpecs(t *testing.T) {
 	}
 }
 
-// What an earlier run has shared is known after a restart, and not written again.
+// Verifies that shared edits are read after a restart, and not written again.
 func TestSharedHooksAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	devices := []*inventory.Device{hooked("a", "ldcache", "mine"), hooked("b", "ldcache")}

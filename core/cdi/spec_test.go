@@ -2,114 +2,133 @@ package cdi
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"pgregory.net/rapid"
-	specs "tags.cncf.io/container-device-interface/specs-go"
+	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// whole is a spec as it would be encoded in one piece.
-func whole(t *rapid.T, d definitions, k kind, hooks int) string {
-	spec := &specs.Spec{Kind: k.String()}
-	for name := range d {
-		edits, err := d[name].edits()
-		if err != nil {
-			t.Fatal(err)
+// randomDefinitions draws definitions of which some edits are common to all.
+func randomDefinitions(t *rapid.T) definitions {
+	defs := definitions{}
+	hooks := rapid.IntRange(0, 2).Draw(t, "hooks of all")
+	for i := range rapid.IntRange(1, 4).Draw(t, "devices") {
+		var e inventory.Edits
+		if rapid.Bool().Draw(t, "variable") {
+			e.Env = inventory.Named(map[string]string{"A": rapid.SampledFrom([]string{"<1>", "2\n\"", "\\u2028\u2028", "é:😀"}).Draw(t, "value"), "B": "1"})
 		}
-		spec.Devices = append(spec.Devices, specs.Device{Name: name, ContainerEdits: *edits})
-	}
-	slices.SortFunc(spec.Devices, func(a, b specs.Device) int { return strings.Compare(a.Name, b.Name) })
-	for i := range spec.Devices {
-		version, err := specs.MinimumRequiredVersion(&specs.Spec{Kind: spec.Kind, Devices: spec.Devices[i : i+1]})
-		if err != nil {
-			t.Fatal(err)
+		if rapid.Bool().Draw(t, "node") {
+			e.DeviceNodes = []inventory.DeviceNode{{Path: "/dev/a", HostPath: "/dev/b", Permissions: "rw"}}
 		}
-		spec.Version = max(spec.Version, version)
-	}
-	count := map[string]int{}
-	for _, device := range spec.Devices {
-		for _, variable := range device.ContainerEdits.Env {
-			count[variable]++
+		for _, name := range []string{"/x", "/y"}[:rapid.IntRange(0, 2).Draw(t, "mounts")] {
+			e.Mounts = append(e.Mounts, inventory.Mount{HostPath: name, ContainerPath: name})
 		}
-	}
-	own := func(variable string) bool { return count[variable] < len(spec.Devices) }
-	for i := range spec.Devices {
-		edits := &spec.Devices[i].ContainerEdits
-		spec.ContainerEdits.Hooks, edits.Hooks = edits.Hooks[:hooks:hooks], edits.Hooks[hooks:]
-		spec.ContainerEdits.Env = slices.DeleteFunc(slices.Clone(edits.Env), own)
-		edits.Env = slices.DeleteFunc(edits.Env, func(variable string) bool { return !own(variable) })
-	}
-	content, err := encodeSpec(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compact(t, content)
-}
-
-func compact(t *rapid.T, content []byte) string {
-	var b bytes.Buffer
-	if err := json.Compact(&b, content); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// Verifies that the file, written device by device, has what it would have in one piece.
-func TestSpecIsWrittenInPieces(t *testing.T) {
-	k := kind{backend: "mock", class: "gpu"}
-	rapid.Check(t, func(t *rapid.T) {
-		defs := definitions{}
-		shared := rapid.IntRange(0, 2).Draw(t, "hooks that all share")
-		for i := range rapid.IntRange(2, 6).Draw(t, "devices") {
-			e := inventory.Edits{Env: inventory.Named(map[string]string{"A": rapid.SampledFrom([]string{"<1>", "2\n", `"devices": null`}).Draw(t, "value")})}
-			if rapid.Bool().Draw(t, "node elsewhere") {
-				e.DeviceNodes = []inventory.DeviceNode{{Path: "/dev/a", HostPath: "/dev/b", Permissions: "rw"}}
-			}
-			if rapid.Bool().Draw(t, "group") {
-				e.AdditionalGIDs = []uint32{7}
-			}
-			for h := range shared {
-				e.Hooks = append(e.Hooks, inventory.OCIHook{Name: "poststop", Path: fmt.Sprint("/bin/shared", h)})
-			}
+		for h := range hooks {
+			e.Hooks = append(e.Hooks, inventory.OCIHook{Name: "poststop", Path: fmt.Sprint("/bin/shared", h)})
+		}
+		if rapid.Bool().Draw(t, "hook") {
 			e.Hooks = append(e.Hooks, inventory.OCIHook{Name: "poststop", Path: fmt.Sprint("/bin/own", i)})
-			key := inventory.Key{Backend: "mock", ID: rapid.SampledFrom([]string{"dev-", "0000:"}).Draw(t, "ID") + fmt.Sprint(i)}
-			defs[key.ID] = &definition{key: key, base: content{of: &given{device: &inventory.Device{Key: key, Edits: e}}}}
 		}
-		var got bytes.Buffer
-		if err := defs.write(&got, k); err != nil {
+		if e.Empty() || rapid.Bool().Draw(t, "group") {
+			e.AdditionalGIDs = []uint32{7}
+		}
+		text, err := encodeEdits(toCDI(e))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if want := whole(t, defs, k, shared); compact(t, got.Bytes()) != want {
-			t.Fatalf("written:\n%s\nin one piece:\n%s", got.String(), want)
+		defs[rapid.SampledFrom([]string{"dev-", "0000:"}).Draw(t, "ID")+fmt.Sprint(i)] = text
+	}
+	return defs
+}
+
+// Verifies that a spec is read as it was written, and is valid for the CDI library with all
+// its devices.
+func TestSpecIsReadAsWritten(t *testing.T) {
+	k := kind{backend: "mock", class: "gpu"}
+	path := filepath.Join(t.TempDir(), k.fileName())
+	rapid.Check(t, func(t *rapid.T) {
+		defs := randomDefinitions(t)
+		content, err := defs.encode(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, specMode); err != nil {
+			t.Fatal(err)
+		}
+		f, err := loadFile(path)
+		if err != nil || f.kind != k || f.outdated || !f.defs.same(defs) {
+			t.Fatalf("read: %+v, %v\n%s", f, err, content)
+		}
+		spec, err := cdi.ReadSpec(path, 0)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, content)
+		}
+		for name := range defs {
+			if spec.GetDevice(name) == nil {
+				t.Fatalf("%s is missing in\n%s", name, content)
+			}
 		}
 	})
 }
 
-// What a change of one device among many allocates.
-func BenchmarkChange(b *testing.B) {
-	const devices = 50_000
+// Verifies that a changed spec is damaged, or is written again.
+func TestChangedSpec(t *testing.T) {
+	k := kind{backend: "mock", class: "gpu"}
+	path := filepath.Join(t.TempDir(), k.fileName())
+	content, err := definitions{"dev-0": `{"env":["A=1"]}`, "dev-1": `{"env":["A=2"],"additionalGids":[7]}`}.encode(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{
+		{`"containerEdits"`, `"containerEdit"`}, {`"dev-1"`, `"dev-0"`}, {`"dev-0"`, `"dev 0"`}, {"mock", "knock"}, {`"A=`, `"=`},
+		{`"A=`, "\"A=\u007f"}, {`"0.`, `"9.`}, {"}\n", "}\n}"}, {"{", "["}, {"[7]", "[]"},
+	} {
+		changed := bytes.Replace(content, []byte(change[0]), []byte(change[1]), 1)
+		if bytes.Equal(changed, content) {
+			t.Errorf("%q is not in %s", change[0], content)
+		}
+		if err := os.WriteFile(path, changed, specMode); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := loadFile(path); err == nil && !f.outdated {
+			t.Errorf("accepted as it is:\n%s", changed)
+		}
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
 	var all []*inventory.Device
-	for i := range devices {
+	for i := range inventory.MaxDevices {
 		id := fmt.Sprint("dev-", i)
 		all = append(all, &inventory.Device{Key: inventory.Key{Backend: "mock", ID: id}, Class: "gpu", Edits: inventory.Edits{
 			Env:         inventory.Named(map[string]string{"DEVICE": id}),
 			DeviceNodes: []inventory.DeviceNode{{Path: "/dev/accel/" + id, HostPath: "/dev/null", Permissions: "rw"}},
 		}})
 	}
-	s, err := Open(Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	nobody := func(inventory.Key) bool { return false }
-	s.Publish(all, nobody)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		s.Publish(all[:devices-i%2], nobody)
+	for name, change := range map[string]func(i int) []*inventory.Device{
+		"health of one device": func(int) []*inventory.Device {
+			replaced := *all[0]
+			all[0] = &replaced
+			return all
+		},
+		"one device comes or goes": func(i int) []*inventory.Device { return all[:len(all)-i%2] },
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, err := Open(Options{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			nobody := func(inventory.Key) bool { return false }
+			s.Publish(all, nobody)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.Publish(change(i), nobody)
+			}
+		})
 	}
 }

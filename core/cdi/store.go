@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -24,25 +26,25 @@ type Options struct {
 	// usually /var/run/cdi. It is created, mode 0755, whenever it is missing.
 	Dir string
 	// Adopted, if set, is called with the devices that an earlier run defined, which
-	// containers may hold, before they are changed. It must not call the store.
+	// containers may hold, before their definitions change. It must not call the store.
 	Adopted func(...inventory.Key)
-	// Log is where what cannot be returned goes; nil for nowhere.
+	// Log gets problems that cannot be returned; nil for none.
 	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Timing is for tests; the zero value is right.
 	Timing Timing
-	// Disk writes the files; a test may let it fail.
+	// Disk writes the files; in tests it may fail.
 	Disk checkpoint.Writer
 }
 
 // Timing are the store's intervals. Zero means the default.
 type Timing struct {
-	// RetryMin and RetryMax bound the pause after a failed write, which doubles
-	// each time that it is over. Defaults 1 s and 10 s.
+	// RetryMin and RetryMax bound the pause after a failed write, which doubles with each
+	// failed retry. Defaults 1 s and 10 s.
 	RetryMin, RetryMax time.Duration
-	// Poll is how often Run looks whether the files are still ours, beyond being
-	// told by the kernel. Default 10 s.
+	// Poll is the interval at which Run checks the directory, also without an event from the
+	// kernel. Default 10 s.
 	Poll time.Duration
 }
 
@@ -53,7 +55,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Store keeps the spec files of one directory. Its methods are safe for
+// Store writes the spec files of one directory. Its methods are safe for
 // concurrent use. Stores may share a directory if their backends differ.
 type Store struct {
 	opts    Options
@@ -63,19 +65,30 @@ type Store struct {
 	mu    sync.Mutex
 	files map[kind]*specFile
 	// owned are the backends whose specs this store has, with their locks; a lock is nil if
-	// it could not be taken. contested says, by backend, that another agent has its specs.
+	// it could not be taken. contested has the problem with a backend whose specs another agent
+	// has.
 	owned     map[string]*takeover.FileLock
 	contested map[string]string
-	// names are those of the latest Publish.
-	names *Names
-	// foreign are other owners' spec files in the directory, by file name.
-	foreign map[string]foreignFile
-	notes   []string
-	// failures is how many pauses ended with another failure, and retryAt the end of
-	// the one that goes on; zero if all is written.
+	// names and encoded are of the latest Publish. A device never changes, so its edits are
+	// encoded once.
+	names   *Names
+	encoded map[*inventory.Device]encoded
+	// foreign are other owners' spec files in the directory, by file name; conflicts has the
+	// file that also defines a qualified name.
+	foreign   map[string]stamp
+	conflicts map[string]string
+	notes     []string
+	// failures is the number of consecutive failed retries, and retryAt the time of the next
+	// one; zero if all is written.
 	failures int
 	retryAt  time.Time
 	closed   bool
+}
+
+// encoded has the canonical text of a device's edits, or why CDI cannot carry them.
+type encoded struct {
+	text string
+	err  error
 }
 
 // Open opens the directory. The specs of a backend are locked and loaded by Own, or when one
@@ -94,7 +107,7 @@ func Open(opts Options) (*Store, error) {
 	opts.Timing = opts.Timing.withDefaults()
 	s := &Store{
 		opts: opts, log: opts.Log, changed: make(chan struct{}, 1),
-		files: map[kind]*specFile{}, foreign: map[string]foreignFile{},
+		files: map[kind]*specFile{},
 		owned: map[string]*takeover.FileLock{}, contested: map[string]string{},
 	}
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
@@ -106,7 +119,7 @@ func Open(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Publish makes the disk define the devices, and returns the names by which new
+// Publish writes the definitions of the devices and returns the names by which new
 // containers get them. Only files whose content changes are written. A name of a
 // device that held reports is never changed or removed; held is called once for
 // a device, must not call the store, and nil means that all are held. Publish
@@ -118,10 +131,10 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := &Names{names: make(map[inventory.Key]*given, len(devices))}
+	names := &Names{names: make(map[inventory.Key]name, len(devices))}
 	if s.closed {
 		for _, d := range devices {
-			names.names[d.Key] = &given{device: d, err: fmt.Errorf("device %s: the CDI store is closed", d.Key)}
+			names.names[d.Key] = name{err: fmt.Errorf("device %s: %w", d.Key, errClosed)}
 		}
 		return names
 	}
@@ -133,8 +146,8 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 	wanted := s.wanted(devices, names)
 	failed := false
 	for _, k := range s.kinds(wanted) {
-		if err := s.publishKind(k, wanted[k], held); err != nil {
-			s.log.Error("write CDI definitions, trying again", "backend", k.backend, "class", k.class, "error", err)
+		if err := s.publishKind(k, wanted[k], held, names); err != nil {
+			s.log.Error("CDI definitions not written, trying again", "backend", k.backend, "class", k.class, "error", err)
 			failed = true
 		}
 	}
@@ -147,34 +160,23 @@ func (s *Store) Publish(devices []*inventory.Device, held func(inventory.Key) bo
 }
 
 // publishKind carries out the plan for one kind.
-func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bool) error {
-	f := s.files[k]
-	if f == nil {
-		f = &specFile{kind: k, dir: s.opts.Dir}
-		s.files[k] = f
-	}
-	prefix := k.qualified("")
-	last := func(key inventory.Key) string { return s.names.device(prefix, key) }
-	p := plan(f.defs, last, wanted, held, s.room(k))
+func (s *Store) publishKind(k kind, wanted []wantedDevice, held func(inventory.Key) bool, names *Names) error {
+	f := s.file(k)
+	p := plan(k, f.defs, func(id string) string { return s.names.device(k, id) }, wanted, held, s.room(k))
 	writeErr := s.commit(f, p.next)
 	for _, w := range wanted {
-		key := w.device.Key
-		if w.err = p.errs[key]; w.err != nil {
+		if err := p.errs[w.id]; err != nil {
+			names.names[k.key(w.id)] = name{err: err}
 			continue
 		}
-		device := p.current[key]
-		if last(key) == device {
-			w.qualified = s.names.names[key].qualified
-		} else {
-			w.qualified = k.qualified(device)
+		n := name{qualified: k.qualified(p.current[w.id])}
+		if file := s.conflicts[n.qualified]; file != "" {
+			n.err = fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
+				n.qualified, file)
+		} else if !f.ready(p.current[w.id], w.text) {
+			n.err = fmt.Errorf("CDI device %s is not on disk: %w", n.qualified, writeErr)
 		}
-		switch file := s.conflict(w.qualified); {
-		case file != "":
-			w.err = fmt.Errorf("CDI device %s is also defined in %s; runtimes ignore a device that two files define: remove that file",
-				w.qualified, file)
-		case !f.ready(device, p.next[device]):
-			w.err = fmt.Errorf("CDI device %s is not on disk: %w", w.qualified, writeErr)
-		}
+		names.names[k.key(w.id)] = n
 	}
 	if len(f.defs) == 0 && len(wanted) == 0 && writeErr == nil {
 		delete(s.files, k)
@@ -182,8 +184,17 @@ func (s *Store) publishKind(k kind, wanted []*given, held func(inventory.Key) bo
 	return writeErr
 }
 
-// room is how many bytes the edits of a kind may have, given the other kinds of the
-// backend.
+// file returns the spec file of the kind.
+func (s *Store) file(k kind) *specFile {
+	f := s.files[k]
+	if f == nil {
+		f = &specFile{kind: k, dir: s.opts.Dir}
+		s.files[k] = f
+	}
+	return f
+}
+
+// room returns how many bytes the edits of a kind may have beside the backend's other kinds.
 func (s *Store) room(k kind) int {
 	room := maxSpecs
 	for other, f := range s.files {
@@ -194,11 +205,12 @@ func (s *Store) room(k kind) int {
 	return room
 }
 
-// maxRemovals is how often a file that somebody removes is written again at once.
+// maxRemovals is how often a file that was removed while it was written is written again.
 const maxRemovals = 5
 
-// commit makes the disk say next. Who removes the directory's files, or the directory,
-// meanwhile may remove a file before it is in its place, which is no reason to give up.
+// commit makes the file define next. A removal of the directory, or of what is in it, may go on
+// meanwhile and remove the new file; then it is written again at once, so that no device
+// becomes unhealthy.
 func (s *Store) commit(f *specFile, next definitions) error {
 	for removals := 0; ; removals++ {
 		err := f.commit(s.opts.Disk, next)
@@ -208,53 +220,40 @@ func (s *Store) commit(f *specFile, next definitions) error {
 	}
 }
 
-// wanted groups the devices by kind, sorted, and puts them into names; what CDI cannot
-// express gets its error here.
-func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]*given {
-	wanted := map[kind][]*given{}
+// wanted returns the devices by kind, sorted. A device that CDI cannot express gets its error
+// in names.
+func (s *Store) wanted(devices []*inventory.Device, names *Names) map[kind][]wantedDevice {
+	wanted, all := map[kind][]wantedDevice{}, make(map[*inventory.Device]encoded, len(devices))
 	for _, d := range devices {
 		if _, twice := names.names[d.Key]; twice {
 			continue
 		}
-		k := kind{backend: d.Backend, class: d.Class}
-		g := s.unchanged(k, d)
-		if g == nil {
-			g = check(k, d)
+		e, known := s.encoded[d]
+		if !known {
+			e = encode(d)
 		}
+		all[d] = e
 		if why := s.contested[d.Backend]; why != "" {
-			g.err = errors.New(why)
+			e.err = errors.New(why)
 		}
-		if names.names[d.Key] = g; g.err == nil {
-			wanted[k] = append(wanted[k], g)
+		if names.names[d.Key] = (name{err: e.err}); e.err == nil {
+			k := kind{backend: d.Backend, class: d.Class}
+			wanted[k] = append(wanted[k], wantedDevice{d.ID, e.text})
 		}
 	}
 	for _, list := range wanted {
-		slices.SortFunc(list, func(a, b *given) int { return cmp.Compare(a.device.ID, b.device.ID) })
+		slices.SortFunc(list, func(a, b wantedDevice) int { return cmp.Compare(a.id, b.id) })
 	}
+	s.encoded = all
 	return wanted
 }
 
-// unchanged is a device with the edits that it had at the Publish before; else nil.
-func (s *Store) unchanged(k kind, d *inventory.Device) *given {
-	if s.names == nil {
-		return nil
+// encode encodes a device's edits. The error is for edits that a runtime would not accept.
+func encode(d *inventory.Device) encoded {
+	fail := func(err error) encoded {
+		return encoded{err: fmt.Errorf("device %s cannot be defined for CDI: %w", d.Key, err)}
 	}
-	before := s.names.names[d.Key]
-	if before == nil || before.sum == (sum{}) || before.device.Class != k.class ||
-		before.device != d && !inventory.SameEdits(before.device.Edits, d.Edits) {
-		return nil
-	}
-	return &given{device: d, sum: before.sum, size: before.size}
-}
-
-// check hashes a device's edits, or says why a runtime would not take them.
-func check(k kind, d *inventory.Device) *given {
-	g := &given{device: d}
-	fail := func(err error) *given {
-		g.err = fmt.Errorf("device %s cannot be defined for CDI: %w", d.Key, err)
-		return g
-	}
-	if err := k.check(); err != nil {
+	if err := errors.Join(kind{d.Backend, d.Class}.check(), checkID(d.ID)); err != nil {
 		return fail(err)
 	}
 	edits := toCDI(d.Edits)
@@ -263,19 +262,51 @@ func check(k kind, d *inventory.Device) *given {
 	} else if err != nil {
 		return fail(err)
 	}
-	text, err := encode(edits)
+	text, err := encodeEdits(edits)
 	if err != nil {
 		return fail(err)
 	}
 	if len(text) > maxEdits {
 		return fail(fmt.Errorf("its container edits have %d bytes as JSON; at most %d are allowed", len(text), maxEdits))
 	}
-	g.sum, g.size = sumOf(text), len(text)
-	return g
+	return encoded{text: text}
 }
 
-// kinds are those on disk and those wanted, sorted.
-func (s *Store) kinds(wanted map[kind][]*given) []kind {
+// Definition is the meaning of one CDI name.
+type Definition struct {
+	// Name is fully qualified.
+	Name   string
+	Device inventory.Key
+	// Edits are all that a container gets by the name.
+	Edits specs.ContainerEdits
+}
+
+// Definitions returns all definitions, sorted by name: those of the current devices, those
+// that stay for containers, and those of holders.
+func (s *Store) Definitions() []Definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Definition
+	for k, f := range s.files {
+		for name, text := range f.defs {
+			if edits, err := decodeEdits(text); err == nil {
+				out = append(out, Definition{Name: k.qualified(name), Device: k.key(deviceID(name)), Edits: *edits})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Notes returns the problems with the directory.
+func (s *Store) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat(s.contestedNotes(), s.notes)
+}
+
+// kinds returns the kinds on disk and those wanted, sorted.
+func (s *Store) kinds(wanted map[kind][]wantedDevice) []kind {
 	all := map[kind]bool{}
 	for k := range s.files {
 		all[k] = true
@@ -286,9 +317,8 @@ func (s *Store) kinds(wanted map[kind][]*given) []kind {
 	return slices.SortedFunc(maps.Keys(all), func(a, b kind) int { return cmp.Compare(a.String(), b.String()) })
 }
 
-// backOff is when to try again after a failure; zero after a success. Whoever
-// publishes in between does not make the pause longer: it is the disk that needs
-// it.
+// backOff returns when to try again after a failure; zero after a success. A Publish before
+// that time does not make the pause longer.
 func (s *Store) backOff(failed bool) time.Time {
 	now := s.opts.Now()
 	switch {
@@ -301,7 +331,7 @@ func (s *Store) backOff(failed bool) time.Time {
 	return s.retryAt
 }
 
-// Close removes the definitions that nobody holds, and files that get empty; nil
+// Close removes the definitions of devices that are not held, and empty files; nil
 // means that all are held. The store does nothing after that.
 func (s *Store) Close(held func(inventory.Key) bool) error {
 	s.mu.Lock()
@@ -316,7 +346,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 	var errs []error
 	for _, k := range s.kinds(nil) {
 		f := s.files[k]
-		p := plan(f.defs, func(inventory.Key) string { return "" }, nil, held, maxSpecs)
+		p := plan(k, f.defs, func(string) string { return "" }, nil, held, maxSpecs)
 		if len(p.next) > 0 {
 			if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 				errs = append(errs, err)
@@ -326,7 +356,7 @@ func (s *Store) Close(held func(inventory.Key) bool) error {
 	}
 	errs = append(errs, s.release())
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("remove CDI definitions that nobody holds: %w", err)
+		return fmt.Errorf("remove the CDI definitions of devices that are not held: %w", err)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ import (
 
 const gpuFile = "accelmux-mock-gpu.json"
 
-// A device that is published can be injected by a runtime: every kind of edit
-// arrives in the OCI spec, in a file that everybody may read.
+// Verifies that a runtime can inject a published device: every kind of edit is in the OCI
+// spec, from a file that everybody may read.
 func TestPublishedDeviceCanBeInjected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "var", "run", "cdi")
 	s := open(t, dir)
@@ -72,7 +72,7 @@ func TestPublishedDeviceCanBeInjected(t *testing.T) {
 	}
 }
 
-// A spec asks for the oldest version of CDI that its edits allow: an older
+// Verifies that a spec asks for the oldest version of CDI that its edits allow: an older
 // runtime refuses a newer file as a whole.
 func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func TestSpecVersionIsTheLeastNeeded(t *testing.T) {
 	}
 }
 
-// The table of the package comment.
+// Verifies the table of the package comment.
 func TestHeldNamesKeepTheirMeaning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		held func(inventory.Key) bool
@@ -111,15 +111,15 @@ func TestHeldNamesKeepTheirMeaning(t *testing.T) {
 		// newName is what a new container gets, "derived" for another name.
 		oldValue, newName string
 	}{
-		"nothing changes":         {nobody, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
-		"nothing changes, held":   {everyone, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
-		"edits change":            {nobody, []*inventory.Device{device("a", "2")}, "VALUE=2", "plain"},
-		"edits change, held":      {everyone, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
-		"device vanishes":         {nobody, nil, "", ""},
-		"device vanishes, held":   {everyone, nil, "VALUE=1", ""},
-		"edits vanish":            {nobody, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "", ""},
-		"edits vanish, held":      {everyone, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "VALUE=1", ""},
-		"nobody says who is held": {nil, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
+		"nothing changes":       {nobody, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
+		"nothing changes, held": {everyone, []*inventory.Device{device("a", "1")}, "VALUE=1", "plain"},
+		"edits change":          {nobody, []*inventory.Device{device("a", "2")}, "VALUE=2", "plain"},
+		"edits change, held":    {everyone, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
+		"device vanishes":       {nobody, nil, "", ""},
+		"device vanishes, held": {everyone, nil, "VALUE=1", ""},
+		"edits vanish":          {nobody, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "", ""},
+		"edits vanish, held":    {everyone, []*inventory.Device{{Key: key("a"), Class: "gpu"}}, "VALUE=1", ""},
+		"held is nil":           {nil, []*inventory.Device{device("a", "2")}, "VALUE=1", "derived"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, restart := range []bool{false, true} {
@@ -146,7 +146,7 @@ func TestHeldNamesKeepTheirMeaning(t *testing.T) {
 						t.Errorf("restart %v: name %q, %v; want %q", restart, got, err, first)
 					}
 				case "derived":
-					if err != nil || !strings.HasPrefix(got, first+"_") {
+					if err != nil || !strings.HasPrefix(got, first+"::") {
 						t.Errorf("restart %v: name %q, %v; want another than %q", restart, got, err, first)
 					}
 					if got := env(t, dir, got); got != "VALUE=2" {
@@ -158,7 +158,7 @@ func TestHeldNamesKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-// A definition that changes back gets its earlier name back, and after the
+// Verifies that a device whose edits change back gets its earlier name back, and that after the
 // release only the plain name is left.
 func TestDerivedNamesEndWithTheHolder(t *testing.T) {
 	dir := t.TempDir()
@@ -175,7 +175,7 @@ func TestDerivedNamesEndWithTheHolder(t *testing.T) {
 	if got := qualified(t, s.Publish([]*inventory.Device{two}, nobody), "a"); got != plain {
 		t.Errorf("name %s after the release, want %s", got, plain)
 	}
-	// Somebody may just be taking the name that was current until now.
+	// A container may be getting the name that was current until now.
 	if got := env(t, dir, derived); got != "VALUE=2" {
 		t.Errorf("%s means %q right after the release", derived, got)
 	}
@@ -189,7 +189,7 @@ func TestDerivedNamesEndWithTheHolder(t *testing.T) {
 	}
 }
 
-// A backend that changes the edits of a held device all the time fills nothing.
+// Verifies that the definitions of a held device whose edits change again and again are bounded.
 func TestDefinitionsOfOneDeviceAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -209,40 +209,39 @@ func TestDefinitionsOfOneDeviceAreBounded(t *testing.T) {
 	}
 }
 
-// An ID that CDI does not allow gets a name that is its own, also against
-// somebody who knows how names are made.
+// Verifies that devices whose IDs CDI does not allow as they are have names of their own, which
+// a later run recognizes, and that an ID that could be another device's name is refused.
 func TestNamesAreInjective(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	odd := []*inventory.Device{device("a-", "1"), device("a.", "2"), device("a", "3"), device("a--", "4"), device("x:y:0.1", "5")}
+	odd := []*inventory.Device{device("a-", "1"), device("a.", "2"), device("a", "3"), device("a--", "4"), device("x:y:0.1", "5"), device("a:", "6")}
 	names := s.Publish(odd, nobody)
-	crafted := strings.TrimPrefix(qualified(t, names, "a-"), "mock.accelmux.io/gpu=")
-	names = s.Publish(append(odd, device(crafted, "6")), nobody)
 	seen := map[string]string{}
-	for _, id := range []string{"a-", "a.", "a", "a--", "x:y:0.1", crafted} {
-		name := qualified(t, names, id)
+	for _, d := range odd {
+		name := qualified(t, names, d.ID)
 		if other, ok := seen[name]; ok {
-			t.Errorf("%q and %q are both %s", id, other, name)
+			t.Errorf("%q and %q are both %s", d.ID, other, name)
 		}
-		seen[name] = id
-	}
-	for _, d := range append(odd, device(crafted, "6")) {
-		if got, want := env(t, dir, qualified(t, names, d.ID)), "VALUE="+d.Edits.Env[0].Value; got != want {
+		seen[name] = d.ID
+		if got, want := env(t, dir, name), "VALUE="+d.Edits.Env[0].Value; got != want {
 			t.Errorf("%s gives %q, want %q", d.ID, got, want)
 		}
 	}
-	// The owners are known after a restart, too: the crafted one leaves alone.
 	s = open(t, dir)
-	names = s.Publish(odd, holding("a-"))
+	crafted := strings.TrimPrefix(qualified(t, names, "a-"), "mock.accelmux.io/gpu=")
+	names = s.Publish(append(odd, device(crafted, "7")), holding("a-"))
 	if got := env(t, dir, qualified(t, names, "a-")); got != "VALUE=1" {
 		t.Errorf("a- gives %q after a restart", got)
+	}
+	if name, err := names.Qualified(key(crafted)); err == nil {
+		t.Errorf("device %s has the name %s", crafted, name)
 	}
 	if got := len(s.Definitions()); got != len(odd) {
 		t.Errorf("%d definitions, want %d", got, len(odd))
 	}
 }
 
-// Backends and classes with dashes do not share a file.
+// Verifies that backends and classes with dashes do not share a file.
 func TestKindsHaveFilesOfTheirOwn(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -274,7 +273,7 @@ func TestKindsHaveFilesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A device that CDI cannot express costs that device.
+// Verifies that a device that CDI cannot express costs that device alone.
 func TestBadDeviceCostsOnlyItself(t *testing.T) {
 	bad := func(change func(*inventory.Device)) *inventory.Device {
 		d := device("bad", "1")
@@ -324,7 +323,7 @@ func TestBadDeviceCostsOnlyItself(t *testing.T) {
 	})
 }
 
-// A file is written only when what it says changes.
+// Verifies that a file is written only when its content changes.
 func TestPublishWritesOnlyChanges(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -354,15 +353,15 @@ func stat(t *testing.T, path string) os.FileInfo {
 	return info
 }
 
-// Close leaves what somebody holds, and nothing else.
-func TestCloseRemovesWhatNobodyHolds(t *testing.T) {
+// Verifies that Close leaves the definitions of held devices, and no others.
+func TestCloseRemovesWhatIsNotHeld(t *testing.T) {
 	for name, tc := range map[string]struct {
 		held func(inventory.Key) bool
 		want []string
 	}{
 		"nobody":      {nobody, []string{}},
 		"one":         {holding("a"), []string{gpuFile}},
-		"not told":    {nil, []string{gpuFile, "accelmux-mock-nic.json"}},
+		"nil":         {nil, []string{gpuFile, "accelmux-mock-nic.json"}},
 		"all of them": {everyone, []string{gpuFile, "accelmux-mock-nic.json"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,50 +8,50 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// settle is how long Run waits for a burst of events to end.
-const settle = 50 * time.Millisecond
+// eventPause is how long Run waits for a burst of events to end.
+const eventPause = 50 * time.Millisecond
 
-// Changed tells that somebody changed the directory: removed or changed a file
-// of ours, or brought one that is in conflict with it. Publish then puts it
-// right. The channel holds one signal, and needs [Store.Run] to get any.
+// Changed receives after a change of the directory by another process: a file of ours was
+// removed or changed, or a foreign one appeared. The next Publish restores ours. The channel
+// holds one signal, which [Store.Run] sends.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Run watches the directory until ctx ends. It returns nil: where the kernel
-// cannot watch, it looks at intervals only.
+// Run watches the directory until ctx ends. It returns nil: without events of the kernel it
+// checks the directory at intervals.
 func (s *Store) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		s.log.Warn("watch the CDI directory, looking at intervals instead", "interval", s.opts.Timing.Poll, "error", err)
+		s.log.Warn("cannot watch the CDI directory, checking it at intervals", "interval", s.opts.Timing.Poll, "error", err)
 		watcher = &fsnotify.Watcher{}
 	} else {
 		defer func() { _ = watcher.Close() }()
 	}
 	ticker := time.NewTicker(s.opts.Timing.Poll)
 	defer ticker.Stop()
-	pause := time.NewTimer(0) // look once at the start
+	pause := time.NewTimer(0) // check once at the start
 	defer pause.Stop()
 	for {
 		if watcher.Events != nil && len(watcher.WatchList()) == 0 {
-			_ = watcher.Add(s.opts.Dir) // gone, with its watch; Publish makes it again
+			_ = watcher.Add(s.opts.Dir) // removed with its watch; Publish creates it again
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-watcher.Events:
-			pause.Reset(settle)
+			pause.Reset(eventPause)
 		case err := <-watcher.Errors:
-			s.log.Debug("watch the CDI directory", "error", err)
-			pause.Reset(settle)
+			s.log.Debug("error of the watch on the CDI directory", "error", err)
+			pause.Reset(eventPause)
 		case <-ticker.C:
-			s.look()
+			s.check()
 		case <-pause.C:
-			s.look()
+			s.check()
 		}
 	}
 }
 
-// look signals if the directory is not as the latest Publish left it.
-func (s *Store) look() {
+// check sends a signal if the directory differs.
+func (s *Store) check() {
 	s.mu.Lock()
 	differs := s.differs()
 	s.mu.Unlock()
@@ -64,19 +64,17 @@ func (s *Store) look() {
 	}
 }
 
+// differs reports whether the directory is not as the latest Publish left it. The caller holds
+// s.mu.
 func (s *Store) differs() bool {
-	if s.closed {
-		return false
+	if s.closed || !s.retryAt.IsZero() {
+		return false // after a failed write, the next Publish is due anyway
 	}
 	for _, f := range s.files {
-		if stampOf(f.path()) != f.seen {
+		if !f.intact() {
 			return true
 		}
 	}
-	known := make(map[string]stamp, len(s.foreign))
-	for name, f := range s.foreign {
-		known[name] = f.stamp
-	}
 	stamps, ok := s.foreignStamps()
-	return ok && !maps.Equal(known, stamps)
+	return ok && !maps.Equal(s.foreign, stamps)
 }

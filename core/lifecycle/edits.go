@@ -77,7 +77,7 @@ func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool
 		if names == nil {
 			names = map[string]bool{}
 			for _, given := range l.opts.Book.Given(device) {
-				names[cdi.HolderName(device.Backend, given.Resource, given.Units)] = true
+				names[cdi.HolderName(device, given.Resource, given.Units)] = true
 			}
 		}
 		return names[name]

@@ -167,7 +167,7 @@ func (r Request) definition() (name string, device inventory.Key) {
 		}
 	}
 	device = first.Device.Key
-	return cdi.HolderName(device.Backend, r.Resource, slices.Concat(r.ids(), r.Unknown)), device
+	return cdi.HolderName(device, r.Resource, slices.Concat(r.ids(), r.Unknown)), device
 }
 
 // needsPrepare reports whether the unit's device is prepared before each start.

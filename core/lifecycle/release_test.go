@@ -15,7 +15,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 	device := &inventory.Device{Key: keyA, Class: "gpu", Edits: inventory.Edits{Env: inventory.Named(map[string]string{"A": "1"})}}
 	r.round = roundOf(device)
 	r.store.Publish([]*inventory.Device{device}, r.book.Held)
-	own := cdi.HolderDefinition{Name: cdi.HolderName(keyA.Backend, gpu, []string{"a"}), Device: keyA}
+	own := cdi.HolderDefinition{Name: cdi.HolderName(keyA, gpu, []string{"a"}), Device: keyA}
 	if err := r.store.Define(own, func(string) bool { return true }); err != nil {
 		t.Fatal(err)
 	}
