@@ -39,11 +39,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 		Name: "node", Backoff: new(backoff.New(t.Backoff, t.BackoffLimit)),
 	})
 	// The watcher logs each change of what it knows; the Reflector would log each try.
-	ctx = klog.NewContext(ctx, klog.Logger{})
+	quiet := klog.NewContext(ctx, klog.Logger{})
 	failures := 0
 	for {
 		began := time.Now()
-		if err := reflector.ListAndWatchWithContext(ctx); err == nil || time.Since(began) > t.BackoffLimit {
+		if err := reflector.ListAndWatchWithContext(quiet); err == nil || time.Since(began) > t.BackoffLimit {
 			failures = 0
 		}
 		failures++
