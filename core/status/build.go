@@ -1,8 +1,6 @@
 package status
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -117,18 +115,10 @@ func (f Facts) addResources(r *Report) {
 	}
 }
 
-// maxFaults bounds the faults of a backend's devices that a report considers, before faults
-// with the same cause are folded into one problem.
-const maxFaults = 2 * inventory.MaxDevices
-
 // deviceProblems are the faults of devices.
 func (f Facts) deviceProblems() (problems []Problem) {
-	count := map[string]int{}
 	f.Round.Each(func(device *inventory.Device, verdict health.Verdict) {
 		for _, fault := range verdict.Faults {
-			if count[device.Backend]++; count[device.Backend] > maxFaults {
-				continue
-			}
 			message := "unhealthy: " + fault.Code + ": " + fault.Message + " (needs: " + fault.Recovery.String() + ")"
 			if fault.From != "" {
 				message += "; it is the fault of " + fault.From + ", which this is a part of"
@@ -141,13 +131,6 @@ func (f Facts) deviceProblems() (problems []Problem) {
 			problems = append(problems, Problem{Backend: device.Backend, Device: device.ID, Message: message})
 		}
 	})
-	for _, backend := range slices.Sorted(maps.Keys(count)) {
-		if more := count[backend] - maxFaults; more > 0 {
-			problems = append(problems, Problem{
-				Backend: backend, Message: fmt.Sprintf("its devices have %d more faults; see accelmux devices", more),
-			})
-		}
-	}
 	return problems
 }
 
