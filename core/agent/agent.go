@@ -23,6 +23,7 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/events"
 	"github.com/accelmux/accelmux/core/features"
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
@@ -136,6 +137,8 @@ type Agent struct {
 	// wants them.
 	tally    *status.Tally
 	endpoint *status.Endpoint
+	// files announces changes of files; nil where the kernel cannot.
+	files *filewatch.Watcher
 	// features publishes what the node has; nil for nowhere.
 	features *features.Publisher
 	// telemetry has what the backends measure, while somebody asks for it.
@@ -219,10 +222,11 @@ func open(opts Options, claim *takeover.Claim) (_ *Agent, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("%w: give this one its own with --run-dir", err)
 	}
+	a.files = filewatch.New(opts.Log)
 	defer func() {
 		if err != nil {
 			a.events.Close()
-			err = errors.Join(err, a.runLock.Release())
+			err = errors.Join(err, a.files.Close(), a.runLock.Release())
 		}
 	}()
 	if err := a.openParts(); err != nil {
@@ -348,7 +352,7 @@ func (a *Agent) openState() error {
 	}); err != nil {
 		return fmt.Errorf("open the usage book: %w", err)
 	}
-	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
 	}
 	if err := errors.Join(a.openKubelet(), a.ownSpecs(a.plans.InForce())); err != nil {

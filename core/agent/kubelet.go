@@ -26,7 +26,7 @@ func (a *Agent) openKubelet() (err error) {
 		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
 		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
 		Lifecycle:   a.lifecycle, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
-		Nodes: a.opts.HostPaths.nodes(), Log: a.log, Timing: a.opts.Timing.Plugin,
+		Nodes: a.opts.HostPaths.nodes(), Files: a.files, Log: a.log, Timing: a.opts.Timing.Plugin,
 	}); err != nil {
 		return fmt.Errorf("open the device plugin: %w", err)
 	}

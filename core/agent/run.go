@@ -59,7 +59,7 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	a.log.Info("accelmux starts", "version", status.Version, "node", a.opts.NodeName,
 		"path", a.opts.ConfigPath, "profile", a.plans.InForce().Profile.Name)
 	onDuty := func(name string, run func(context.Context) error) { a.part(duty, end, &a.onDuty, name, run) }
-	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
+	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Files: a.files})
 	a.onDuty.Go(func() { watcher.Run(duty) })
 	onDuty("follow the configuration", func(ctx context.Context) error { return a.plans.Run(ctx, watcher.Events()) })
 	onDuty("keep the configuration", a.keeper.Run)
@@ -109,7 +109,7 @@ func (a *Agent) close(err error) error {
 		err = errors.Join(err, a.closeState(a.book.Held))
 	}
 	a.events.Close()
-	err = errors.Join(err, a.runLock.Release())
+	err = errors.Join(err, a.files.Close(), a.runLock.Release())
 	if !again {
 		err = errors.Join(err, a.claim.Close())
 	}

@@ -68,7 +68,7 @@ func (a *Agent) standBy(ctx, parts context.Context) error {
 	a.log.Info("another agent serves the node: this one starts its backends and takes over when that one ends", "dir", a.opts.StateDir)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Log: a.log})
+	watcher := config.NewWatcher(a.opts.ConfigPath, config.Options{Known: a.file, Files: a.files})
 	a.onDuty.Go(func() { watcher.Run(ctx) })
 	a.plans.Apply()
 	locked := make(chan error, 1)

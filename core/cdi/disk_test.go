@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/cdi"
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
@@ -333,7 +335,8 @@ func TestRunReportsChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "cdi")
-			s := openWith(t, cdi.Options{Dir: dir, Timing: timing})
+			files := filewatch.New(slog.New(slog.DiscardHandler))
+			s := openWith(t, cdi.Options{Dir: dir, Files: files, Timing: timing})
 			devices := []*inventory.Device{device("a", "1")}
 			s.Publish(devices, nobody)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -341,7 +344,7 @@ func TestRunReportsChanges(t *testing.T) {
 			go func() { done <- s.Run(ctx) }()
 			defer func() {
 				cancel()
-				if err := <-done; err != nil {
+				if err := errors.Join(<-done, files.Close()); err != nil {
 					t.Error(err)
 				}
 			}()

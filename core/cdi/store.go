@@ -16,6 +16,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/takeover"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	// Adopted, if set, is called with the devices that an earlier run defined, which
 	// containers may hold, before their definitions change. It must not call the store.
 	Adopted func(...inventory.Key)
+	// Files announces changes of the directory to Run; nil for none but the polls'.
+	Files *filewatch.Watcher
 	// Log gets problems that cannot be returned; nil for none.
 	Log *slog.Logger
 	// Now is the clock; nil means time.Now.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/accelmux/accelmux/core/filewatch"
 )
 
-// eventPause is how long Run waits for a burst of events to end.
+// eventPause is how long Run waits for the end of a burst of events.
 const eventPause = 50 * time.Millisecond
 
 // Changed receives after a change of the directory by another process: a file of ours was
@@ -16,36 +16,15 @@ const eventPause = 50 * time.Millisecond
 // holds one signal, which [Store.Run] sends.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
-// Run watches the directory until ctx ends. It returns nil: without events of the kernel it
-// checks the directory at intervals.
+// Run watches the directory until ctx ends, and returns nil.
 func (s *Store) Run(ctx context.Context) error {
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		s.log.Warn("cannot watch the CDI directory, checking it at intervals", "interval", s.opts.Timing.Poll, "error", err)
-		watcher = &fsnotify.Watcher{}
-	} else {
-		defer func() { _ = watcher.Close() }()
-	}
-	ticker := time.NewTicker(s.opts.Timing.Poll)
-	defer ticker.Stop()
-	pause := time.NewTimer(0) // check once at the start
-	defer pause.Stop()
+	files := s.opts.Files.Subscribe(filewatch.Options{Dirs: []string{s.opts.Dir}, Settle: eventPause})
+	defer files.Close()
 	for {
-		if watcher.Events != nil && len(watcher.WatchList()) == 0 {
-			_ = watcher.Add(s.opts.Dir) // removed with its watch; Publish creates it again
-		}
-		select {
-		case <-ctx.Done():
+		files.Renew() // a directory that was removed is made again by Publish
+		s.check()
+		if files.Wait(ctx, s.opts.Timing.Poll) == filewatch.Ended {
 			return nil
-		case <-watcher.Events:
-			pause.Reset(eventPause)
-		case err := <-watcher.Errors:
-			s.log.Debug("error of the watch on the CDI directory", "error", err)
-			pause.Reset(eventPause)
-		case <-ticker.C:
-			s.check()
-		case <-pause.C:
-			s.check()
 		}
 	}
 }

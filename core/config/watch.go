@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"log/slog"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"reflect"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/accelmux/accelmux/core/backoff"
+	"github.com/accelmux/accelmux/core/filewatch"
 )
 
 // The default intervals of a Watcher.
@@ -45,42 +43,31 @@ type Options struct {
 	// systems without notification, links into other directories, a directory
 	// that was replaced. Default 15s.
 	Poll time.Duration
-	// Log takes what the events do not say. Default slog.Default().
-	Log *slog.Logger
+	// Files announces changes; nil for none but the polls'.
+	Files *filewatch.Watcher
 }
 
 // Watcher follows a configuration file through everything that happens to
 // files: written in place, replaced by a rename, a ConfigMap's switch of its
-// ..data link, deleted and created again, alone or with its directory. It
-// watches the directory and, more slowly, polls.
+// ..data link, deleted and created again, alone or with its directory.
 type Watcher struct {
 	path   string
 	opts   Options
-	log    *slog.Logger
 	events chan Event
-	// notify opens a file system watcher; tests make it fail.
-	notify func() (*fsnotify.Watcher, error)
 
 	// Of the goroutine in Run.
-	fs      *fsnotify.Watcher // nil: poll only
-	watched os.FileInfo       // the directory as it was when watched; nil: not watched
-	data    []byte            // what was read last; nil: nothing could be
-	last    Event             // what was sent last
+	data []byte // what was read last; nil: nothing could be
+	last Event  // what was sent last
 }
 
 // NewWatcher prepares to watch the file at path, which need not exist.
 func NewWatcher(path string, opts Options) *Watcher {
 	opts.Settle = cmp.Or(opts.Settle, defaultSettle)
 	opts.Poll = cmp.Or(opts.Poll, defaultPoll)
-	if opts.Log == nil {
-		opts.Log = slog.Default()
-	}
 	return &Watcher{
 		path:   filepath.Clean(path),
 		opts:   opts,
-		log:    opts.Log.With("file", path),
 		events: make(chan Event, 1),
-		notify: fsnotify.NewWatcher,
 		last:   opts.Known,
 	}
 }
@@ -95,139 +82,26 @@ func (w *Watcher) Events() <-chan Event { return w.events }
 // happens to the file, its directory or the notification ends it.
 func (w *Watcher) Run(ctx context.Context) {
 	defer close(w.events)
-	w.open()
-	defer w.close()
-	w.reload()
-
-	retry := w.opts.Settle
-	poll := time.NewTimer(w.pollDelay(&retry))
-	defer poll.Stop()
-	settle := time.NewTimer(w.opts.Settle)
-	settle.Stop()
-	defer settle.Stop()
-	var firstSeen time.Time // of the events that settle waits for
-
+	// Which names matter depends on how links lead to the file, so all do.
+	files := w.opts.Files.Subscribe(filewatch.Options{Dirs: []string{filepath.Dir(w.path)}, Settle: w.opts.Settle})
+	defer files.Close()
+	unwatched := 0
 	for {
-		changes, failures := w.channels()
-		select {
-		case <-ctx.Done():
+		unwatched++
+		if w.opts.Files == nil || files.Renew() {
+			unwatched = 0
+		}
+		w.reload()
+		// While the directory could be watched but does not exist, the poll is what finds
+		// it, so it begins fast.
+		pause := backoff.Jitter(w.opts.Poll)
+		if unwatched > 0 {
+			pause = backoff.After(unwatched, w.opts.Settle, w.opts.Poll)
+		}
+		if files.Wait(ctx, pause) == filewatch.Ended {
 			return
-		case event, ok := <-changes:
-			if !ok {
-				w.close()
-				continue
-			}
-			if !w.concerns(event) {
-				continue
-			}
-			if firstSeen.IsZero() {
-				firstSeen = time.Now()
-			}
-			if time.Since(firstSeen) < 10*w.opts.Settle {
-				settle.Reset(w.opts.Settle)
-			}
-		case err, ok := <-failures:
-			if !ok {
-				w.close()
-				continue
-			}
-			// Most likely an overflow: events were lost, so look at the file.
-			w.log.Warn("watching the configuration's directory", "err", err)
-			settle.Reset(w.opts.Settle)
-		case <-settle.C:
-			firstSeen = time.Time{}
-			if w.ensureWatched(); w.watched == nil {
-				poll.Reset(w.pollDelay(&retry))
-			}
-			w.reload()
-		case <-poll.C:
-			w.ensureWatched()
-			w.reload()
-			poll.Reset(w.pollDelay(&retry))
 		}
 	}
-}
-
-// open starts notification. Without it (too many inotify instances on the node,
-// a file system that has none) the poll remains.
-func (w *Watcher) open() {
-	fs, err := w.notify()
-	if err != nil {
-		w.log.Warn("cannot watch the configuration's directory; the file is polled instead",
-			"err", err, "poll", w.opts.Poll)
-		return
-	}
-	w.fs = fs
-	w.ensureWatched()
-}
-
-func (w *Watcher) close() {
-	if w.fs == nil {
-		return
-	}
-	if err := w.fs.Close(); err != nil {
-		w.log.Warn("stop watching the configuration's directory", "err", err)
-	}
-	w.fs, w.watched = nil, nil
-}
-
-// channels are those of the file system watcher; without one they are nil and
-// never ready.
-func (w *Watcher) channels() (<-chan fsnotify.Event, <-chan error) {
-	if w.fs == nil {
-		return nil, nil
-	}
-	return w.fs.Events, w.fs.Errors
-}
-
-// concerns reports whether an event calls for a look at the file. Which names
-// matter depends on how links lead to the file, so all do. A directory that is
-// gone has to be watched anew.
-func (w *Watcher) concerns(event fsnotify.Event) bool {
-	if event.Name == filepath.Dir(w.path) && event.Has(fsnotify.Remove|fsnotify.Rename) {
-		w.watched = nil
-	}
-	return event.Op != fsnotify.Chmod
-}
-
-// ensureWatched watches the directory that is at the path now, which may be
-// another one than before. A watch follows the directory and not its name.
-func (w *Watcher) ensureWatched() {
-	if w.fs == nil {
-		return
-	}
-	dir := filepath.Dir(w.path)
-	now, err := os.Stat(dir)
-	if err == nil && w.watched != nil && os.SameFile(now, w.watched) {
-		return
-	}
-	if w.watched != nil || err == nil {
-		// The error says that there was no such watch, which is fine.
-		_ = w.fs.Remove(dir)
-	}
-	w.watched = nil
-	if err != nil {
-		return // reload reports that the file is not there
-	}
-	if err := w.fs.Add(dir); err != nil {
-		w.log.Debug("watch the configuration's directory", "err", err)
-		return
-	}
-	w.watched = now
-}
-
-// pollDelay is the time to the next poll. While a directory that could be
-// watched is not, the poll is what finds it again, so it starts fast and backs
-// off to the normal interval; retry is the state of that.
-func (w *Watcher) pollDelay(retry *time.Duration) time.Duration {
-	delay := w.opts.Poll
-	if w.fs != nil && w.watched == nil {
-		delay = min(*retry, w.opts.Poll)
-		*retry = min(2*(*retry), w.opts.Poll)
-	} else {
-		*retry = w.opts.Settle
-	}
-	return delay + rand.N(delay/4+1)
 }
 
 // reload reads the file and sends an event if there is something new to say.

@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
-	"github.com/accelmux/accelmux/test/patience"
+	"github.com/accelmux/accelmux/core/filewatch"
 )
 
 const (
@@ -29,7 +27,8 @@ var notified = Options{Settle: 5 * time.Millisecond, Poll: time.Hour}
 // watching runs a Watcher on path until the test ends.
 func watching(t *testing.T, path string, opts Options) *Watcher {
 	t.Helper()
-	opts.Log = slog.New(slog.DiscardHandler)
+	opts.Files = filewatch.New(slog.New(slog.DiscardHandler))
+	t.Cleanup(func() { must(t, opts.Files.Close()) })
 	w := NewWatcher(path, opts)
 	run(t, w)
 	return w
@@ -215,7 +214,7 @@ func TestWatchEqual(t *testing.T) {
 // latest state.
 func TestWatchNewestWins(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.yaml")
-	w := NewWatcher(path, Options{Log: slog.New(slog.DiscardHandler)})
+	w := NewWatcher(path, Options{})
 	for _, text := range []string{good, other, bad, third} {
 		write(t, path, text)
 		w.reload()
@@ -236,8 +235,7 @@ func TestWatchWithoutNotification(t *testing.T) {
 	real := filepath.Join(t.TempDir(), "real.yaml")
 	path := filepath.Join(t.TempDir(), "node.yaml")
 	must(t, os.Symlink(real, path))
-	w := NewWatcher(path, Options{Settle: time.Millisecond, Poll: 5 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	w.notify = func() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
+	w := NewWatcher(path, Options{Settle: time.Millisecond, Poll: 5 * time.Millisecond})
 	run(t, w)
 	if e := next(t, w); !errors.Is(e.Err, fs.ErrNotExist) {
 		t.Fatalf("event %+v for a file that is not there yet", e)
@@ -267,35 +265,6 @@ func TestWatchLateDirectory(t *testing.T) {
 	must(t, os.Mkdir(filepath.Dir(path), 0o700))
 	write(t, path, other)
 	wantProfile(t, w, "two")
-}
-
-// TestWatchDirectoryLink verifies that the watch follows when the directory's
-// name leads to another directory. Nothing announces that, so the poll finds it.
-func TestWatchDirectoryLink(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "current", "node.yaml")
-	for _, name := range []string{"1", "2"} {
-		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
-	}
-	must(t, os.Symlink("1", filepath.Join(dir, "current")))
-	w := NewWatcher(path, Options{Log: slog.New(slog.DiscardHandler)})
-	w.open()
-	defer w.close()
-	must(t, os.Remove(filepath.Join(dir, "current")))
-	must(t, os.Symlink("2", filepath.Join(dir, "current")))
-	w.ensureWatched()
-	write(t, path, good)
-	deadline := time.After(patience.Long)
-	for {
-		select {
-		case e := <-w.fs.Events:
-			if e.Name == path {
-				return
-			}
-		case <-deadline:
-			t.Fatal("what happens in the new directory is not noticed")
-		}
-	}
 }
 
 // TestWatchNoise verifies that a directory in which something happens all the

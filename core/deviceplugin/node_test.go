@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
@@ -70,15 +72,16 @@ func newNode(t *testing.T, timing Timing, legacy bool) *node {
 		},
 		Timing: kubelettest.Timing{Reconcile: 10 * time.Millisecond, RegisterBackoff: 20 * time.Millisecond},
 	})
+	files := filewatch.New(slog.New(slog.DiscardHandler))
 	n.plugin, err = New(Options{
-		Dir: n.kubelet.PluginDir(), RegistryDir: n.kubelet.RegistryDir(), Lifecycle: n.life, Timing: timing,
+		Dir: n.kubelet.PluginDir(), RegistryDir: n.kubelet.RegistryDir(), Lifecycle: n.life, Files: files, Timing: timing,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		n.kubelet.Stop()
-		if err := os.RemoveAll(dir); err != nil {
+		if err := errors.Join(files.Close(), os.RemoveAll(dir)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/accelmux/accelmux/core/filewatch"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/lifecycle"
 	"github.com/accelmux/accelmux/core/resource"
@@ -61,6 +62,8 @@ type Options struct {
 	Trouble func(string)
 	// Nodes resolves and checks the device nodes that containers get without CDI.
 	Nodes inventory.HostNodes
+	// Files announces changes of the directories; nil for none but the polls'.
+	Files *filewatch.Watcher
 	// Log is where the package logs; nil discards.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is right for a node.
@@ -84,8 +87,8 @@ type Timing struct {
 	// Patience is how long kubelet may be absent before that is trouble. Default
 	// 30s: a kubelet that starts takes less.
 	Patience time.Duration
-	// Poll is how often the directories are looked at without an event; a tenth as often
-	// while kubelet is there and events can be had. Default 1s.
+	// Poll is how often the directories are examined without an event; a tenth as often
+	// while kubelet is there and they are watched. Default 1s.
 	Poll time.Duration
 	// MinInterval is the least time between two lists on a stream; a list that
 	// takes a healthy device away waits a fifth of it at most. Default 50ms.

@@ -4,28 +4,28 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/accelmux/accelmux/core/filewatch"
 )
 
 // stillAbsent is how often the log says that kubelet is still not there.
 const stillAbsent = 10 * time.Minute
 
 // calmFactor is how much longer the poll interval is while kubelet is there and its
-// directories are watched: then an event tells of all but a file system that is mounted
-// over them.
+// directories are watched: then only a file system that is mounted over them has no event.
 const calmFactor = 10
 
-// kubeletWatch watches kubelet's two directories: for a kubelet.sock that comes,
-// goes or is another one, and for sockets of ours that vanish. Events make it
-// fast; a look every poll interval makes it right, also when a directory is
-// removed and made again, or when events cannot be had at all. While neither is so, a
-// look every calmFactor intervals does: each wakes the process for every resource.
+// kubeletWatch watches kubelet's two directories: for a kubelet.sock that appears,
+// disappears or is replaced, and for sockets of ours that are removed. Between events it
+// polls: each poll wakes the process for every resource, so while kubelet is there and
+// its directories are watched, the interval is calmFactor times as long.
 type kubeletWatch struct {
+	files  *filewatch.Watcher
 	dirs   []string
 	socket string
 	poll   time.Duration
@@ -44,7 +44,8 @@ type kubeletWatch struct {
 
 func newKubeletWatch(opts Options) *kubeletWatch {
 	w := &kubeletWatch{
-		dirs: []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
+		files: opts.Files,
+		dirs:  []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
 		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble,
 		log: opts.Log, changed: make(chan struct{}),
 	}
@@ -66,85 +67,26 @@ func (w *kubeletWatch) run(ctx context.Context) {
 	w.mu.Lock()
 	w.since = time.Now() // patience begins
 	w.mu.Unlock()
-	watcher, err := fsnotify.NewWatcher()
-	if err != nil {
-		w.log.Warn("no file events, kubelet's restarts are noticed by looking", "every", w.poll, "error", err)
-		watcher = &fsnotify.Watcher{} // nil channels: never ready
-	} else {
-		defer func() { _ = watcher.Close() }()
-	}
-	timer := time.NewTimer(w.poll)
-	defer timer.Stop()
-	watched := make([]fileID, len(w.dirs))
+	files := w.files.Subscribe(filewatch.Options{Dirs: w.dirs, Relevant: w.relevant})
+	defer files.Close()
 	var absent absence
-	by := byLook
-	for {
-		pause := w.poll
-		calm := w.follow(watcher, watched)
+	for by := filewatch.Polled; by != filewatch.Ended; {
+		watched := files.Renew()
 		w.look(by)
 		kubelet, _, _ := w.current()
 		absent.note(w.log, w.socket, kubelet == fileID{})
-		if calm && kubelet != (fileID{}) {
+		pause := w.poll
+		if watched && kubelet != (fileID{}) {
 			pause *= calmFactor
 		}
-		timer.Reset(pause)
-		if by = w.wait(ctx, watcher, timer); by == "" {
-			return
-		}
+		by = files.Wait(ctx, pause)
 	}
 }
 
-// follow watches the directories that are there; watched are those that are watched, and
-// it reports whether these are all.
-func (w *kubeletWatch) follow(watcher *fsnotify.Watcher, watched []fileID) (all bool) {
-	if watcher.Events == nil {
-		return false
-	}
-	// A directory that was made again is another one, and may yet have the number of the
-	// old one: that one's watch is dead, and gone from the list.
-	alive := watcher.WatchList()
-	all = true
-	for i, dir := range w.dirs {
-		id := identify(dir)
-		if id.inode != watched[i].inode || id.device != watched[i].device || !slices.Contains(alive, dir) {
-			watched[i] = fileID{}
-			if id != (fileID{}) && watcher.Add(dir) == nil {
-				watched[i] = id
-			}
-		}
-		all = all && watched[i] != fileID{}
-	}
-	return all
-}
-
-// What has kubelet's directories looked at.
-const (
-	byEvent = "event"
-	byLook  = "poll"
-)
-
-// wait returns when there is something to look at, and by what it knows; "" at the end.
-func (w *kubeletWatch) wait(ctx context.Context, watcher *fsnotify.Watcher, timer *time.Timer) (by string) {
-	for {
-		select {
-		case event, ok := <-watcher.Events:
-			// Kubelet writes its checkpoint here all the time.
-			name := filepath.Base(event.Name)
-			ours := strings.HasPrefix(name, socketPrefix)
-			if !ok || event.Name == w.socket || ours && event.Has(fsnotify.Remove|fsnotify.Rename) ||
-				event.Name == w.dirs[0] || event.Name == w.dirs[1] {
-				return byEvent
-			}
-		case err := <-watcher.Errors:
-			// An overflow: look at once.
-			w.log.Debug("file events were lost", "error", err)
-			return byEvent
-		case <-timer.C:
-			return byLook
-		case <-ctx.Done():
-			return ""
-		}
-	}
+// relevant leaves out what kubelet writes in its directories all the time.
+func (w *kubeletWatch) relevant(event fsnotify.Event) bool {
+	ours := strings.HasPrefix(filepath.Base(event.Name), socketPrefix)
+	return event.Name == w.socket || ours && event.Has(fsnotify.Remove|fsnotify.Rename)
 }
 
 func (w *kubeletWatch) look(by string) {
