@@ -28,7 +28,7 @@ func init() {
 		Events: events.Timing{Spread: time.Millisecond, Backoff: 10 * time.Millisecond, BackoffLimit: time.Second},
 		Usage: holders.Timing{
 			Quiet: time.Millisecond, Grace: 500 * time.Millisecond, Unseen: 500 * time.Millisecond, Settle: 20 * time.Millisecond,
-			Look: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
+			Confirm: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},
 		Supervisor: supervisor.Timing{
 			// How long a start may take is as it is on a node: on a slow machine it takes that.

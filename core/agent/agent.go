@@ -350,7 +350,7 @@ func (a *Agent) openState() error {
 		Timing:     a.opts.Timing.Usage,
 		Log:        a.log,
 	}); err != nil {
-		return fmt.Errorf("open the usage book: %w", err)
+		return fmt.Errorf("open the book of holders: %w", err)
 	}
 	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
 		return fmt.Errorf("open the CDI directory: %w", err)
@@ -360,7 +360,7 @@ func (a *Agent) openState() error {
 	}
 	// Containers may hold devices of backends that this configuration does not have.
 	held := map[string]bool{}
-	for key := range a.book.Holds() {
+	for key := range a.book.Allocations() {
 		held[key.Backend] = true
 	}
 	a.cdi.Adopt(slices.Sorted(maps.Keys(held)))

@@ -32,7 +32,7 @@ func (a *Agent) facts() status.Facts {
 		return a.standbyFacts(f)
 	}
 	f.Agent.Others = other(status.RoleStandby, a.claim.Standby())
-	f.Holders, f.Reset = a.book, a.lifecycle.ResetNotes()
+	f.Allocations, f.Reset = a.book.Allocations(), a.lifecycle.ResetNotes()
 	f.Kubelet = status.Kubelet{
 		Missing: a.plugin.Trouble(), Resources: a.plugin.Status(), Topology: a.plugin.Topology, Conflicts: a.conflicts.Conflicts(),
 	}

@@ -9,10 +9,9 @@ import (
 	"github.com/accelmux/accelmux/core/round"
 )
 
-// usagePause is how long a change of who holds what may wait for its round: it
-// only matters for definitions to clean up and resets to begin, and comes with
-// every allocation.
-const usagePause = 100 * time.Millisecond
+// holdersPause is how long a change of who holds what may wait for its round: it only
+// matters for definitions to remove and resets to begin, and comes with every allocation.
+const holdersPause = 100 * time.Millisecond
 
 // loop runs the pipeline whenever something changed, until ctx ends. The error is for a first
 // plan whose CDI specs another agent has.
@@ -20,24 +19,24 @@ func (a *Agent) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var due time.Time
-	usage := a.book.Changed()
+	changed := a.book.Changed()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-usage:
-			due = earliest(due, time.Now().Add(usagePause))
+		case <-changed:
+			due = earliest(due, time.Now().Add(holdersPause))
 			timer.Reset(max(time.Until(due), 0))
 			// Until then further changes wait in the channel: to be woken by every
 			// allocation would cost each of them more than its answer does.
-			usage = nil
+			changed = nil
 			continue
 		case <-a.inventory.Changed():
 		case <-a.wake:
 		case <-a.cdi.Changed():
 		case <-timer.C:
 		}
-		usage = a.book.Changed()
+		changed = a.book.Changed()
 		var err error
 		if due, err = a.reconcile(); err != nil {
 			return err
@@ -96,11 +95,11 @@ func (a *Agent) reconcile() (time.Time, error) {
 	a.health.SetPolicies(current.HealthPolicies())
 	judged := a.health.Judge(all)
 	snapshot := current.Part(all)
-	held := a.book.Holds()
+	held := a.book.Allocations()
 	before := a.view.Load()
 	removed := round.Removed(current.Profile, snapshot, held, before)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
-	table = round.WithHolds(table, held, removed)
+	table = round.WithAllocations(table, held, removed)
 	devices := round.Injected(table)
 	names := a.cdi.Publish(devices, a.book.Held)
 	now := time.Now()

@@ -13,7 +13,7 @@ import (
 func (b *Book) Allocatable(ctx context.Context) (map[string]map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
 	defer cancel()
-	devices, err := b.lister.allocatable(ctx)
+	devices, err := b.poller.lister.allocatable(ctx)
 	if err != nil {
 		return nil, err
 	}

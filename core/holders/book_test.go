@@ -23,20 +23,20 @@ func TestAllocationIsHeldUntilListedNoMore(t *testing.T) {
 	if !b.Held(key("a")) || b.Held(key("b")) {
 		t.Error("not held by allocation alone")
 	}
-	want := []Holder{{Resource: gpu, Unit: "a"}}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want := []string{"a"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	k.shows(pod("p", "a"))
 	poll(t, b)
-	want = []Holder{{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a"}}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want = []string{"a ns/p/main"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	k.pass(time.Minute)
 	k.shows()
 	poll(t, b)
-	if b.Held(key("a")) || b.Holders(key("a")) != nil {
+	if b.Held(key("a")) || b.AllocationsOf(key("a")) != nil {
 		t.Error("still held though its pod is gone")
 	}
 	if diff := cmp.Diff([]inventory.Key{key("a")}, endedKeys(b)); diff != "" {
@@ -88,7 +88,7 @@ func TestListIsBelievedOnlyIfItCanBe(t *testing.T) {
 			if tc.during {
 				k.during = func() { allocate(t, b, "a") }
 			}
-			if err := b.poll(t.Context()); (err != nil) != tc.absent {
+			if err := b.pollOnce(t.Context()); (err != nil) != tc.absent {
 				t.Fatal(err)
 			}
 			if got := !b.Held(key("a")); got != tc.release {
@@ -108,11 +108,8 @@ func TestSharedDevice(t *testing.T) {
 	allocate(t, b, "a::0", "a::1")
 	k.shows(pod("p", "a::0"), pod("q", "a::1"))
 	poll(t, b)
-	want := []Holder{
-		{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a::0"},
-		{Namespace: "ns", Pod: "q", Container: "main", Resource: gpu, Unit: "a::1"},
-	}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want := []string{"a::0 ns/p/main", "a::1 ns/q/main"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	k.pass(time.Minute)
@@ -138,8 +135,8 @@ func TestAllocatedAgain(t *testing.T) {
 	poll(t, b)
 	k.pass(time.Minute)
 	allocate(t, b, "a")
-	want := []Holder{{Resource: gpu, Unit: "a"}}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want := []string{"a"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	k.shows()
@@ -173,8 +170,8 @@ func TestListFromBeforeTheAllocation(t *testing.T) {
 	k.shows(pod("earlier", "a"))
 	k.during = func() { k.pass(time.Second); allocate(t, b, "a") }
 	poll(t, b)
-	want := []Holder{{Resource: gpu, Unit: "a"}}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want := []string{"a"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }
@@ -213,18 +210,18 @@ func TestSuspects(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
 	b.Suspect(key("a"), key("b"))
-	if b.Known() || !b.Held(key("a")) || b.Held(key("c")) {
+	if complete(b) || !b.Held(key("a")) || b.Held(key("c")) {
 		t.Error("suspects are not held, or more than they")
 	}
 	k.up = time.Second
 	poll(t, b)
-	if b.Known() || !b.Held(key("a")) {
+	if complete(b) || !b.Held(key("a")) {
 		t.Error("a kubelet that has just started was believed")
 	}
 	k.up = time.Hour
 	k.shows(pod("p", "b"))
 	poll(t, b)
-	if !b.Known() || b.Held(key("a")) || !b.Held(key("b")) {
+	if !complete(b) || b.Held(key("a")) || !b.Held(key("b")) {
 		t.Error("a list of a settled kubelet was not believed")
 	}
 	b.Suspect(key("a"))
@@ -300,11 +297,11 @@ func TestEntriesAreJoined(t *testing.T) {
 		Devices: []*podresourcesv1.ContainerDevices{{ResourceName: gpu, DeviceIds: []string{"a", "a"}}},
 	})
 	got := listing{pods: []*podresourcesv1.PodResources{p, nil}}.units()
-	want := map[unit][]holder{
+	want := map[unitName][]Container{
 		{gpu, "a"}: {{"ns", "p", "main"}, {"ns", "p", "side"}},
 		{gpu, "b"}: {{"ns", "p", "main"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(unit{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(unitName{})); diff != "" {
 		t.Errorf("units (-want +got):\n%s", diff)
 	}
 }
@@ -348,25 +345,25 @@ func TestReturn(t *testing.T) {
 func TestSole(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
-	want := func(when string, want Holder) {
+	want := func(when string, want Container) {
 		t.Helper()
-		if got, ok := b.Sole(key("a")); got != want || ok != (want != Holder{}) {
+		if got, ok := b.Sole(key("a")); got != want || ok != (want != Container{}) {
 			t.Errorf("%s: %+v, %t; want %+v", when, got, ok, want)
 		}
 	}
-	want("nobody", Holder{})
+	want("nobody", Container{})
 	allocate(t, b, "a::0", "a::1")
-	want("not named yet", Holder{})
+	want("not named yet", Container{})
 	k.shows(pod("p", "a::0", "a::1"))
 	poll(t, b)
-	want("one container with two replicas", Holder{Namespace: "ns", Pod: "p", Container: "main"})
+	want("one container with two replicas", Container{Namespace: "ns", Pod: "p", Name: "main"})
 	allocate(t, b, "a::2")
-	want("another one that is not named yet", Holder{})
+	want("another one that is not named yet", Container{})
 	k.shows(pod("p", "a::0", "a::1"), pod("q", "a::2"))
 	poll(t, b)
-	want("two", Holder{})
+	want("two", Container{})
 	k.pass(time.Minute)
 	k.shows(pod("q", "a::2"))
 	poll(t, b)
-	want("the other one", Holder{Namespace: "ns", Pod: "q", Container: "main"})
+	want("the other one", Container{Namespace: "ns", Pod: "q", Name: "main"})
 }

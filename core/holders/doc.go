@@ -1,26 +1,28 @@
-// Package holders knows who holds which device.
+// Package holders knows who holds which device, and which operations of backends are in
+// progress on it. A holder is what was given as one: what one Allocate of kubelet's device
+// plugin API gave to one container.
 //
-// Kubelet says when it gives a device to a container (Allocate), and never when
-// the container is gone. That is seen only in its pod-resources API, which lists
-// the devices of the pods that are active. The [Book] joins the two:
+// Whether a holder may take a device, and whether a Prepare, Release or Reset may begin on
+// it, is decided by the [Book] alone, under one lock (operations.go).
 //
-//	Allocate ──────────► held, holder not known yet
-//	listed for a pod ──► held by that container
-//	listed no more ────► ending, and ended if the list counts
+// Kubelet calls Allocate when it gives devices to a container, and nothing when the
+// container is gone. The list of its pods in the pod-resources API shows that:
 //
-// A device stays allocated until a list proves otherwise. A list counts only if kubelet has
-// had time to learn of its pods (just after its own start it lists none), and if it began a
-// while after the allocation, or is the second list in a row without a container that was
-// listed before. Ordinary init containers are never listed. So an allocation that was never
-// in a list stays until kubelet's checkpoint does not have it either, and without the
-// checkpoint much longer. Without the API every allocation stays until the node reboots or
-// kubelet allocates the unit again.
+//	Take ───────────────► held, container not known yet
+//	listed for a pod ───► held by that container
+//	no longer listed ───► ending, and ended if the list is conclusive
 //
-// A kubelet that has just started is not asked at all: the question itself can make
-// it forget what pods hold that it has yet to hear of (kubelet.go).
+// A device stays held until a list proves otherwise. A list counts only if kubelet has had
+// time to learn of its pods (just after its start it lists none), and if it began a while
+// after the allocation, or is the second list in a row without a unit that was listed
+// before. Ordinary init containers are never listed. So an allocation that was never listed
+// stays until kubelet's checkpoint does not have it either, and without the checkpoint much
+// longer. Without the API every allocation stays until the node reboots or kubelet
+// allocates the unit again.
 //
-// The book survives our restart in a small file, and starts empty after a reboot.
+// A kubelet that has just started gets no List call: it can make kubelet forget what pods
+// have that it does not know yet (kubelet.go).
 //
-// What one Allocate gave to one container is a holder with an ID of its own. The package
-// does nothing to the devices of a holder that ended; [Book.Ended] sends them.
+// The book survives a restart of the agent in a small file, and starts empty after a reboot.
+// The package does nothing to the devices of a holder that ended; [Book.Ended] sends them.
 package holders

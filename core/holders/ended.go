@@ -2,7 +2,6 @@ package holders
 
 import (
 	"cmp"
-	"crypto/rand"
 	"slices"
 	"strings"
 
@@ -11,54 +10,58 @@ import (
 
 // Ended is a device that a holder had until it ended.
 type Ended struct {
-	// Holder is the holder's ID: of what one Allocate gave to one container. It is the
-	// same for every restart of the container, also over a restart of the agent, and
-	// never used again.
-	Holder string
-	Key    inventory.Key
+	Holder Ref
+	Device inventory.Key
 }
 
 func compareEnded(a, b Ended) int {
-	return cmp.Or(a.Key.Compare(b.Key), strings.Compare(a.Holder, b.Holder))
+	return cmp.Or(a.Device.Compare(b.Device), strings.Compare(a.Holder.ID, b.Holder.ID))
 }
 
-// maxEnded bounds the devices of holders that ended which were not settled. Only a
+// maxEnded bounds the devices of holders that ended which were not released. Only a
 // backend that does not release for days lets so many gather.
 const maxEnded = 4096
 
-// newHolder returns an ID that no holder has had: 26 letters and digits.
-func newHolder() string { return rand.Text() }
+// endedDevices are the devices of holders that ended, until Released.
+type endedDevices struct {
+	// sent has each of them, and whether it was sent in this run. It belongs to Book.mu.
+	sent map[Ended]bool
+	// added: there is one to send.
+	added chan struct{}
+	out   chan []Ended
+}
 
-// end records that the holder of h has lost a unit of the device; with its last one the
-// device is no longer its. The caller holds b.mu.
-func (b *Book) end(h *hold) {
-	for _, other := range b.byKey[h.key] {
-		if other.holderID == h.holderID {
+// end records that a holder has lost a unit of a device; with its last one the device is
+// no longer its. The caller holds b.mu.
+func (b *Book) end(a *allocation) {
+	for _, other := range b.byDevice[a.device] {
+		if other.holder == a.holder {
 			return
 		}
 	}
-	if len(b.unsettled) >= maxEnded {
-		b.log.Warn("a holder ended whose device is not released: too many earlier releases have not succeeded", "device", h.key.String())
+	if len(b.ended.sent) >= maxEnded {
+		b.log.Warn("a holder ended whose device is not released: too many earlier releases have not succeeded",
+			"backend", a.device.Backend, "device", a.device.ID)
 		return
 	}
-	b.unsettled[Ended{h.holderID, h.key}] = false
-	signal(b.ended)
+	b.ended.sent[Ended{a.holder.Ref, a.device}] = false
+	signal(b.ended.added)
 }
 
-// Ended sends devices whose holder ended, sorted, while Run runs. Another holder may
-// have the device; see [Book.Held]. Each is sent again after a restart until
-// [Book.Settled]: at least once, possibly late. One of which it is not known yet
-// whether another holder has it is sent when that is known.
-func (b *Book) Ended() <-chan []Ended { return b.endings }
+// Ended sends devices whose holder ended, sorted, while Run runs. Another holder may have
+// the device; [Book.BeginRelease] returns whether one has. Each is sent again after a
+// restart until [Book.Released]: at least once, possibly late. A device of which it is not
+// known yet whether another holder has it is sent when that is known.
+func (b *Book) Ended() <-chan []Ended { return b.ended.out }
 
-// Settled records that what had to follow the end of these is done.
-func (b *Book) Settled(all ...Ended) {
+// Released records that what had to follow the end of these is done.
+func (b *Book) Released(all ...Ended) {
 	b.mu.Lock()
 	for _, e := range all {
-		delete(b.unsettled, e)
+		delete(b.ended.sent, e)
 	}
 	b.mu.Unlock()
-	signal(b.dirty)
+	signal(b.file.outdated)
 }
 
 // unsent returns what Ended has not sent yet, and marks it as sent.
@@ -66,9 +69,9 @@ func (b *Book) unsent() []Ended {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []Ended
-	for e, sent := range b.unsettled {
-		if !sent && !b.suspects[e.Key] && !b.unresolved[e.Key.ID] {
-			b.unsettled[e] = true
+	for e, sent := range b.ended.sent {
+		if !sent && !b.unconfirmed.has(e.Device) {
+			b.ended.sent[e] = true
 			all = append(all, e)
 		}
 	}

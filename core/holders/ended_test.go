@@ -19,7 +19,7 @@ func starting(t *testing.T, b *Book, units ...string) []string {
 	starts, _ := b.Starting(gpu, given)
 	var holders []string
 	for _, s := range starts {
-		holders = append(holders, s.Holder)
+		holders = append(holders, s.Holder.ID)
 	}
 	return holders
 }
@@ -59,7 +59,7 @@ func TestHolders(t *testing.T) {
 	k.pass(time.Minute)
 	k.shows(pod("q", "a::2"))
 	poll(t, b)
-	if d := cmp.Diff([]Ended{{first, key("a")}, {first, key("b")}}, b.unsent()); d != "" || !b.Held(key("a")) {
+	if d := cmp.Diff([]Ended{{Ref{KindContainer, first}, key("a")}, {Ref{KindContainer, first}, key("b")}}, b.unsent()); d != "" || !b.Held(key("a")) {
 		t.Errorf("ended (-want +got):\n%s", d)
 	}
 	allocate(t, b, "b")
@@ -81,7 +81,7 @@ func TestAllocatedToALaterContainer(t *testing.T) {
 		t.Errorf("ended with a unit left: %v", got)
 	}
 	allocate(t, b, "a::1")
-	if d := cmp.Diff([]Ended{{early, key("a")}}, b.unsent()); d != "" {
+	if d := cmp.Diff([]Ended{{Ref{KindContainer, early}, key("a")}}, b.unsent()); d != "" {
 		t.Errorf("ended (-want +got):\n%s", d)
 	}
 	both := starting(t, b, "a::0", "a::1")
@@ -110,7 +110,7 @@ func TestEndedWaitsForTheList(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
 	b := open(t, k, opts)
-	b.unsettled[Ended{"h", key("a")}] = false
+	b.ended.sent[Ended{Ref{KindContainer, "h"}, key("a")}] = false
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +119,9 @@ func TestEndedWaitsForTheList(t *testing.T) {
 	if got := b.unsent(); got != nil {
 		t.Errorf("sent before kubelet was asked: %v", got)
 	}
-	drain(b.ended)
+	drain(b.ended.added)
 	poll(t, b)
-	if got := b.unsent(); !drain(b.ended) || len(got) != 1 {
+	if got := b.unsent(); !drain(b.ended.added) || len(got) != 1 {
 		t.Errorf("sent after kubelet was asked: %v", got)
 	}
 }

@@ -16,20 +16,20 @@ func TestEnding(t *testing.T) {
 	poll(t, b)
 	want := func(what string, held, ending bool) {
 		t.Helper()
-		holders := b.Holders(key("a"))
-		if b.Held(key("a")) != held || held && (len(holders) != 1 || holders[0].Pod != "p" || holders[0].Ending != ending) {
-			t.Errorf("%s: holders are %+v; want held %v, ending %v", what, holders, held, ending)
+		all := b.AllocationsOf(key("a"))
+		if b.Held(key("a")) != held || held && (len(all) != 1 || all[0].Containers[0].Pod != "p" || all[0].Ending != ending) {
+			t.Errorf("%s: allocations are %+v; want held %v, ending %v", what, all, held, ending)
 		}
 	}
 	want("listed", true, false)
-	look := b.opts.Timing.Look
-	drain(b.soon)
+	look := b.opts.Timing.Confirm
+	drain(b.poller.soon)
 	for _, back := range []bool{true, false} {
 		k.pass(2 * time.Second)
 		k.shows()
 		poll(t, b)
 		want("listed no more", true, true)
-		if !drain(b.soon) {
+		if !drain(b.poller.soon) {
 			t.Error("kubelet is not asked again soon")
 		}
 		k.pass(look / 2)

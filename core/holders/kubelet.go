@@ -15,57 +15,55 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// maxListSize bounds kubelet's answer. Its own limit for what it takes in is
-// 4 MiB for one resource; there may be many.
+// maxListSize bounds kubelet's response in bytes. Kubelet accepts 4 MiB for one resource;
+// there may be many.
 const maxListSize = 64 << 20
 
-// lister asks kubelet what its active pods hold.
+// lister calls kubelet's pod-resources API.
 type lister interface {
-	// list asks for all of them. One call at a time.
+	// list lists the active pods. One call at a time.
 	list(ctx context.Context, now func() time.Time) (listing, error)
-	// get asks for one. Kubelets before 1.36 may refuse it.
+	// get returns one of them. Kubelets before 1.36 may refuse it.
 	get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error)
-	// allocatable asks for the devices that it could give away.
+	// allocatable returns the devices that kubelet may allocate.
 	allocatable(ctx context.Context) ([]*podresourcesv1.ContainerDevices, error)
 }
 
-// podResources asks the pod-resources API, version 1.
+// podResources is the pod-resources API, version 1.
 type podResources struct {
 	socket string
-	// quiet is how long a kubelet that has just started is not asked.
+	// quiet is how long a kubelet that has just started gets no List call.
 	quiet time.Duration
-	// server is the kubelet process that we know, by its socket, and upSince when
-	// it began to serve.
+	// server is the kubelet process, by its socket, and upSince when it began to serve.
 	server  identity
 	upSince time.Time
-	// looked is when that was seen to be the newest last; zero before the first look.
-	looked time.Time
+	// checked is when server was the newest last; zero before the first check.
+	checked time.Time
 }
 
-// startingError says that kubelet started so recently that it must not be asked.
+// startingError reports that kubelet started so recently that it must not be called.
 //
-// A List has kubelet free the devices of all pods that it does not know, and at its
-// start it gets to know them one after another (UpdateAllocatedDevices in
-// pkg/kubelet/cm/devicemanager, which List calls, and HandlePodAdditions in
-// pkg/kubelet): a List between them makes it forget what running pods hold, and
-// give it away again.
+// A List makes kubelet free the devices of all pods that it does not know, and at its start
+// it learns of them one after another (UpdateAllocatedDevices in
+// pkg/kubelet/cm/devicemanager, which List calls, and HandlePodAdditions in pkg/kubelet): a
+// List between them makes it forget what running pods have, and allocate it again.
 type startingError struct{ left time.Duration }
 
 func (e *startingError) Error() string {
-	return fmt.Sprintf("kubelet has just started, it is asked in %v", e.left.Round(time.Millisecond))
+	return fmt.Sprintf("kubelet has just started, its pods are listed in %v", e.left.Round(time.Millisecond))
 }
 
-// identity tells one kubelet process from the next: each makes its own socket.
+// identity identifies a kubelet process: each makes its own socket.
 type identity struct {
 	device, inode uint64
 	made          time.Time
 }
 
-// list makes a connection for each call: kubelet may have been replaced since,
-// and a connection that waits out its own back-off would see it late.
+// list makes a connection for each call: kubelet may have been replaced since, and a
+// connection in its own backoff would notice it late.
 func (p *podResources) list(ctx context.Context, now func() time.Time) (listing, error) {
 	l := listing{began: now()}
-	if err := p.look(l.began); err != nil {
+	if err := p.check(l.began); err != nil {
 		return listing{}, err
 	}
 	if left := p.quiet - l.began.Sub(p.upSince); left > 0 {
@@ -81,8 +79,8 @@ func (p *podResources) list(ctx context.Context, now func() time.Time) (listing,
 	if err != nil {
 		return listing{}, fmt.Errorf("list pod resources at %s: %w", p.socket, err)
 	}
-	// If kubelet was replaced meanwhile, the answer may be the new one's.
-	if err := p.look(now()); err != nil {
+	// If kubelet was replaced meanwhile, the response may be the new one's.
+	if err := p.check(now()); err != nil {
 		return listing{}, err
 	}
 	if p.server != before {
@@ -93,8 +91,7 @@ func (p *podResources) list(ctx context.Context, now func() time.Time) (listing,
 	return l, nil
 }
 
-// get may be called at any time, also of a kubelet that has just started: it frees
-// nothing.
+// get may be called at any time, also when kubelet has just started: it frees nothing.
 func (p *podResources) get(ctx context.Context, namespace, pod string) (*podresourcesv1.PodResources, error) {
 	conn, err := p.connect()
 	if err != nil {
@@ -122,28 +119,27 @@ func (p *podResources) connect() (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// look notices a new kubelet process.
-func (p *podResources) look(now time.Time) error {
+// check notices a new kubelet process.
+func (p *podResources) check(now time.Time) error {
 	info, err := os.Stat(p.socket)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("kubelet's pod-resources socket %s is not there: %w", p.socket, err)
 	}
 	if err != nil {
-		return fmt.Errorf("look at kubelet's pod-resources socket: %w", err)
+		return fmt.Errorf("stat kubelet's pod-resources socket: %w", err)
 	}
 	id := identity{made: info.ModTime()}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		id.device, id.inode = uint64(sys.Dev), sys.Ino //nolint:unconvert // not the same type everywhere
 	}
-	before := p.looked
-	p.looked = now
+	before := p.checked
+	p.checked = now
 	if id == p.server {
 		return nil
 	}
-	// The socket's age is read off the wall clock once; from then on the clock
-	// that no step moves counts. One from the future was made just now, and one that
-	// was not there at the last look is no older than that, whatever was done to the
-	// wall clock since.
+	// The socket's age is by the wall clock once; from then on the monotonic clock counts.
+	// One from the future was made just now, and one that was not there at the last check
+	// is no older than that, whatever happened to the wall clock since.
 	age := max(now.Sub(id.made), 0)
 	if !before.IsZero() {
 		age = min(age, max(now.Sub(before), 0))

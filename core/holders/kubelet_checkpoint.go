@@ -21,7 +21,7 @@ const maxCheckpoint = 64 << 20
 // kubeletCheckpoint has the units that kubelet has allocated, and when it wrote the file.
 type kubeletCheckpoint struct {
 	written time.Time
-	units   map[unit]bool
+	units   map[unitName]bool
 }
 
 // readCheckpoint reads kubelet's checkpoint, in its form since kubelet 1.20.
@@ -47,13 +47,13 @@ func readCheckpoint(path string) (kubeletCheckpoint, error) {
 	if err := json.NewDecoder(io.LimitReader(file, maxCheckpoint)).Decode(&content); err != nil {
 		return kubeletCheckpoint{}, fmt.Errorf("read kubelet's checkpoint %s: %w", path, err)
 	}
-	c := kubeletCheckpoint{written: info.ModTime(), units: map[unit]bool{}}
+	c := kubeletCheckpoint{written: info.ModTime(), units: map[unitName]bool{}}
 	unknown := content.Data.RegisteredDevices == nil
 	for _, entry := range content.Data.PodDeviceEntries {
 		unknown = unknown || entry.ResourceName == "" || len(entry.DeviceIDs) == 0
 		for _, ids := range entry.DeviceIDs {
 			for _, id := range ids {
-				c.units[unit{resource: entry.ResourceName, id: id}] = true
+				c.units[unitName{entry.ResourceName, id}] = true
 			}
 		}
 	}
@@ -66,17 +66,17 @@ func readCheckpoint(path string) (kubeletCheckpoint, error) {
 // endUnseen ends the allocations that neither a list nor kubelet's checkpoint has. One in
 // the checkpoint may still be that of a pod that is gone, if the file is old: then kubelet
 // is made to write it again.
-func (b *Book) endUnseen(l listing) {
-	if b.opts.Checkpoint == "" || !l.settled(b.opts.Timing.Settle) {
+func (b *Book) endUnseen(l listing, listed map[unitName][]Container) {
+	if b.opts.Checkpoint == "" || !l.conclusive(b.opts.Timing.Settle) {
 		return
 	}
 	b.mu.Lock()
-	unseen := map[unit]*hold{}
-	for u, h := range b.holds {
+	unseen := map[unitName]*allocation{}
+	for name, a := range b.allocations {
 		// After this time kubelet has written its allocation: it does so before the pod
 		// starts.
-		if !h.seen && b.listed[u] == nil && l.began.Sub(h.since) >= b.opts.Timing.Grace {
-			unseen[u] = h
+		if !a.listed && listed[name] == nil && l.began.Sub(a.holder.since) >= b.opts.Timing.Grace {
+			unseen[name] = a
 		}
 	}
 	b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *Book) endUnseen(l listing) {
 		return
 	}
 	if ended := b.endMissing(unseen, c); ended {
-		signal(b.dirty)
+		signal(b.file.outdated)
 		signal(b.changed)
 	}
 	if len(unseen) > 0 && b.opts.Rewrite != nil && l.began.Sub(c.written) >= b.opts.Timing.Grace {
@@ -99,16 +99,16 @@ func (b *Book) endUnseen(l listing) {
 
 // endMissing ends the allocations that are missing in a checkpoint written after them, and
 // removes them from unseen.
-func (b *Book) endMissing(unseen map[unit]*hold, c kubeletCheckpoint) (ended bool) {
+func (b *Book) endMissing(unseen map[unitName]*allocation, c kubeletCheckpoint) (ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for u, h := range unseen {
+	for name, a := range unseen {
 		switch {
-		case b.holds[u] != h:
-			delete(unseen, u)
-		case !c.units[u] && c.written.After(h.since):
-			delete(unseen, u)
-			b.drop(u)
+		case b.allocations[name] != a:
+			delete(unseen, name)
+		case !c.units[name] && c.written.After(a.holder.since):
+			delete(unseen, name)
+			b.drop(name)
 			ended = true
 		}
 	}

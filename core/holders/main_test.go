@@ -151,22 +151,43 @@ func open(t testing.TB, k *kubelet, opts Options) *Book {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.lister = k
+	b.poller.lister = k
 	return b
+}
+
+// users are the units of a device that are allocated, each with a container that is listed.
+func users(b *Book, device string) []string {
+	var all []string
+	for _, a := range b.AllocationsOf(key(device)) {
+		if len(a.Containers) == 0 {
+			all = append(all, a.Unit)
+		}
+		for _, c := range a.Containers {
+			all = append(all, a.Unit+" "+c.Namespace+"/"+c.Pod+"/"+c.Name)
+		}
+	}
+	return all
+}
+
+// complete reports whether kubelet's list has been read since the book was opened.
+func complete(b *Book) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unconfirmed.complete
 }
 
 // endedKeys are the devices of holders that ended, which were not sent yet.
 func endedKeys(b *Book) []inventory.Key {
 	var keys []inventory.Key
 	for _, e := range b.unsent() {
-		keys = append(keys, e.Key)
+		keys = append(keys, e.Device)
 	}
 	return keys
 }
 
 func poll(t testing.TB, b *Book) {
 	t.Helper()
-	if err := b.poll(t.Context()); err != nil {
+	if err := b.pollOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

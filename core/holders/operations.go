@@ -3,7 +3,7 @@ package holders
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/accelmux/accelmux/core/inventory"
@@ -54,75 +54,53 @@ const (
 // leaves to its pod is the pod's from the start: [Book.Starting] returns the later holder
 // for both.
 func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
-	var err error
-	device, op := b.tryTake(resource, units, &err)
-	if op == nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
-	for ; op != nil; device, op = b.tryTake(resource, units, &err) {
-		if op.what == reset {
+	for {
+		device, op, err := b.tryTake(resource, units)
+		switch {
+		case op == nil:
+			return err
+		case op.what == reset:
 			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
 				device, op.since.Format(time.TimeOnly))
-		}
-		if !op.wait(ctx) {
+		case !op.wait(ctx):
 			return fmt.Errorf("device %s is being %s since %s: try again when that has ended", device, op.what, op.since.Format(time.TimeOnly))
 		}
 	}
-	return err
 }
 
-// tryTake takes the units, or sets err, unless one of the devices has an exclusive
-// operation in progress: then it returns that.
-func (b *Book) tryTake(resource string, units []Unit, err *error) (inventory.Key, *operation) {
+// tryTake takes the units, unless it must be refused, or one of the devices has an
+// exclusive operation in progress: then it returns the device and the operation.
+func (b *Book) tryTake(resource string, units []Unit) (inventory.Key, *operation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, u := range units {
 		if op := b.operations.byDevice[u.Device]; op != nil && op.exclusive {
-			return u.Device, op
+			return u.Device, op, nil
 		}
 	}
 	for _, u := range units {
-		if hold, ok := b.excluding(resource, u); ok {
-			*err = fmt.Errorf("device %s: %s", u.Device, hold.Message())
-			return inventory.Key{}, nil
+		if a, ok := b.excluding(resource, u); ok {
+			return inventory.Key{}, nil, fmt.Errorf("device %s: %s", u.Device, a.Message())
 		}
 	}
-	b.allocate(resource, units)
-	return inventory.Key{}, nil
+	b.give(resource, units)
+	return inventory.Key{}, nil, nil
 }
 
-// excluding is the oldest hold that excludes the unit. The caller holds b.mu.
-func (b *Book) excluding(resource string, u Unit) (oldest Hold, ok bool) {
-	for other, h := range b.byKey[u.Device] {
-		hold := Hold{Key: u.Device, Resource: other.resource, Unit: other.id, Since: h.since}
-		if hold.Excludes(resource, isReplica(u.ID)) && (!ok || compareHolds(hold, oldest) < 0) {
-			oldest, ok = hold, true
+// excluding returns the oldest allocation that excludes the unit. The caller holds b.mu.
+func (b *Book) excluding(resource string, u Unit) (Allocation, bool) {
+	excludes := func(a Allocation) bool { return a.Excludes(resource, isReplica(u.ID)) }
+	for name := range b.byDevice[u.Device] {
+		if !excludes(Allocation{Resource: name.resource, Unit: name.id}) {
+			continue
 		}
+		all := b.allocationsOf(u.Device)
+		return all[slices.IndexFunc(all, excludes)], true
 	}
-	return oldest, ok
+	return Allocation{}, false
 }
-
-// Excludes reports whether the device must not be given out as a unit of the resource,
-// which is one of its replicas or the whole device, while this hold lasts. Kubelet itself
-// excludes units of the same resource and form; of others only replicas may share a device.
-func (h Hold) Excludes(resource string, replica bool) bool {
-	own := isReplica(h.Unit)
-	if h.Resource == resource && own == replica {
-		return false
-	}
-	return !own || !replica
-}
-
-// Message says, for a pod's user, how the device is held.
-func (h Hold) Message() string {
-	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", h.Unit, h.Resource)
-}
-
-// isReplica reports whether a unit is one of several of its device. No device ID contains
-// the separator.
-func isReplica(unit string) bool { return strings.Contains(unit, "::") }
 
 // BeginPrepare marks devices of a holder as being prepared. It waits while another
 // operation on one of them is in progress, until ctx ends. end must be called when the

@@ -11,25 +11,18 @@ import (
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// Pod is a pod that has units of a resource, as kubelet says now.
+// Pod is a pod that has units of a resource, as kubelet lists it.
 type Pod struct {
 	Namespace, Name string
-	// Containers are those that have units of it, and which. Ordinary init
-	// containers are not among them: kubelet does not tell of those.
-	Containers []Container
+	// Units are the units of the resource by container, sorted. Kubelet does not list
+	// ordinary init containers.
+	Units map[string][]string
 }
 
-// Container is a container's units of one resource, sorted.
-type Container struct {
-	Name  string
-	Units []string
-}
-
-// Find asks kubelet for the pod with these units of the resource, which kubelet has
-// given to one container. It does not rely on what was noted before. A kubelet that
-// has just started is not asked for all its pods before it may be (see Timing.Quiet):
-// then Find waits, until ctx ends. It need not be that Run runs. The errors are
-// sentences.
+// Find asks kubelet for the pod with these units of the resource, which kubelet has given
+// to one container. It does not rely on earlier lists. When kubelet has just started, Find
+// waits until its pods may be listed (see Timing.Quiet) or ctx ends. Run need not run. The
+// errors are shown to users as they are.
 func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, error) {
 	if pod, ok := b.confirm(ctx, resource, units); ok {
 		return pod, nil
@@ -37,7 +30,7 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 	var starting *startingError
 	l, err := b.fresh(ctx)
 	for errors.As(err, &starting) {
-		b.log.Info("a container waits for its start: kubelet has just started itself, and is not yet asked whose it is",
+		b.log.Info("waiting for kubelet to finish its start before listing pods",
 			"resource", resource, "left", starting.left.Round(time.Millisecond))
 		if !wait(ctx, nil, starting.left) {
 			break
@@ -45,7 +38,7 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 		l, err = b.fresh(ctx)
 	}
 	if err != nil {
-		return Pod{}, fmt.Errorf("kubelet does not say which pod has %s: %w", strings.Join(units, ", "), err)
+		return Pod{}, fmt.Errorf("cannot find the pod that has %s: %w", strings.Join(units, ", "), err)
 	}
 	var found []Pod
 	for _, listed := range l.pods {
@@ -55,7 +48,7 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 	}
 	switch len(found) {
 	case 0:
-		return Pod{}, fmt.Errorf("kubelet lists no pod that has %s: it does not tell of init containers, unless another container of the pod has their devices too",
+		return Pod{}, fmt.Errorf("kubelet lists no pod that has %s: it does not list init containers, unless another container of the pod has their devices too",
 			strings.Join(units, ", "))
 	case 1:
 		return found[0], nil
@@ -64,16 +57,16 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 		found[0].Namespace, found[0].Name, found[1].Namespace, found[1].Name)
 }
 
-// confirm asks for the one pod that had the units before, which is cheaper, and may
-// be done at any time.
+// confirm asks for the one pod that had the units before, which is cheaper, and possible
+// at any time.
 func (b *Book) confirm(ctx context.Context, resource string, units []string) (Pod, bool) {
-	namespace, name := b.noted(resource, units)
+	namespace, name := b.listedFor(resource, units)
 	if name == "" {
 		return Pod{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.opts.Timing.Timeout)
 	defer cancel()
-	listed, err := b.lister.get(ctx, namespace, name)
+	listed, err := b.poller.lister.get(ctx, namespace, name)
 	if err != nil {
 		b.log.Debug("get pod resources", "namespace", namespace, "pod", name, "error", err)
 		return Pod{}, false
@@ -82,16 +75,16 @@ func (b *Book) confirm(ctx context.Context, resource string, units []string) (Po
 	return pod, pod.Namespace == namespace && pod.Name == name && pod.has(units)
 }
 
-// noted is the one pod that all the units were listed for last, or "".
-func (b *Book) noted(resource string, units []string) (namespace, name string) {
+// listedFor returns the one pod that all the units were listed for last, or "".
+func (b *Book) listedFor(resource string, units []string) (namespace, name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, id := range units {
-		h := b.holds[unit{resource: resource, id: id}]
-		if h == nil || len(h.holders) == 0 {
+		a := b.allocations[unitName{resource, id}]
+		if a == nil || len(a.containers) == 0 {
 			return "", ""
 		}
-		for j, c := range h.holders {
+		for j, c := range a.containers {
 			switch {
 			case i == 0 && j == 0:
 				namespace, name = c.Namespace, c.Pod
@@ -103,10 +96,10 @@ func (b *Book) noted(resource string, units []string) (namespace, name string) {
 	return namespace, name
 }
 
-// podWith is what a listed pod has of a resource. Kubelet has an entry for each NUMA
-// node of a device, so one may be named several times.
+// podWith returns what a listed pod has of a resource. Kubelet has an entry for each NUMA
+// node of a device, so one may be listed several times.
 func podWith(listed *podresourcesv1.PodResources, resource string) Pod {
-	pod := Pod{Namespace: listed.GetNamespace(), Name: listed.GetName()}
+	pod := Pod{Namespace: listed.GetNamespace(), Name: listed.GetName(), Units: map[string][]string{}}
 	for _, listed := range listed.GetContainers() {
 		var units []string
 		for _, devices := range listed.GetDevices() {
@@ -116,7 +109,7 @@ func podWith(listed *podresourcesv1.PodResources, resource string) Pod {
 		}
 		if len(units) > 0 {
 			slices.Sort(units)
-			pod.Containers = append(pod.Containers, Container{Name: listed.GetName(), Units: slices.Compact(units)})
+			pod.Units[listed.GetName()] = slices.Compact(units)
 		}
 	}
 	return pod
@@ -124,7 +117,10 @@ func podWith(listed *podresourcesv1.PodResources, resource string) Pod {
 
 // has reports whether a container of the pod has one of the units.
 func (p Pod) has(units []string) bool {
-	return slices.ContainsFunc(p.Containers, func(c Container) bool {
-		return slices.ContainsFunc(units, func(id string) bool { return slices.Contains(c.Units, id) })
-	})
+	for _, has := range p.Units {
+		if slices.ContainsFunc(units, func(id string) bool { return slices.Contains(has, id) }) {
+			return true
+		}
+	}
+	return false
 }

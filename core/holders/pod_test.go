@@ -19,7 +19,7 @@ import (
 // Verifies what Find makes of kubelet's lists, and that it asks for one pod where it
 // knows which.
 func TestFind(t *testing.T) {
-	found := Pod{Namespace: "ns", Name: "p", Containers: []Container{{Name: "main", Units: []string{"a", "b"}}}}
+	found := Pod{Namespace: "ns", Name: "p", Units: map[string][]string{"main": {"a", "b"}}}
 	for name, c := range map[string]struct {
 		pods        []*podresourcesv1.PodResources
 		noted       bool
@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 	}{
 		"by the list":               {pods: []*podresourcesv1.PodResources{pod("p", "b", "a"), pod("q", "c")}, units: []string{"a", "b"}, want: found, lists: 1},
 		"some of a container's":     {pods: []*podresourcesv1.PodResources{pod("p", "b", "a")}, units: []string{"b"}, want: found, lists: 1},
-		"of another resource":       {pods: []*podresourcesv1.PodResources{podOf("p", "example.com/other", "a", "b")}, units: []string{"a"}, err: "kubelet lists no pod that has a: it does not tell of init containers", lists: 1},
+		"of another resource":       {pods: []*podresourcesv1.PodResources{podOf("p", "example.com/other", "a", "b")}, units: []string{"a"}, err: "kubelet lists no pod that has a: it does not list init containers", lists: 1},
 		"nobody":                    {units: []string{"a", "b"}, err: "kubelet lists no pod that has a, b", lists: 1},
 		"two pods":                  {pods: []*podresourcesv1.PodResources{pod("p", "a"), pod("q", "b")}, units: []string{"a", "b"}, err: "several pods that have a, b: ns/p and ns/q", lists: 1},
 		"a pod that is known":       {pods: []*podresourcesv1.PodResources{pod("p", "a", "b")}, noted: true, units: []string{"a", "b"}, want: found, lists: 1, gets: 1},
@@ -73,7 +73,7 @@ func TestFindAfterAReplacement(t *testing.T) {
 	if got, err := b.Find(t.Context(), gpu, []string{"a"}); err != nil || got.Name != "q" {
 		t.Errorf("found %v, %v, want pod q", got, err)
 	}
-	if h := b.Holders(key("a")); len(h) != 1 || h[0].Pod != "q" {
+	if h := b.AllocationsOf(key("a")); len(h) != 1 || len(h[0].Containers) != 1 || h[0].Containers[0].Pod != "q" {
 		t.Errorf("the book did not take in what Find was told: %v", h)
 	}
 }
@@ -130,7 +130,7 @@ func TestFindShares(t *testing.T) {
 		if k.calls != 2 {
 			t.Errorf("kubelet was asked %d times, want twice", k.calls)
 		}
-		if b.latest != nil {
+		if b.poller.latest != nil {
 			t.Error("the list is kept though nobody waits")
 		}
 	})
@@ -140,7 +140,7 @@ func TestFindShares(t *testing.T) {
 func TestStarting(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))
-	b.known = true
+	b.unconfirmed.complete = true
 	announced := func(units ...string) []Unit {
 		var given []Unit
 		for _, u := range units {
@@ -185,7 +185,7 @@ func sharedOf(starts []Start) []inventory.Key {
 	for _, s := range starts {
 		for _, d := range s.Devices {
 			if d.Shared {
-				keys = append(keys, d.Key)
+				keys = append(keys, d.Device)
 			}
 		}
 	}
@@ -203,8 +203,8 @@ func TestStartingAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = open(t, k, opts)
-	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unannounced || !got[1].Unannounced {
-		t.Errorf("starts %+v; want c alone unannounced", got)
+	if got, _ := b.Starting(gpu, []Unit{unitOf("a::0"), unitOf("c")}); len(got) != 2 || got[0].Unnamed || !got[1].Unnamed {
+		t.Errorf("starts %+v; want c alone unnamed", got)
 	}
 	if got, _ := b.Starting(gpu, []Unit{{ID: "a::1", Device: key("a"), Prepared: true}}); len(sharedOf(got)) != 1 {
 		t.Errorf("shared: %v", got)

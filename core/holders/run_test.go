@@ -28,8 +28,8 @@ func start(t *testing.T, b *Book) (stop func()) {
 	}
 }
 
-// Run asks at the interval, soon after an allocation, and on demand, tells of
-// releases, and keeps the file up to date.
+// Verifies that Run lists at the interval and soon after an allocation, sends the devices of
+// holders that ended, and keeps the file up to date.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,14 +65,13 @@ func TestRun(t *testing.T) {
 		<-time.After(61 * time.Second) // six more
 		calls(9)
 		k.shows()
-		b.Refresh()
-		if all := <-b.Ended(); len(all) != 1 || all[0].Key != key("a") {
+		if all := <-b.Ended(); len(all) != 1 || all[0].Device != key("a") {
 			t.Errorf("ended: %v", all)
 		}
 		calls(10)
-		// However many ask, the calls keep their distance.
+		// However many are allocated, the calls keep their distance.
 		for range 100 {
-			b.Refresh()
+			allocate(t, b, "b")
 			synctest.Wait()
 		}
 		calls(10)
@@ -83,8 +82,8 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// Without kubelet the calls back off, nothing is released, and a request is still
-// heard.
+// Verifies that without kubelet the calls back off, nothing is released, and the problem is
+// cleared when kubelet is back.
 func TestRunWithoutKubelet(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,8 +109,7 @@ func TestRunWithoutKubelet(t *testing.T) {
 		if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "stay held") {
 			t.Errorf("notes %q", notes)
 		}
-		b.Refresh()
-		<-time.After(time.Second)
+		<-time.After(2 * b.opts.Timing.RetryMax)
 		synctest.Wait()
 		if notes := b.Notes(); notes != nil {
 			t.Errorf("notes %q", notes)
@@ -201,7 +199,7 @@ func TestReleaseThatNobodyTook(t *testing.T) {
 	}
 	b = open(t, k, opts)
 	defer start(t, b)()
-	if all := <-b.Ended(); len(all) != 1 || all[0].Key != key("a") {
+	if all := <-b.Ended(); len(all) != 1 || all[0].Device != key("a") {
 		t.Errorf("ended: %v", all)
 	}
 }
@@ -217,14 +215,14 @@ func socketBook(t *testing.T, settle time.Duration) (*Book, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.lister.(*podResources).quiet = 0
+	b.poller.lister.(*podResources).quiet = 0
 	return b, opts.Socket
 }
 
 // The real protocol, over kubelet's restart and a large answer.
 func TestPodResources(t *testing.T) {
 	b, socket := socketBook(t, 1)
-	if err := b.poll(t.Context()); err == nil || len(b.Notes()) != 1 {
+	if err := b.pollOnce(t.Context()); err == nil || len(b.Notes()) != 1 {
 		t.Errorf("error %v, notes %q without a socket", err, b.Notes())
 	}
 	s := &server{}
@@ -233,12 +231,12 @@ func TestPodResources(t *testing.T) {
 	allocate(t, b, "a")
 	s.set(pod("p", "a"))
 	poll(t, b)
-	want := []Holder{{Namespace: "ns", Pod: "p", Container: "main", Resource: gpu, Unit: "a"}}
-	if diff := cmp.Diff(want, b.Holders(key("a"))); diff != "" {
+	want := []string{"a ns/p/main"}
+	if diff := cmp.Diff(want, users(b, "a")); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 	stop()
-	if err := b.poll(t.Context()); err == nil {
+	if err := b.pollOnce(t.Context()); err == nil {
 		t.Error("no error while kubelet is away")
 	}
 	stop = s.serve(t, socket)
@@ -268,7 +266,7 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 	poll(t, b)
 	s.set(pod("q"))
 	poll(t, b)
-	if !b.Held(key("a")) || b.Known() {
+	if !b.Held(key("a")) || complete(b) {
 		t.Error("a kubelet that has just started was believed")
 	}
 	for name, made := range map[string]time.Time{"the future": time.Now().Add(time.Hour), "just now": time.Now()} {
@@ -289,9 +287,9 @@ func TestKubeletThatHasJustStarted(t *testing.T) {
 	if !b.Held(key("a")) {
 		t.Error("a kubelet that came while we looked was believed at once, after the clock was set")
 	}
-	b.lister = &podResources{socket: socket} // we have just started
+	b.poller.lister = &podResources{socket: socket} // we have just started
 	poll(t, b)
-	if b.Held(key("a")) || !b.Known() {
+	if b.Held(key("a")) || !complete(b) {
 		t.Error("a kubelet that is up for long was not believed")
 	}
 }
@@ -309,7 +307,7 @@ func TestKubeletReplacedMeanwhile(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := b.poll(t.Context()); err == nil || !b.Held(key("a")) {
+	if err := b.pollOnce(t.Context()); err == nil || !b.Held(key("a")) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -322,7 +320,7 @@ func TestKubeletThatHangs(t *testing.T) {
 	defer s.serve(t, socket)()
 	defer close(s.hang)
 	allocate(t, b, "a")
-	if err := b.poll(t.Context()); err == nil || !b.Held(key("a")) {
+	if err := b.pollOnce(t.Context()); err == nil || !b.Held(key("a")) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -331,14 +329,14 @@ func TestKubeletThatHangs(t *testing.T) {
 // as soon as it has been up for long enough.
 func TestKubeletIsNotAskedAtItsStart(t *testing.T) {
 	b, socket := socketBook(t, 1)
-	b.lister.(*podResources).quiet = time.Minute
+	b.poller.lister.(*podResources).quiet = time.Minute
 	s := &server{}
 	stop := s.serve(t, socket)
 	defer func() { stop() }()
 	allocate(t, b, "a")
 	s.set(pod("p"))
 	var starting *startingError
-	if err := b.poll(t.Context()); !errors.As(err, &starting) || starting.left > time.Minute || starting.left < 30*time.Second {
+	if err := b.pollOnce(t.Context()); !errors.As(err, &starting) || starting.left > time.Minute || starting.left < 30*time.Second {
 		t.Errorf("a kubelet that has just started is asked: %v", err)
 	}
 	if !b.Held(key("a")) || len(b.Notes()) > 0 {
@@ -348,7 +346,7 @@ func TestKubeletIsNotAskedAtItsStart(t *testing.T) {
 	if err := os.Chtimes(socket, old, old); err != nil {
 		t.Fatal(err)
 	}
-	b.lister = &podResources{socket: socket, quiet: time.Minute} // we have just started
+	b.poller.lister = &podResources{socket: socket, quiet: time.Minute} // we have just started
 	poll(t, b)
 	if b.Held(key("a")) {
 		t.Error("a kubelet that is up for long was not asked")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -38,20 +39,20 @@ type stateDevice struct {
 
 type stateHold struct {
 	stateDevice
-	Holder   string    `json:"holder"`
-	Resource string    `json:"resource"`
-	Unit     string    `json:"unit"`
-	Since    time.Time `json:"since"`
-	Seen     bool      `json:"seen,omitempty"`
-	Holders  []holder  `json:"holders,omitempty"`
-	// Unannounced is hold.unannounced.
+	Holder   string      `json:"holder"`
+	Resource string      `json:"resource"`
+	Unit     string      `json:"unit"`
+	Since    time.Time   `json:"since"`
+	Seen     bool        `json:"seen,omitempty"`
+	Holders  []Container `json:"holders,omitempty"`
+	// Unannounced is holder.unnamed.
 	Unannounced bool `json:"unannounced,omitempty"`
-	// ResetGroup and Parents are the device's kin, as it was last listed.
+	// ResetGroup and Parents are the device's reset scope.
 	ResetGroup string   `json:"resetGroup,omitempty"`
 	Parents    []string `json:"parents,omitempty"`
 }
 
-// load takes over the file of an earlier run.
+// load reads the file of an earlier run.
 func (b *Book) load() {
 	if _, err := checkpoint.Sweep(filepath.Dir(b.opts.Path), filepath.Base(b.opts.Path)); err != nil {
 		b.log.Warn("remove temporary files of an earlier run", "error", err)
@@ -59,37 +60,40 @@ func (b *Book) load() {
 	s, err := readState(b.opts.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.lost = true // if there was an earlier run
+		b.unconfirmed.lost = true // if there was an earlier run
 		return
 	case errors.Is(err, checkpoint.ErrCorrupt):
-		b.lost = true
+		b.unconfirmed.lost = true
 		aside, moveErr := checkpoint.Quarantine(b.opts.Path)
 		if moveErr != nil {
 			aside = fmt.Sprintf("still there (%v)", moveErr)
 		}
-		b.notes["state"] = fmt.Sprintf("usage: the record of held devices was damaged (%v) and is now %s; until kubelet has been asked, devices with a definition of an earlier run count as held",
+		b.notes["state"] = fmt.Sprintf("holders: the record of allocations was damaged (%v) and is now %s; until kubelet's pods have been listed, devices with a definition of an earlier run count as held",
 			err, aside)
-		b.log.Warn("damaged record of held devices moved aside", "error", err, "file", aside)
+		b.log.Warn("damaged record of allocations moved aside", "error", err, "file", aside)
 		return
 	case err != nil:
-		b.lost = true
-		b.notes["state"] = fmt.Sprintf("usage: the record of held devices cannot be read: %v", err)
-		b.log.Error("read the record of held devices", "error", err)
+		b.unconfirmed.lost = true
+		b.notes["state"] = fmt.Sprintf("holders: the record of allocations cannot be read: %v", err)
+		b.log.Error("read the record of allocations", "error", err)
 		return
 	}
 	if s.BootID != b.opts.BootID {
 		return // no container outlives the boot it was started in
 	}
-	now := b.opts.Now()
+	// The wall clock may have been stepped since: the grace begins again.
+	now, holders := b.opts.Now(), map[string]*holder{}
 	for _, h := range s.Holds {
-		// The wall clock may have been stepped since: the grace begins anew.
-		b.put(unit{resource: h.Resource, id: h.Unit}, &hold{
-			key: inventory.Key{Backend: h.Backend, ID: h.Device}, holderID: h.Holder, since: now, seen: h.Seen, holders: h.Holders, unannounced: h.Unannounced,
-			kin: Kin{ResetGroup: h.ResetGroup, Parents: h.Parents},
+		if holders[h.Holder] == nil {
+			holders[h.Holder] = &holder{Ref: Ref{KindContainer, h.Holder}, since: now, unnamed: h.Unannounced}
+		}
+		b.put(unitName{h.Resource, h.Unit}, &allocation{
+			holder: holders[h.Holder], device: inventory.Key{Backend: h.Backend, ID: h.Device}, reset: ResetScope{Group: h.ResetGroup, Parents: h.Parents},
+			started: true, listed: h.Seen, containers: h.Holders,
 		})
 	}
 	for _, e := range s.Ended {
-		b.unsettled[Ended{e.Holder, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
+		b.ended.sent[Ended{Ref{KindContainer, e.Holder}, inventory.Key{Backend: e.Backend, ID: e.Device}}] = false
 	}
 }
 
@@ -104,66 +108,76 @@ func readState(path string) (*state, error) {
 	if err := json.Unmarshal(payload, s); err != nil {
 		return nil, fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, err)
 	}
-	seen := map[unit]bool{}
+	seen := map[unitName]bool{}
 	for _, h := range s.Holds {
-		u := unit{resource: h.Resource, id: h.Unit}
-		if h.Resource == "" || h.Unit == "" || h.Holder == "" || h.Backend == "" || h.Device == "" || seen[u] {
-			return nil, fmt.Errorf("%w: unit %q of resource %q makes no sense", checkpoint.ErrCorrupt, h.Unit, h.Resource)
+		name := unitName{h.Resource, h.Unit}
+		if h.Resource == "" || h.Unit == "" || h.Holder == "" || h.Backend == "" || h.Device == "" || seen[name] {
+			return nil, fmt.Errorf("%w: unit %q of resource %q is incomplete or there twice", checkpoint.ErrCorrupt, h.Unit, h.Resource)
 		}
-		seen[u] = true
+		seen[name] = true
 	}
 	return s, nil
 }
 
-// Store writes the holders to the file, unless it has them or the book is closed. What cannot be written is in
-// Notes, and is tried again while Run runs.
+// file is the state file's.
+type file struct {
+	writing sync.Mutex
+	// outdated: the file differs from the book.
+	outdated chan struct{}
+	// changes is Book.changes in the file. It belongs to Book.mu.
+	changes uint64
+}
+
+// Store writes the allocations to the file, unless it has them or the book is closed. If it
+// cannot be written, that is in Notes, and tried again while Run runs.
 func (b *Book) Store() {
 	b.mu.Lock()
-	stored := b.closed || b.stored == b.puts
+	stored := b.closed || b.file.changes == b.changes
 	b.mu.Unlock()
 	if !stored && b.save() != nil {
-		signal(b.dirty)
+		signal(b.file.outdated)
 	}
 }
 
 // save writes the file.
 func (b *Book) save() error {
-	b.saving.Lock()
-	defer b.saving.Unlock()
-	s, puts := b.state()
+	b.file.writing.Lock()
+	defer b.file.writing.Unlock()
+	s, changes := b.state()
 	payload, err := json.MarshalIndent(s, "", " ")
 	if err == nil {
 		err = b.opts.Disk.Write(b.opts.Path, magic, payload)
 	}
 	if err != nil {
-		b.note("write", fmt.Sprintf("usage: the record of held devices cannot be written (%v); until it can, a restart relies on kubelet's own", err))
-		b.log.Error("write the record of held devices, trying again", "error", err)
-		return fmt.Errorf("write the record of held devices: %w", err)
+		b.note("write", fmt.Sprintf("holders: the record of allocations cannot be written (%v); until it can, a restart relies on kubelet's list of pods", err))
+		b.log.Error("write the record of allocations, trying again", "error", err)
+		return fmt.Errorf("write the record of allocations: %w", err)
 	}
 	b.note("write", "")
 	b.mu.Lock()
-	b.stored = puts
+	b.file.changes = changes
 	b.mu.Unlock()
 	return nil
 }
 
-// state is what the file is to say, and the holds that it has.
-func (b *Book) state() (s *state, puts uint64) {
+// state returns what the file is to have, and Book.changes of that.
+func (b *Book) state() (s *state, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s = &state{BootID: b.opts.BootID, Holds: []stateHold{}}
-	for u, h := range b.holds {
+	for name, a := range b.allocations {
 		s.Holds = append(s.Holds, stateHold{
-			stateDevice: stateDevice{Backend: h.key.Backend, Device: h.key.ID},
-			Holder:      h.holderID, Resource: u.resource, Unit: u.id, Since: h.since.Round(0).UTC(), Seen: h.seen, Holders: slices.Clone(h.holders), Unannounced: h.unannounced,
-			ResetGroup: h.kin.ResetGroup, Parents: h.kin.Parents,
+			stateDevice: stateDevice{Backend: a.device.Backend, Device: a.device.ID},
+			Holder:      a.holder.ID, Resource: name.resource, Unit: name.id, Since: a.holder.since.Round(0).UTC(), Seen: a.listed,
+			Holders: slices.Clone(a.containers), Unannounced: a.holder.unnamed,
+			ResetGroup: a.reset.Group, Parents: a.reset.Parents,
 		})
 	}
 	slices.SortFunc(s.Holds, func(a, b stateHold) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Unit, b.Unit))
 	})
-	for _, e := range slices.SortedFunc(maps.Keys(b.unsettled), compareEnded) {
-		s.Ended = append(s.Ended, stateEnded{stateDevice{Backend: e.Key.Backend, Device: e.Key.ID}, e.Holder})
+	for _, e := range slices.SortedFunc(maps.Keys(b.ended.sent), compareEnded) {
+		s.Ended = append(s.Ended, stateEnded{stateDevice{Backend: e.Device.Backend, Device: e.Device.ID}, e.Holder.ID})
 	}
-	return s, b.puts
+	return s, b.changes
 }

@@ -34,18 +34,18 @@ func TestBookSurvivesARestart(t *testing.T) {
 	}
 	again := open(t, k, opts)
 	for _, id := range []string{"a", "c"} {
-		if diff := cmp.Diff(b.Holders(key(id)), again.Holders(key(id))); diff != "" || !again.Held(key(id)) {
+		if diff := cmp.Diff(users(b, id), users(again, id)); diff != "" || !again.Held(key(id)) {
 			t.Errorf("holders of %s (-before +after):\n%s", id, diff)
 		}
 	}
-	if again.Known() {
+	if complete(again) {
 		t.Error("complete without asking kubelet")
 	}
 	ended := again.unsent()
-	if len(ended) != 1 || ended[0].Key != key("b") || ended[0].Holder == "" {
+	if len(ended) != 1 || ended[0].Device != key("b") || ended[0].Holder.ID == "" {
 		t.Errorf("ended and not settled: %v", ended)
 	}
-	again.Settled(ended...)
+	again.Released(ended...)
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	if len(errs) > 0 || resource.Injection == config.InjectPlain {
 		return errors.Join(errs...)
 	}
-	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unannounced }) {
+	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unnamed }) {
 		return checkNone(r.Resource, prepared)
 	}
 	name, device := r.definition()
@@ -76,8 +76,8 @@ func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool
 	return func(name string) bool {
 		if names == nil {
 			names = map[string]bool{}
-			for _, given := range l.opts.Book.Given(device) {
-				names[cdi.HolderName(device, given.Resource, given.Units)] = true
+			for _, h := range l.opts.Book.HoldersOf(device) {
+				names[cdi.HolderName(device, h.Resource, h.Units)] = true
 			}
 		}
 		return names[name]

@@ -146,24 +146,24 @@ func needsReset(v *round.Round, key inventory.Key) bool {
 }
 
 // reachedBy returns all devices that lose their state in a reset of the members: also the
-// partitions of a member, and theirs, whatever groups they name; and, by the kin of held
-// devices, those of the group or its partitions that are not listed now.
-func reachedBy(v *round.Round, held map[inventory.Key]holders.Kin, group resetGroup, members []inventory.Key) []inventory.Key {
+// partitions of a member, and theirs, whatever groups they name; and, by the reset scopes of
+// held devices, those of the group or its partitions that are not listed now.
+func reachedBy(v *round.Round, held map[inventory.Key]holders.ResetScope, group resetGroup, members []inventory.Key) []inventory.Key {
 	reached := slices.Clone(members)
-	isPart := func(backend string, kin holders.Kin) bool {
-		return slices.ContainsFunc(kin.Parents, func(id string) bool {
+	isPart := func(backend string, scope holders.ResetScope) bool {
+		return slices.ContainsFunc(scope.Parents, func(id string) bool {
 			return slices.Contains(members, inventory.Key{Backend: backend, ID: id})
 		})
 	}
-	for key, kin := range held {
-		together := kin.ResetGroup != "" && resetGroup{backend: key.Backend, name: kin.ResetGroup} == group
-		if v.Device(key) == nil && (together || isPart(key.Backend, kin)) {
+	for key, scope := range held {
+		together := scope.Group != "" && resetGroup{backend: key.Backend, name: scope.Group} == group
+		if v.Device(key) == nil && (together || isPart(key.Backend, scope)) {
 			reached = append(reached, key)
 		}
 	}
 	for _, backend := range v.Backends() {
 		for _, device := range backend.Devices {
-			if device.Parent != "" && !slices.Contains(members, device.Key) && isPart(device.Backend, v.Kin(device)) {
+			if device.Parent != "" && !slices.Contains(members, device.Key) && isPart(device.Backend, v.ResetScope(device)) {
 				reached = append(reached, device.Key)
 			}
 		}

@@ -194,7 +194,7 @@ func (l *Lifecycle) bookUnits(units []Unit) []holders.Unit {
 	v := l.opts.Round()
 	all := make([]holders.Unit, len(units))
 	for i, u := range units {
-		all[i] = holders.Unit{ID: u.ID, Device: u.Device.Key, Prepared: needsPrepare(u), Kin: v.Kin(u.Device)}
+		all[i] = holders.Unit{ID: u.ID, Device: u.Device.Key, Prepared: needsPrepare(u), Reset: v.ResetScope(u.Device)}
 	}
 	return all
 }

@@ -73,12 +73,12 @@ func (r *resets) awaited(key inventory.Key) string {
 	if !book.Held(key) {
 		return "the operation on device " + key.ID + " has ended"
 	}
-	for _, holder := range book.Holders(key) {
-		if holder.Pod != "" {
-			return fmt.Sprintf("pod %s/%s, which has device %s, is gone", holder.Namespace, holder.Pod, key.ID)
+	for _, allocation := range book.AllocationsOf(key) {
+		for _, c := range allocation.Containers {
+			return fmt.Sprintf("pod %s/%s, which has device %s, is gone", c.Namespace, c.Pod, key.ID)
 		}
 	}
-	return "the container that has device " + key.ID + ", which kubelet has not named yet, is gone"
+	return "the container that has device " + key.ID + ", which kubelet has not listed yet, is gone"
 }
 
 // ResetNotes returns a function that tells, for a device with a fault that a reset may

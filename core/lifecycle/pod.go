@@ -72,7 +72,7 @@ func containersOf(pod *corev1.Pod, found holders.Pod, name string, units []strin
 	listed := func(fits func(has []string) bool) []corev1.Container {
 		var candidates []corev1.Container
 		for _, c := range all {
-			if slices.ContainsFunc(found.Containers, func(l holders.Container) bool { return l.Name == c.Name && fits(l.Units) }) {
+			if has, ok := found.Units[c.Name]; ok && fits(has) {
 				candidates = append(candidates, c)
 			}
 		}

@@ -26,37 +26,37 @@ func TestContainersOf(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		containers, inits []corev1.Container
-		listed            []holders.Container
+		listed            map[string][]string
 		units, want       []string
 	}{
 		"the one": {
 			containers: []corev1.Container{asks("a", "", "2"), asks("b", "", "1"), asks("c", "", "")},
-			listed:     []holders.Container{{Name: "a", Units: []string{"x", "y"}}, {Name: "b", Units: []string{"z"}}},
+			listed:     map[string][]string{"a": {"x", "y"}, "b": {"z"}},
 			units:      []string{"y", "x"}, want: []string{"a"},
 		},
 		"or an init container before it": {
 			containers: []corev1.Container{asks("a", "", "1")}, inits: []corev1.Container{asks("i", "", "1"), asks("j", "", "2"), asks("k", "", "")},
-			listed: []holders.Container{{Name: "a", Units: []string{"x"}}},
+			listed: map[string][]string{"a": {"x"}},
 			units:  []string{"x"}, want: []string{"a", "i"},
 		},
 		"an init container with less": {
 			containers: []corev1.Container{asks("a", "", "2")}, inits: []corev1.Container{asks("i", "", "1")},
-			listed: []holders.Container{{Name: "a", Units: []string{"x", "y"}}},
+			listed: map[string][]string{"a": {"x", "y"}},
 			units:  []string{"x"}, want: []string{"i"},
 		},
 		"a sidecar, which kubelet lists": {
 			containers: []corev1.Container{asks("a", "", "1")}, inits: []corev1.Container{asks("s", "Always", "1")},
-			listed: []holders.Container{{Name: "s", Units: []string{"x"}}, {Name: "a", Units: []string{"y"}}},
+			listed: map[string][]string{"s": {"x"}, "a": {"y"}},
 			units:  []string{"x"}, want: []string{"s"},
 		},
 		"one of whose units some are gone": {
 			containers: []corev1.Container{asks("a", "", "2")},
-			listed:     []holders.Container{{Name: "a", Units: []string{"gone", "x"}}},
+			listed:     map[string][]string{"a": {"gone", "x"}},
 			units:      []string{"x"}, want: []string{"a"},
 		},
 		"none: the pod is another by now": {
 			containers: []corev1.Container{asks("b", "", "2")},
-			listed:     []holders.Container{{Name: "a", Units: []string{"x"}}},
+			listed:     map[string][]string{"a": {"x"}},
 			units:      []string{"x"},
 		},
 	} {
@@ -64,7 +64,7 @@ func TestContainersOf(t *testing.T) {
 			pod := &corev1.Pod{}
 			pod.Spec.Containers, pod.Spec.InitContainers = c.containers, c.inits
 			var got []string
-			for _, container := range containersOf(pod, holders.Pod{Containers: c.listed}, gpu, c.units) {
+			for _, container := range containersOf(pod, holders.Pod{Units: c.listed}, gpu, c.units) {
 				got = append(got, container.Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -86,12 +86,12 @@ func (l *Lifecycle) prepareOn(ctx context.Context, backend string, r *backendv1.
 func requestsFor(resource string, start holders.Start) map[string]*backendv1.PrepareRequest {
 	requests := map[string]*backendv1.PrepareRequest{}
 	for _, device := range start.Devices {
-		r := requests[device.Key.Backend]
+		r := requests[device.Device.Backend]
 		if r == nil {
-			r = &backendv1.PrepareRequest{Resource: resource, Holder: containerHolder(start.Holder)}
-			requests[device.Key.Backend] = r
+			r = &backendv1.PrepareRequest{Resource: resource, Holder: holder(start.Holder)}
+			requests[device.Device.Backend] = r
 		}
-		r.Devices = append(r.Devices, &backendv1.HeldDevice{Id: device.Key.ID, Shared: device.Shared})
+		r.Devices = append(r.Devices, &backendv1.HeldDevice{Id: device.Device.ID, Shared: device.Shared})
 	}
 	for _, r := range requests {
 		slices.SortFunc(r.GetDevices(), func(a, b *backendv1.HeldDevice) int { return strings.Compare(a.GetId(), b.GetId()) })
@@ -99,9 +99,11 @@ func requestsFor(resource string, start holders.Start) map[string]*backendv1.Pre
 	return requests
 }
 
-// containerHolder returns a holder that is a container.
-func containerHolder(id string) *backendv1.Holder {
-	return &backendv1.Holder{Id: id, Kind: backendv1.HolderKind_HOLDER_KIND_CONTAINER}
+var kinds = map[holders.Kind]backendv1.HolderKind{holders.KindContainer: backendv1.HolderKind_HOLDER_KIND_CONTAINER}
+
+// holder names a holder to a backend.
+func holder(ref holders.Ref) *backendv1.Holder {
+	return &backendv1.Holder{Id: ref.ID, Kind: kinds[ref.Kind]}
 }
 
 func deviceIDs(r *backendv1.PrepareRequest) []string {

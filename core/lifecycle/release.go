@@ -34,7 +34,7 @@ func (l *Lifecycle) release(ctx context.Context, all []holders.Ended) {
 
 // tryRelease reports whether nothing is left to do for the device of a holder that ended.
 func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
-	device := ended.Key
+	device := ended.Device
 	end, shared, err := l.opts.Book.BeginRelease(ctx, device)
 	if err != nil {
 		return true // ctx ended
@@ -43,33 +43,33 @@ func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	l.opts.Released(device, err)
 	l.unreleased.note(ended, err)
 	if err != nil {
-		l.log.Warn("release a device, trying again", "backend", device.Backend, "device", device.ID, "holder", ended.Holder, "error", err)
+		l.log.Warn("release a device, trying again", "backend", device.Backend, "device", device.ID, "holder", ended.Holder.ID, "error", err)
 		return false
 	}
-	l.log.Debug("device released", "backend", device.Backend, "device", device.ID, "holder", ended.Holder)
-	l.opts.Book.Settled(ended)
+	l.log.Debug("device released", "backend", device.Backend, "device", device.ID, "holder", ended.Holder.ID)
+	l.opts.Book.Released(ended)
 	return true
 }
 
 // releaseDevice does what must follow the end of a holder; shared says that another holder
 // has the device. end is called when no backend works on it any more.
 func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
-	if err := l.opts.Definitions.Undefine(ended.Key, l.liveDefinitions(ended.Key)); err != nil {
+	if err := l.opts.Definitions.Undefine(ended.Device, l.liveDefinitions(ended.Device)); err != nil {
 		end()
 		return fmt.Errorf("remove the CDI definition of its holder: %w", err)
 	}
-	device := l.opts.Round().Device(ended.Key)
+	device := l.opts.Round().Device(ended.Device)
 	if device == nil || !device.Hooks.Release {
 		end()
 		return nil
 	}
-	response, err := l.opts.Backends.Release(ctx, ended.Key.Backend, &backendv1.ReleaseRequest{
-		Holder: containerHolder(ended.Holder), Devices: []*backendv1.HeldDevice{{Id: ended.Key.ID, Shared: shared}},
+	response, err := l.opts.Backends.Release(ctx, ended.Device.Backend, &backendv1.ReleaseRequest{
+		Holder: holder(ended.Holder), Devices: []*backendv1.HeldDevice{{Id: ended.Device.ID, Shared: shared}},
 	}, end)
 	if err != nil {
 		return err
 	}
-	return unreleasedError(ended.Key, response)
+	return unreleasedError(ended.Device, response)
 }
 
 // unreleasedError is an error unless the backend has released the device.
@@ -121,7 +121,7 @@ func (l *Lifecycle) Problems() []Problem {
 	defer u.mu.Unlock()
 	problems := make([]Problem, 0, len(u.why))
 	for ended, why := range u.why {
-		problems = append(problems, Problem{ended.Key, "its holder has ended, but its release failed and is tried again: " + why})
+		problems = append(problems, Problem{ended.Device, "its holder has ended, but its release failed and is tried again: " + why})
 	}
 	compare := func(a, b Problem) int {
 		return cmp.Or(a.Device.Compare(b.Device), cmp.Compare(a.Message, b.Message))

@@ -20,7 +20,7 @@ func TestReleaseWaitsForReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	end, _ := r.book.BeginReset([]inventory.Key{keyA, keyB})
-	r.l.release(t.Context(), []holders.Ended{{Holder: "h", Key: keyA}})
+	r.l.release(t.Context(), []holders.Ended{{Holder: holders.Ref{Kind: holders.KindContainer, ID: "h"}, Device: keyA}})
 	if left := r.store.Definitions(); len(left) != 2 {
 		t.Errorf("definitions during the reset: %+v", left)
 	}

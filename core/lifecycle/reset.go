@@ -44,9 +44,9 @@ func newResets(l *Lifecycle) *resets {
 // consider starts every reset that may help and is allowed now. It returns when it must be
 // called again; zero means on the next change.
 func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) {
-	r.lifecycle.opts.Book.Related(func(key inventory.Key) (holders.Kin, bool) {
+	r.lifecycle.opts.Book.SetResetScopes(func(key inventory.Key) (holders.ResetScope, bool) {
 		device := v.Device(key)
-		return v.Kin(device), device != nil
+		return v.ResetScope(device), device != nil
 	})
 	needed := groupsToReset(v)
 	r.mu.Lock()
@@ -100,7 +100,7 @@ func (r *resets) forget(v *round.Round, needed map[resetGroup]*need) {
 // start resets one group in the background, if the book lets it. The caller holds r.mu.
 func (r *resets) start(ctx context.Context, v *round.Round, group resetGroup, members []inventory.Key, current *attempt) {
 	l := r.lifecycle
-	reached := reachedBy(v, l.opts.Book.Kin(), group, members)
+	reached := reachedBy(v, l.opts.Book.ResetScopes(), group, members)
 	end, blocker := l.opts.Book.BeginReset(reached)
 	if end == nil {
 		current.block(r.awaited(blocker), reached)

@@ -70,7 +70,7 @@ func TestRemovedDeviceKeeps(t *testing.T) {
 			r.round = roundOf(append(c.others, c.reset)...)
 			for range 2 { // it stays known
 				r.l.resets.consider(t.Context(), r.round)
-				reached := reachedBy(r.round, r.book.Kin(), groupOf(c.reset), []inventory.Key{keyA})
+				reached := reachedBy(r.round, r.book.ResetScopes(), groupOf(c.reset), []inventory.Key{keyA})
 				if waits := slices.Contains(reached, keyB); waits != c.waits {
 					t.Errorf("%s, restarted %v: a reset of %s reaches %v, want %s among them: %v", name, restarted, keyA, reached, keyB, c.waits)
 				}

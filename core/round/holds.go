@@ -27,14 +27,14 @@ const (
 // HeldResources returns the names of resources with allocated units; nil before every
 // backend of the profile has reported: a resource that is registered before would be empty
 // until its devices come, and kubelet would take the containers' devices for gone.
-func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold) map[string]bool {
+func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation) map[string]bool {
 	if len(snapshot.Backends) < len(p.Backends) {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, holds := range held {
-		for _, hold := range holds {
-			names[hold.Resource] = true
+	for _, all := range held {
+		for _, a := range all {
+			names[a.Resource] = true
 		}
 	}
 	return names
@@ -42,7 +42,7 @@ func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inv
 
 // Removed returns the allocated devices that their backend, though it is in the profile, no
 // longer lists, as the round before last saw them.
-func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Hold, before *Round) map[inventory.Key]*inventory.Device {
+func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round) map[inventory.Key]*inventory.Device {
 	removed := map[inventory.Key]*inventory.Device{}
 	for key := range held {
 		if device := before.LastSeen(key); device != nil && p.Backend(key.Backend) != nil {
@@ -57,18 +57,18 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 	return removed
 }
 
-// WithHolds returns the table with the faults that follow from allocations, and the removed
+// WithAllocations returns the table with the faults that follow from allocations, and the removed
 // devices. Resources that nothing changes are the same pointers.
-func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) *resource.Table {
+func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
-			i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return hold.Excludes(r.Name, r.Replicas > 1) })
+			i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Excludes(r.Name, r.Replicas > 1) })
 			if i < 0 {
 				return health.Fault{}, false
 			}
-			hold := held[key][i]
+			a := held[key][i]
 			return health.Fault{
-				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: hold.Since, Message: hold.Message(),
+				Code: codeHeldElsewhere, Recovery: inventory.RecoverySelf, Since: a.Since, Message: a.Message(),
 			}, true
 		})
 		more := removedDevices(r, held, removed)
@@ -80,10 +80,10 @@ func WithHolds(table *resource.Table, held map[inventory.Key][]holders.Hold, rem
 }
 
 // removedDevices are those that are allocated as units of r.
-func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Hold, removed map[inventory.Key]*inventory.Device) []resource.Device {
+func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) []resource.Device {
 	var devices []resource.Device
 	for key, device := range removed {
-		i := slices.IndexFunc(held[key], func(hold holders.Hold) bool { return hold.Resource == r.Name && !hold.Excludes(r.Name, r.Replicas > 1) })
+		i := slices.IndexFunc(held[key], func(a holders.Allocation) bool { return a.Resource == r.Name && !a.Excludes(r.Name, r.Replicas > 1) })
 		if i >= 0 {
 			devices = append(devices, resource.Device{Device: device, Verdict: health.Verdict{Faults: []health.Fault{{
 				Code: codeGone, Recovery: inventory.RecoverySelf, Since: held[key][i].Since,

@@ -16,7 +16,7 @@ import (
 // that is registered before would be empty until its devices come.
 func TestHeldNamesWaitForBackends(t *testing.T) {
 	p := &config.Profile{Backends: []config.Backend{{Name: "mock"}, {Name: "other"}}}
-	held := map[inventory.Key][]holders.Hold{
+	held := map[inventory.Key][]holders.Allocation{
 		{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a::0"}, {Resource: "ex.com/a", Unit: "a::1"}}, {Backend: "mock", ID: "b"}: {{Resource: "ex.com/b", Unit: "b"}},
 	}
 	mock, other := &inventory.Backend{Name: "mock"}, &inventory.Backend{Name: "other"}
@@ -35,7 +35,7 @@ func TestRemoved(t *testing.T) {
 	p := &config.Profile{Backends: []config.Backend{{Name: "x"}, {Name: "y"}}}
 	stages := roundWith(2, 1)
 	device := stages.Snapshot.Backends[0].Devices[0]
-	held := map[inventory.Key][]holders.Hold{device.Key: {{Resource: "gpu", Unit: device.ID}}, {Backend: "x", ID: "1"}: {{Resource: "gpu", Unit: "1"}}}
+	held := map[inventory.Key][]holders.Allocation{device.Key: {{Resource: "gpu", Unit: device.ID}}, {Backend: "x", ID: "1"}: {{Resource: "gpu", Unit: "1"}}}
 	before := New(stages)
 	without := &inventory.Snapshot{Backends: []*inventory.Backend{{Name: "x", Devices: stages.Snapshot.Backends[0].Devices[1:]}}}
 	for range 2 { // also in the round after
@@ -45,7 +45,7 @@ func TestRemoved(t *testing.T) {
 		}
 		before = New(Round{Snapshot: without, Health: stages.Health, Table: &resource.Table{}, Removed: removed})
 	}
-	table := WithHolds(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
+	table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{Resource: config.Resource{Name: "gpu", Replicas: 1}}}}, held, before.Removed)
 	if devices := table.Resources[0].Devices; len(devices) != 1 || devices[0].Device != device || devices[0].Verdict.Faults[0].Code != codeGone {
 		t.Errorf("the removed devices are %+v", devices)
 	}
@@ -66,19 +66,19 @@ func TestConflicts(t *testing.T) {
 	whole, shared := config.Resource{Name: "gpu", Replicas: 1}, config.Resource{Name: "gpu", Replicas: 2}
 	for _, c := range []struct {
 		r    config.Resource
-		hold holders.Hold
+		hold holders.Allocation
 		want bool
 	}{
-		{whole, holders.Hold{Resource: "gpu", Unit: "a"}, false},
-		{whole, holders.Hold{Resource: "other", Unit: "a"}, true},
-		{whole, holders.Hold{Resource: "gpu", Unit: "a::1"}, true},
-		{shared, holders.Hold{Resource: "gpu", Unit: "a::1"}, false},
-		{shared, holders.Hold{Resource: "other", Unit: "a::1"}, false},
-		{shared, holders.Hold{Resource: "gpu", Unit: "a"}, true},
+		{whole, holders.Allocation{Resource: "gpu", Unit: "a"}, false},
+		{whole, holders.Allocation{Resource: "other", Unit: "a"}, true},
+		{whole, holders.Allocation{Resource: "gpu", Unit: "a::1"}, true},
+		{shared, holders.Allocation{Resource: "gpu", Unit: "a::1"}, false},
+		{shared, holders.Allocation{Resource: "other", Unit: "a::1"}, false},
+		{shared, holders.Allocation{Resource: "gpu", Unit: "a"}, true},
 	} {
-		table := WithHolds(&resource.Table{Resources: []*resource.Resource{{
+		table := WithAllocations(&resource.Table{Resources: []*resource.Resource{{
 			Resource: c.r, Devices: []resource.Device{{Device: deviceWith("a"), Verdict: health.Verdict{Healthy: true}}},
-		}}}, map[inventory.Key][]holders.Hold{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
+		}}}, map[inventory.Key][]holders.Allocation{{Backend: "mock", ID: "a"}: {c.hold}}, nil)
 		if got := !table.Resources[0].Devices[0].Verdict.Healthy; got != c.want {
 			t.Errorf("%+v keeps the device from %d replicas of %s: %v, want %v", c.hold, c.r.Replicas, c.r.Name, got, c.want)
 		}

@@ -161,17 +161,17 @@ func (r *Round) IsParent(key inventory.Key) bool { return r != nil && r.parents[
 // changed.
 func (r *Round) Replicas() map[inventory.Key]int { return r.replicas }
 
-// Kin returns whose resets reach the device. The inventory has checked that no device is a
+// ResetScope returns whose resets reach the device. The inventory has checked that no device is a
 // part of itself. A nil device has none.
-func (r *Round) Kin(device *inventory.Device) holders.Kin {
+func (r *Round) ResetScope(device *inventory.Device) holders.ResetScope {
 	if device == nil {
-		return holders.Kin{}
+		return holders.ResetScope{}
 	}
-	kin := holders.Kin{ResetGroup: device.ResetGroup}
+	scope := holders.ResetScope{Group: device.ResetGroup}
 	for _, up := range r.Lineage(device.Key)[1:] {
-		kin.Parents = append(kin.Parents, up.ID)
+		scope.Parents = append(scope.Parents, up.ID)
 	}
-	return kin
+	return scope
 }
 
 // Lineage returns a device of the snapshot and its ancestors, from itself up.

@@ -83,9 +83,9 @@ func (f Facts) addBackends(r *Report) {
 
 func (f Facts) addResources(r *Report) {
 	allocated := map[string]int{}
-	for _, holds := range f.Holders.Holds() {
-		for _, hold := range holds {
-			allocated[hold.Resource]++
+	for _, all := range f.Allocations {
+		for _, a := range all {
+			allocated[a.Resource]++
 		}
 	}
 	for _, s := range f.Kubelet.Resources {

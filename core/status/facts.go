@@ -30,9 +30,9 @@ type Facts struct {
 	// Inventory also has backends that start for a plan which is not in force yet.
 	Inventory *inventory.Snapshot
 	// Round is the newest; nil before the first.
-	Round   *round.Round
-	Holders Holders
-	Kubelet Kubelet
+	Round       *round.Round
+	Allocations map[inventory.Key][]holders.Allocation
+	Kubelet     Kubelet
 	// Bus reads the machine's PCI bus.
 	Bus *pcibus.Bus
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
@@ -64,12 +64,6 @@ type Kubelet struct {
 	Topology func(resource string) *topology.Topology
 	// Conflicts are those with other device plugins.
 	Conflicts []conflict.Conflict
-}
-
-// Holders is what the report reads of the book of holders; see [holders.Book].
-type Holders interface {
-	Holds() map[inventory.Key][]holders.Hold
-	Holders(device inventory.Key) []holders.Holder
 }
 
 // rooms is a Source that computes everything from facts.
@@ -149,10 +143,15 @@ func (f Facts) measured(ctx context.Context) Telemetry {
 
 func (f Facts) holders(key inventory.Key) []Holder {
 	var all []Holder
-	for _, h := range f.Holders.Holders(key) {
-		all = append(all, Holder{
-			Namespace: h.Namespace, Pod: h.Pod, Container: h.Container, Resource: h.Resource, Unit: h.Unit, Ending: h.Ending,
-		})
+	for _, a := range f.Allocations[key] {
+		if len(a.Containers) == 0 {
+			all = append(all, Holder{Resource: a.Resource, Unit: a.Unit})
+		}
+		for _, c := range a.Containers {
+			all = append(all, Holder{
+				Namespace: c.Namespace, Pod: c.Pod, Container: c.Name, Resource: a.Resource, Unit: a.Unit, Ending: a.Ending,
+			})
+		}
 	}
 	return all
 }

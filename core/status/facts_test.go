@@ -9,6 +9,7 @@ import (
 	"github.com/accelmux/accelmux/core/conflict"
 	"github.com/accelmux/accelmux/core/deviceplugin"
 	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
@@ -38,12 +39,12 @@ func factsOf(t *testing.T) Facts {
 		Round: round.New(round.Round{
 			Profile: p, Snapshot: snapshot, Health: &health.View{}, Table: &resource.Table{Resources: []*resource.Resource{r}},
 		}),
-		Inventory: snapshot,
-		Holders:   book{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Namespace: "ns", Pod: "p"}}},
-		Kubelet:   Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
-		Bus:       pcibus.New(t.TempDir()),
-		Reset:     func(*inventory.Device) string { return "the last reset failed" },
-		Telemetry: telemetry.New(telemetry.Options{}),
+		Inventory:   snapshot,
+		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
+		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
+		Bus:         pcibus.New(t.TempDir()),
+		Reset:       func(*inventory.Device) string { return "the last reset failed" },
+		Telemetry:   telemetry.New(telemetry.Options{}),
 	}
 }
 

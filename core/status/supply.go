@@ -108,14 +108,14 @@ func (f Facts) diagramOf(s supply) diagram.Resource {
 // unitHolder reports whether a container holds a unit, and which: namespace/pod/container,
 // or "" while kubelet has not named it.
 func (f Facts) unitHolder(name string, u *deviceplugin.Unit) (held bool, holder string) {
-	for _, h := range f.Holders.Holders(u.Device.Key) {
-		if h.Resource != name || h.Unit != u.ID {
+	for _, a := range f.Allocations[u.Device.Key] {
+		if a.Resource != name || a.Unit != u.ID {
 			continue
 		}
-		held = true
-		if h.Pod != "" {
-			return true, h.Namespace + "/" + h.Pod + "/" + h.Container
+		for _, c := range a.Containers {
+			return true, c.Namespace + "/" + c.Pod + "/" + c.Name
 		}
+		held = true
 	}
 	return held, ""
 }

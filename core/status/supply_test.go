@@ -58,8 +58,8 @@ func TestTopologyShowsHolders(t *testing.T) {
 	late := &resource.Resource{Resource: config.Resource{Name: "ex.com/late"}}
 	f := Facts{
 		Round: round.New(round.Round{Snapshot: &inventory.Snapshot{}, Table: &resource.Table{Resources: []*resource.Resource{r, late}}}),
-		Holders: book{
-			{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a", Namespace: "ns", Pod: "p", Container: "c"}},
+		Allocations: map[inventory.Key][]holders.Allocation{
+			{Backend: "mock", ID: "a"}: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p", Name: "c"}}}},
 			{Backend: "mock", ID: "b"}: {{Resource: "ex.com/other", Unit: "b"}},
 			{Backend: "mock", ID: "c"}: {{Resource: "ex.com/a", Unit: "c"}},
 		},
@@ -84,19 +84,4 @@ func TestTopologyShowsHolders(t *testing.T) {
 	if none, err := (Facts{}).topology(""); err != nil || none == nil || len(none) != 0 {
 		t.Errorf("before the first round: %v, %v", none, err)
 	}
-}
-
-// book has the holders of devices.
-type book map[inventory.Key][]holders.Holder
-
-func (b book) Holders(device inventory.Key) []holders.Holder { return b[device] }
-
-func (b book) Holds() map[inventory.Key][]holders.Hold {
-	all := map[inventory.Key][]holders.Hold{}
-	for key, of := range b {
-		for _, h := range of {
-			all[key] = append(all[key], holders.Hold{Resource: h.Resource, Unit: h.Unit})
-		}
-	}
-	return all
 }

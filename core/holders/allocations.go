@@ -1,0 +1,100 @@
+package holders
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// Allocation is a unit of a device that a holder has.
+type Allocation struct {
+	Device         inventory.Key
+	Resource, Unit string
+	// Since is when it was allocated, or first listed.
+	Since time.Time
+	// Containers are those that kubelet lists with it, sorted; none before the first list.
+	Containers []Container
+	// Ending: kubelet no longer lists it. The device stays held until another list confirms
+	// that.
+	Ending bool
+}
+
+// Allocations returns everything that is allocated, by device; those of a device as
+// AllocationsOf does.
+func (b *Book) Allocations() map[inventory.Key][]Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make(map[inventory.Key][]Allocation, len(b.byDevice))
+	for device := range b.byDevice {
+		all[device] = b.allocationsOf(device)
+	}
+	return all
+}
+
+// AllocationsOf returns the allocations of one device, the oldest first. A shared device
+// has several.
+func (b *Book) AllocationsOf(device inventory.Key) []Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.allocationsOf(device)
+}
+
+// allocationsOf is AllocationsOf for a caller that holds b.mu.
+func (b *Book) allocationsOf(device inventory.Key) []Allocation {
+	var all []Allocation
+	for name, a := range b.byDevice[device] {
+		all = append(all, Allocation{
+			Device: device, Resource: name.resource, Unit: name.id, Since: a.holder.since,
+			Containers: slices.SortedFunc(slices.Values(a.containers), compareContainers), Ending: !a.missing.IsZero(),
+		})
+	}
+	slices.SortFunc(all, func(a, b Allocation) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Unit, b.Unit))
+	})
+	return all
+}
+
+func compareContainers(a, b Container) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Name, b.Name))
+}
+
+// Excludes reports whether the device must not be given out as a unit of the resource,
+// which is one of its replicas or the whole device, as long as it is allocated so. Kubelet
+// itself excludes units of the same resource and form; of others only replicas may share a
+// device.
+func (a Allocation) Excludes(resource string, replica bool) bool {
+	own := isReplica(a.Unit)
+	if a.Resource == resource && own == replica {
+		return false
+	}
+	return !own || !replica
+}
+
+// Message describes the allocation to the user of a pod that cannot get the device.
+func (a Allocation) Message() string {
+	return fmt.Sprintf("a container has it as unit %s of %s; it is free when that container's pod is gone", a.Unit, a.Resource)
+}
+
+// Sole returns the container that has the device, if there is exactly one and kubelet has
+// listed it. It costs a look-up, so that it can be called for every device.
+func (b *Book) Sole(device inventory.Key) (Container, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var sole Container
+	for _, a := range b.byDevice[device] {
+		if len(a.containers) == 0 {
+			return Container{}, false
+		}
+		for _, c := range a.containers {
+			if sole != (Container{}) && sole != c {
+				return Container{}, false
+			}
+			sole = c
+		}
+	}
+	return sole, sole != Container{}
+}

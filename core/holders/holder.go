@@ -1,0 +1,170 @@
+package holders
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/accelmux/accelmux/core/inventory"
+)
+
+// Kind is what a holder is, which decides how its end is noticed.
+type Kind string
+
+// KindContainer is the kind of what one Allocate of the device plugin API gave to one
+// container: units of one resource. The list of kubelet's pods ends it.
+const KindContainer Kind = "container"
+
+// Ref names a holder. It is the same for every restart of the container and of the agent.
+type Ref struct {
+	Kind Kind
+	// ID is never used again for another holder of the kind.
+	ID string
+}
+
+// Holder is what has devices.
+type Holder struct {
+	Ref
+	Resource string
+	// Units are sorted.
+	Units []string
+}
+
+// holder is a Holder in the book. It has ended when no allocation refers to it.
+type holder struct {
+	Ref
+	// since is when it got its units, or was first listed.
+	since time.Time
+	// unnamed: it got no CDI name for edits of its own, as none of its devices had to be
+	// prepared.
+	unnamed bool
+}
+
+// newHolder returns a holder of kind container with an ID that no holder has had: 26
+// letters and digits.
+func newHolder(since time.Time) *holder {
+	return &holder{Ref: Ref{KindContainer, rand.Text()}, since: since}
+}
+
+// Unit is what is allocated as one: a device, or one of its replicas.
+type Unit struct {
+	// ID is the device's, with ::N for a replica.
+	ID     string
+	Device inventory.Key
+	// Prepared: the device is prepared before each start of the container, so that
+	// [Book.Starting] is called for the unit.
+	Prepared bool
+	// Reset is the device's.
+	Reset ResetScope
+}
+
+// unitName names a unit: its ID is unique in its resource.
+type unitName struct{ resource, id string }
+
+// isReplica reports whether a unit is one of several of its device. No device ID contains
+// the separator.
+func isReplica(unit string) bool { return strings.Contains(unit, "::") }
+
+// Container is a container that kubelet lists.
+type Container struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	Name      string `json:"container"`
+}
+
+// allocation is a unit that a holder has.
+type allocation struct {
+	holder *holder
+	device inventory.Key
+	reset  ResetScope
+	// started: a container was started with it, for all that is known.
+	started bool
+	// listed: a list named it since holder.since. containers are those of the latest.
+	listed     bool
+	containers []Container
+	// missing is when the first list without it began; zero if the latest list has it, or no
+	// list ever had it.
+	missing time.Time
+}
+
+// give gives the units to a new holder. The caller holds b.mu.
+func (b *Book) give(resource string, units []Unit) {
+	h := newHolder(b.opts.Now())
+	h.unnamed = !slices.ContainsFunc(units, func(u Unit) bool { return u.Prepared })
+	for _, u := range units {
+		b.put(unitName{resource, u.ID}, &allocation{holder: h, device: u.Device, reset: u.Reset, started: !u.Prepared})
+	}
+	signal(b.file.outdated)
+	signal(b.changed)
+	signal(b.poller.soon)
+}
+
+// Return takes back what Take gave: the allocation was refused after all, so no container
+// has these units. One that kubelet has listed meanwhile, or that stands for another
+// device, stays.
+func (b *Book) Return(resource string, units []Unit) {
+	b.mu.Lock()
+	for _, u := range units {
+		name := unitName{resource, u.ID}
+		if a := b.allocations[name]; a != nil && a.device == u.Device && !a.listed {
+			b.drop(name)
+		}
+	}
+	b.mu.Unlock()
+	signal(b.file.outdated)
+	signal(b.changed)
+}
+
+// put adds an allocation, which replaces the one that the unit had. The caller holds b.mu.
+func (b *Book) put(name unitName, a *allocation) {
+	if before := b.allocations[name]; before != nil {
+		defer b.end(before)
+		b.remove(name)
+	}
+	b.allocations[name] = a
+	b.changes++
+	if b.byDevice[a.device] == nil {
+		b.byDevice[a.device] = map[unitName]*allocation{}
+	}
+	b.byDevice[a.device][name] = a
+}
+
+// drop ends the allocation of a unit. The caller holds b.mu.
+func (b *Book) drop(name unitName) {
+	a := b.allocations[name]
+	b.remove(name)
+	b.end(a)
+}
+
+// remove removes the allocation of a unit. The caller holds b.mu.
+func (b *Book) remove(name unitName) {
+	device := b.allocations[name].device
+	delete(b.allocations, name)
+	delete(b.byDevice[device], name)
+	if len(b.byDevice[device]) == 0 {
+		delete(b.byDevice, device)
+	}
+}
+
+// HoldersOf returns the holders that have the device, sorted by their units.
+func (b *Book) HoldersOf(device inventory.Key) []Holder {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	holders := map[*holder]*Holder{}
+	for name, a := range b.byDevice[device] {
+		holders[a.holder] = &Holder{Ref: a.holder.Ref, Resource: name.resource}
+	}
+	for name, a := range b.allocations {
+		if h := holders[a.holder]; h != nil {
+			h.Units = append(h.Units, name.id)
+		}
+	}
+	all := make([]Holder, 0, len(holders))
+	for _, h := range holders {
+		slices.Sort(h.Units)
+		all = append(all, *h)
+	}
+	slices.SortFunc(all, func(a, b Holder) int { return slices.Compare(a.Units, b.Units) })
+	return all
+}
