@@ -18,22 +18,21 @@ import (
 )
 
 // drawings are the values of -o for a topology: table is the matrix.
-var drawings = []string{"table", "tree", "json", "yaml", "dot", "svg"}
+var drawings = []string{"table", "tree", "json", "yaml", "dot"}
 
 func newTopologyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "topology [RESOURCE]",
 		Short: "Show how the node's devices are linked, and why devices are chosen",
 		Long: `Shows the devices of a resource, or of all, and the links among them: as a matrix
-with a legend, with -o tree as the links group them, with -o dot for graphviz, with
--o svg as a picture, and with -o json or yaml for programs. The weights are what
-counts when devices are chosen for a container; see "accelmux topology explain".
+with a legend, with -o tree as the links group them, with -o dot for graphviz, and
+with -o json or yaml for programs. The weights are what counts when devices are
+chosen for a container; see "accelmux topology explain".
 
 Of many devices those with the same links share a line, and what does not fit on a
 page is counted; --wide has everything, as json and yaml always have.`,
 		Example: `  accelmux topology
-  accelmux topology nvidia.com/gpu -o svg > node.svg
-  accelmux topology amd.com/gpu -o dot | dot -Tpng > node.png
+  accelmux topology amd.com/gpu -o dot | dot -Tsvg > node.svg
   accelmux topology -o json | jq '.[].links[] | select(.oneWay)'`,
 		Args:              oneResource,
 		ValidArgsFunction: completeResource,
@@ -81,9 +80,6 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 		return printAs(w, format, all, nil)
 	case "dot":
 		diagram.Dot(w, all, size)
-		return nil
-	case "svg":
-		diagram.SVG(w, all, size)
 		return nil
 	case "tree":
 		one = diagram.Tree

@@ -2,15 +2,15 @@ package diagram
 
 // Question asks which units of a resource a container would get.
 type Question struct {
-	// Resource may be empty where the node has one only.
+	// Resource may be empty if the node has only one.
 	Resource string `json:"resource,omitempty"`
 	// Size is how many units are asked for.
 	Size int `json:"size"`
-	// Must are units that have to be among them.
+	// Must are units that must be included.
 	Must []string `json:"must,omitempty"`
 	// Available are those that may be chosen: units, or devices with all their units or
-	// partitions. If it is empty, those that are free now; with All, all that are
-	// healthy, as if nobody used any.
+	// partitions. Empty means the free ones; with All, all healthy ones, as if none were in
+	// use.
 	Available []string `json:"available,omitempty"`
 	All       bool     `json:"all,omitempty"`
 }
@@ -20,24 +20,24 @@ type Choice struct {
 	Resource string `json:"resource"`
 	Policy   string `json:"policy"`
 	Size     int    `json:"size"`
-	// Units is how many the resource has.
+	// Units is the number of units of the resource.
 	Units     int      `json:"units"`
 	Must      []string `json:"must,omitempty"`
 	Available []string `json:"available"`
-	// Notes are sentences on what was asked.
+	// Notes are remarks on the question.
 	Notes []string `json:"notes,omitempty"`
 	// Missing is how many fewer units are available than are asked for.
 	Missing int `json:"missing,omitempty"`
 	Chosen  Set `json:"chosen"`
 	// RunnerUp is the best other set of that size; missing if there is none.
 	RunnerUp *Set `json:"runnerUp,omitempty"`
-	// Partial says that there was no time to look for a better runner-up.
+	// Partial: the time did not suffice to search for the best runner-up.
 	Partial bool `json:"partial,omitempty"`
-	// Compared is what the policy compares, in this order; the first that differs
+	// Compared are the parts that the policy compares, in this order; the first that differs
 	// decides.
 	Compared []Compared `json:"compared"`
-	// Decides is the name of the part that decides; "ids" if all parts are equal, so
-	// that the order of the IDs decides; missing without a runner-up.
+	// Decides is the name of the part that decides; "ids" if all parts are equal and the
+	// order of the IDs decides; missing without a runner-up.
 	Decides string `json:"decides,omitempty"`
 	// RunnerUpBetter: the runner-up is better than the choice, which is possible if Exact is
 	// false.
@@ -49,15 +49,15 @@ type Choice struct {
 	Exact bool `json:"exact"`
 }
 
-// Set is some units.
+// Set is a set of units.
 type Set struct {
 	Units []string `json:"units"`
-	// Links are the pairs of different devices by their links, the best first.
+	// Links are the pairs of different devices, by their links, the best first.
 	Links []Pairs `json:"links"`
 	Left  Left    `json:"left"`
 }
 
-// Pairs are how many pairs of devices have links of one kind.
+// Pairs is the number of pairs of devices with the same kind of link.
 type Pairs struct {
 	Pairs int `json:"pairs"`
 	// Kind is "" for pairs without a link both ways.

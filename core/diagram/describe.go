@@ -2,6 +2,7 @@ package diagram
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// Resource is what is described.
+// Resource is a resource to describe.
 type Resource struct {
 	Name     string
 	Policy   topology.Policy
@@ -17,15 +18,15 @@ type Resource struct {
 	Units    []Used
 }
 
-// Used is a unit, and who uses it.
+// Used is a unit and its holder.
 type Used struct {
 	topology.Unit
 	Held bool
-	// Holder is the container, "" if it is not known.
+	// Holder is the container; "" if it is not known.
 	Holder string
 }
 
-// state is how a unit is; what is broken is so whoever holds it.
+// state returns the state of a unit: unhealthy also if it is held.
 func (u Used) state() State {
 	switch {
 	case !u.Healthy:
@@ -36,8 +37,8 @@ func (u Used) state() State {
 	return Free
 }
 
-// Describe makes the data of a resource. Devices and units are in the order of their
-// IDs, numbers in them as numbers.
+// Describe returns the data of a resource. Devices and units are sorted by ID, with numbers
+// in IDs compared as numbers.
 func Describe(r Resource) Topology {
 	t := Topology{
 		Resource: r.Name, Policy: string(r.Policy), Matters: r.Topology.Helps(),
@@ -45,20 +46,20 @@ func Describe(r Resource) Topology {
 	}
 	units := slices.Clone(r.Units)
 	slices.SortFunc(units, func(a, b Used) int { return natural(a.ID, b.ID) })
-	places := map[inventory.Key]int{}
+	index := map[inventory.Key]int{}
 	for _, u := range units {
 		if u.Device == nil {
 			continue
 		}
-		place, ok := places[u.Device.Key]
+		at, ok := index[u.Device.Key]
 		if !ok {
-			place = len(t.Devices)
-			places[u.Device.Key] = place
+			at = len(t.Devices)
+			index[u.Device.Key] = at
 			t.Devices = append(t.Devices, describeDevice(u.Device))
 		}
-		t.Devices[place].Units = append(t.Devices[place].Units, Unit{ID: u.ID, State: u.state(), Holder: u.Holder})
+		t.Devices[at].Units = append(t.Devices[at].Units, Unit{ID: u.ID, State: u.state(), Holder: u.Holder})
 	}
-	t.Links, t.LinksLeftOut = describeLinks(r.Topology.Devices())
+	eachLink(r.Topology.Devices(), func(l Link) { t.Links = append(t.Links, l) })
 	if all, ok := r.Topology.Groups(); ok {
 		group := describeGroup(all)
 		t.Tree = &group
@@ -74,30 +75,13 @@ func describeDevice(d *inventory.Device) Device {
 	return out
 }
 
-// maxLinks bounds the links of an answer: those of 724 devices that are all linked.
-const maxLinks = 1 << 18
-
-// describeLinks has the links among devices, by pair, and how many more there are. It
-// sorts the devices.
-func describeLinks(devices []*inventory.Device) (links []Link, more int) {
-	links = []Link{}
-	eachLink(devices, func(l Link) {
-		if len(links) == maxLinks {
-			more++
-			return
-		}
-		links = append(links, l)
-	})
-	return links, more
-}
-
-// direction is how one device reaches another: by a direct link, a path, or both.
+// direction is the connection from one device to another: a direct link, a path, or both.
 type direction struct {
 	to           int
 	direct, path *inventory.Link
 }
 
-// weight is the points of the direction.
+// weight returns the value of the direction.
 func (d direction) weight() (sum int64) {
 	for _, l := range []*inventory.Link{d.direct, d.path} {
 		if l != nil {
@@ -119,23 +103,23 @@ func (d direction) describe(a, b *inventory.Device) Link {
 	return Link{A: a.ID, B: b.ID, Kind: l.Kind, Count: max(1, l.Count), Distance: l.Distance, Path: path, Weight: d.weight()}
 }
 
-// eachLink calls see with the link of each pair of devices that has one, in natural
-// order. It sorts the devices.
-func eachLink(devices []*inventory.Device, see func(Link)) {
+// eachLink calls visit with the link of each pair of linked devices, in natural order. It
+// sorts the devices.
+func eachLink(devices []*inventory.Device, visit func(Link)) {
 	slices.SortFunc(devices, func(a, b *inventory.Device) int { return natural(a.ID, b.ID) })
-	places := make(map[inventory.Key]int, len(devices))
+	index := make(map[inventory.Key]int, len(devices))
 	for i, d := range devices {
-		places[d.Key] = i
+		index[d.Key] = i
 	}
 	ways := make([][]direction, len(devices))
 	for i, d := range devices {
-		ways[i] = directions(i, d, places)
+		ways[i] = directions(i, d, index)
 	}
 	for i := range ways {
 		for _, there := range ways[i] {
 			at, both := slices.BinarySearchFunc(ways[there.to], i, func(d direction, to int) int { return cmp.Compare(d.to, to) })
 			if both && there.to < i {
-				continue // the pair was seen before
+				continue // the pair was visited before
 			}
 			if both && ways[there.to][at].weight() < there.weight() {
 				there.direct, there.path = ways[there.to][at].direct, ways[there.to][at].path
@@ -144,42 +128,39 @@ func eachLink(devices []*inventory.Device, see func(Link)) {
 			if !both {
 				l.OneWay, l.Weight = true, 0
 			}
-			see(l)
+			visit(l)
 		}
 	}
 }
 
-// directions are the links of the device at a place to others that have one, sorted by
-// those. Of several direct links to one device the best counts, and of several paths.
-func directions(place int, d *inventory.Device, places map[inventory.Key]int) []direction {
-	out, index := make([]direction, 0, len(d.Links)), make(map[int]int, len(d.Links))
+// directions returns the links of the device with the index self to other devices, sorted by
+// their index. Of several direct links to one device the best counts, and of several paths.
+func directions(self int, d *inventory.Device, index map[inventory.Key]int) []direction {
+	byPeer := make(map[int]direction, len(d.Links))
 	for i := range d.Links {
 		l := &d.Links[i]
-		to, ok := places[inventory.Key{Backend: d.Backend, ID: l.Peer}]
-		if !ok || to == place {
+		to, ok := index[inventory.Key{Backend: d.Backend, ID: l.Peer}]
+		if !ok || to == self {
 			continue
 		}
-		at, known := index[to]
-		if !known {
-			at, index[to] = len(out), len(out)
-			out = append(out, direction{to: to})
-		}
-		best := &out[at].path
+		way := byPeer[to]
+		way.to = to
+		best := &way.path
 		if l.Direct() {
-			best = &out[at].direct
+			best = &way.direct
 		}
 		if *best == nil || topology.Value(*l) > topology.Value(**best) {
 			*best = l
 		}
+		byPeer[to] = way
 	}
-	slices.SortFunc(out, func(a, b direction) int { return cmp.Compare(a.to, b.to) })
-	return out
+	return slices.SortedFunc(maps.Values(byPeer), func(a, b direction) int { return cmp.Compare(a.to, b.to) })
 }
 
 func describeGroup(g topology.Group) Group {
 	out := Group{Weight: g.Weight, Units: slices.SortedFunc(slices.Values(g.Units), natural)}
 	for _, name := range g.Names {
-		// The links are told by the weight, and that it is all by where it is.
+		// The weight already describes the links, and the position the whole.
 		if name != "all" && !strings.HasPrefix(name, "links of ") {
 			out.Names = append(out.Names, name)
 		}
@@ -191,7 +172,7 @@ func describeGroup(g topology.Group) Group {
 	return out
 }
 
-// first is the first unit of a group.
+// first returns the first unit of a group.
 func (g Group) first() string {
 	if len(g.Units) > 0 || len(g.Groups) == 0 {
 		return strings.Join(g.Units[:min(1, len(g.Units))], "")
@@ -199,7 +180,7 @@ func (g Group) first() string {
 	return g.Groups[0].first()
 }
 
-// natural orders IDs, runs of digits in them as the numbers that they are.
+// natural compares IDs, with runs of digits compared as numbers.
 func natural(a, b string) int {
 	x, y := a, b
 	for x != "" && y != "" {
@@ -220,5 +201,5 @@ func natural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// digits is how many digits s begins with.
+// digits returns the number of digits at the begin of s.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }

@@ -1,11 +1,11 @@
-// Package diagram describes the devices and links of a resource, and why a set of its
-// units is chosen, for people and programs: as data with stable JSON, and drawn as a
-// matrix, as a tree, for graphviz and as SVG. It is what `accelmux topology` shows.
+// Package diagram describes the devices and links of a resource, and why a set of its units
+// is chosen, for `accelmux topology`: as data with stable JSON, as a matrix, as a tree, and
+// for graphviz.
 //
-// The agent describes ([Describe], [Explain]); the command draws, from the data alone.
-// What makes a choice good is not decided here, but in package topology.
+// The agent makes the data ([Describe], [Explain]); the command draws it. Package topology
+// decides what makes a choice good.
 //
-// What is drawn is for a terminal or a page. Devices that have the same links to all
-// others share one row, line or circle if there are many, and what does not fit all the
-// same is left out and counted. [Wide] draws everything.
+// Drawings fit a terminal or a page. If there are many devices, those with the same links to
+// all others share a row, and rows beyond a limit are counted instead. [Wide] draws
+// everything.
 package diagram

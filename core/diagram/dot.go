@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Dot prints resources as one undirected graph in graphviz's DOT language, with a box
@@ -24,9 +23,9 @@ func Dot(w io.Writer, all []Topology, size Size) {
 
 func dotResource(w io.Writer, s *sheet, number int) {
 	fmt.Fprintf(w, "  subgraph cluster_%d {\n    label=%s;\n", number, dotText(title(s.Topology)+s.hidden()))
-	for i, place := range s.places() {
-		fmt.Fprintf(w, "    subgraph cluster_%d_%d {\n      label=%s; color=gray;\n", number, i, dotText(place.name))
-		for _, r := range place.rows {
+	for i, node := range s.numaGroups() {
+		fmt.Fprintf(w, "    subgraph cluster_%d_%d {\n      label=%s; color=gray;\n", number, i, dotText(node.name))
+		for _, r := range node.rows {
 			fmt.Fprintf(w, "      r%d_%d [label=%s, fillcolor=%q];\n", number, r,
 				dotText(s.rows[r].label, s.states(s.rows[r].devices).String()), s.fill(r))
 		}
@@ -38,7 +37,7 @@ func dotResource(w io.Writer, s *sheet, number int) {
 	fmt.Fprintln(w, "  }")
 }
 
-// dotText is lines as a quoted string of DOT.
+// dotText returns lines as a quoted string of DOT.
 func dotText(lines ...string) string {
 	for i, line := range lines {
 		lines[i] = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(line)
@@ -46,7 +45,7 @@ func dotText(lines ...string) string {
 	return `"` + strings.Join(lines, `\n`) + `"`
 }
 
-// hidden says what a drawing does not have.
+// hidden describes what a drawing omits.
 func (s *sheet) hidden() string {
 	var codes []string
 	for _, e := range s.entries {
@@ -64,31 +63,31 @@ func (s *sheet) hidden() string {
 	return text
 }
 
-// place is a NUMA node, or several, and the rows on it.
-type place struct {
+// numaGroup is a NUMA node, or a set of them, and its rows.
+type numaGroup struct {
 	name string
 	rows []int
 }
 
-// places are the NUMA nodes, in the order of the rows.
-func (s *sheet) places() []place {
-	var out []place
+// numaGroups returns the NUMA nodes, in the order of the rows.
+func (s *sheet) numaGroups() []numaGroup {
+	var out []numaGroup
 	for i, r := range s.rows {
 		name := "NUMA " + numa(s.Devices[r.devices[0]].NUMANodes)
 		if len(s.Devices[r.devices[0]].NUMANodes) == 0 {
 			name = "NUMA node unknown"
 		}
-		at := slices.IndexFunc(out, func(p place) bool { return p.name == name })
+		at := slices.IndexFunc(out, func(g numaGroup) bool { return g.name == name })
 		if at < 0 {
 			at = len(out)
-			out = append(out, place{name: name})
+			out = append(out, numaGroup{name: name})
 		}
 		out[at].rows = append(out[at].rows, i)
 	}
 	return out
 }
 
-// line is a link as it is drawn, between two rows.
+// line is a drawn link between two rows.
 type line struct {
 	a, b  int
 	code  string
@@ -96,7 +95,7 @@ type line struct {
 	width int
 }
 
-// lines are the near links among rows, the worst first, so that the best are on top.
+// lines returns the near links among rows, the worst first, so that the best are on top.
 func (s *sheet) lines() []line {
 	var out []line
 	for i := len(s.entries) - 1; i >= 0; i-- {
@@ -115,13 +114,13 @@ func (s *sheet) lines() []line {
 	return out
 }
 
-// width is how thick a line is: by how many links lie side by side.
+// width returns the width of a line, by the number of parallel links.
 func width(e entry) int {
-	lanes, err := strconv.Atoi(strings.TrimLeft(strings.SplitN(e.code, ":", 2)[0], "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+	parallel, err := strconv.Atoi(strings.TrimLeft(strings.SplitN(e.code, ":", 2)[0], "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 	if err != nil {
 		return 1
 	}
-	return min(max(1, lanes), 4)
+	return min(max(1, parallel), 4)
 }
 
 // The colors of devices by their units.
@@ -132,7 +131,7 @@ const (
 	fillUnhealthy = "#ffcdd2"
 )
 
-// fill is the color of a row: the worst of the states of its units.
+// fill returns the color of a row, by the states of its units.
 func (s *sheet) fill(row int) string {
 	c := s.states(s.rows[row].devices)
 	switch {
@@ -144,14 +143,4 @@ func (s *sheet) fill(row int) string {
 		return fillPartly
 	}
 	return fillFree
-}
-
-// shorten cuts the middle of a text that is longer than limit characters.
-func shorten(text string, limit int) string {
-	if utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	runes := []rune(text)
-	head := (limit - 1) / 2
-	return string(runes[:head]) + "…" + string(runes[len(runes)-(limit-1-head):])
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// Explain answers a question about a resource. The error is a sentence on what is wrong
-// with the question. After the end of ctx the runner-up is not looked for.
+// Explain answers a question about a resource. The error is about the question and is shown
+// to users. When ctx ends, the search for a runner-up ends.
 func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 	request, notes, err := r.ask(q)
 	if err != nil {
@@ -18,9 +18,9 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 	}
 	switch {
 	case r.Policy == topology.None:
-		notes = append(notes, "Kubelet picks by itself: the policy is none")
+		notes = append(notes, "Kubelet chooses on its own: the policy is none")
 	case !r.Topology.Helps():
-		notes = append(notes, "Kubelet picks by itself: the units are all alike")
+		notes = append(notes, "Kubelet chooses on its own: the units are all alike")
 	}
 	e := r.Topology.Explain(ctx, request)
 	byUnit := make(map[string]*inventory.Device, len(r.Units))
@@ -55,7 +55,7 @@ func Explain(ctx context.Context, r Resource, q Question) (Choice, error) {
 	return c, nil
 }
 
-// describeSet is a result as people and programs see it; devices are by unit.
+// describeSet describes a result; byUnit has the devices by unit.
 func describeSet(r topology.Result, byUnit map[string]*inventory.Device) Set {
 	s := Set{Units: nonNil(slices.SortedFunc(slices.Values(r.IDs), natural)), Links: []Pairs{}, Left: Left{Units: r.Left}}
 	seen := make(map[inventory.Key]bool, len(s.Units))

@@ -12,7 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// TestReasons verifies what an operator reads about choices on machines that exist.
+// TestReasons verifies the explanations of choices on existing machines.
 func TestReasons(t *testing.T) {
 	shared := func() []Used {
 		var units []Used
@@ -55,7 +55,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestChoiceJSON verifies what programs read.
+// TestChoiceJSON verifies the JSON.
 func TestChoiceJSON(t *testing.T) {
 	choice, err := Explain(t.Context(), resource(use(pcie(), []int{0}, nil), topology.BestLinks), Question{Size: 2, Must: []string{"gpu1"}})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestChoiceJSON(t *testing.T) {
 	golden(t, "choice.json", append(text, '\n'))
 }
 
-// TestMistakes verifies the sentences about questions that have no answer.
+// TestMistakes verifies the errors of questions without an answer.
 func TestMistakes(t *testing.T) {
 	var shared []Used
 	for _, u := range pcie() {
@@ -82,10 +82,10 @@ func TestMistakes(t *testing.T) {
 		question Question
 		want     string
 	}{
-		{pcie(), Question{}, "ask for 1 unit or more, not for 0"},
-		{pcie(), Question{Size: 9}, "9 units are asked for, and example.com/gpu has 8 units"},
-		{nil, Question{Size: 1}, "1 unit is asked for, and example.com/gpu has 0 units"},
-		{pcie(), Question{Size: 1, Must: []string{"gpu1", "gpu2"}}, "2 units must be included, and 1 asked for"},
+		{pcie(), Question{}, "request 1 unit or more, not 0"},
+		{pcie(), Question{Size: 9}, "9 units are requested, but example.com/gpu has 8 units"},
+		{nil, Question{Size: 1}, "1 unit is requested, but example.com/gpu has 0 units"},
+		{pcie(), Question{Size: 1, Must: []string{"gpu1", "gpu2"}}, "2 units must be included, but 1 requested"},
 		{pcie(), Question{Size: 1, Must: []string{"gpx1"}}, `example.com/gpu has no unit "gpx1"; did you mean "gpu1"?`},
 		{pcie(), Question{Size: 1, Available: []string{"gpu0", "fpga-7"}}, `example.com/gpu has no unit "fpga-7"`},
 		{shared, Question{Size: 1, Must: []string{"gpu1"}}, `"gpu1" is a device of example.com/gpu with several units; name one of gpu1::0 gpu1::1`},
@@ -97,8 +97,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestOutOfTime verifies that the choice is explained without a runner-up, and that one
-// that was not compared with all sets says so.
+// TestOutOfTime verifies that a choice is explained without a runner-up when the time ends,
+// and that the text of a greedy choice says that another may be better.
 func TestOutOfTime(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -110,15 +110,14 @@ func TestOutOfTime(t *testing.T) {
 	Reasons(&text, &choice)
 	choice.Method, choice.Exact = "greedy", false
 	Reasons(&text, &choice)
-	for _, want := range []string{"no time to look for a runner-up", "another may be better"} {
+	for _, want := range []string{"time did not suffice to search for a runner-up", "another may be better"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
 	}
 }
 
-// TestRunnerUpBetter verifies that the text does not praise a choice that was not compared
-// with all sets where the runner-up is better.
+// TestRunnerUpBetter verifies the text of a greedy choice whose runner-up is better.
 func TestRunnerUpBetter(t *testing.T) {
 	value := int64(9)
 	choice := Choice{
@@ -127,13 +126,13 @@ func TestRunnerUpBetter(t *testing.T) {
 	}
 	var text bytes.Buffer
 	Reasons(&text, &choice)
-	if want := "The runner-up is better (it was found only by the search for a runner-up) in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
+	if want := "The runner-up is better (only the search for a runner-up found it) in part 1, the sum of the links: 7 against 9, where more is better"; !strings.Contains(text.String(), want) ||
 		strings.Contains(text.String(), "The chosen set is better") {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}
 }
 
-// TestWithoutLinks verifies that pairs without links are told.
+// TestWithoutLinks verifies that pairs without links are counted.
 func TestWithoutLinks(t *testing.T) {
 	units := machine(3, func(int, int) inventory.Link { return inventory.Link{} })
 	choice, err := Explain(t.Context(), resource(units, topology.BestLinks), Question{Size: 3, Must: []string{"gpu1", "gpu1"}})

@@ -5,51 +5,51 @@ import (
 	"slices"
 )
 
-// How much is drawn of a resource, unless it is wide.
+// Limits of a drawing that is not wide.
 const (
-	// plainDevices are shown one by one.
+	// plainDevices is the number of devices up to which each has a row.
 	plainDevices = 16
-	// maxRows is how many rows, columns or circles there are.
+	// maxRows is the number of rows and columns.
 	maxRows = 32
 )
 
-// Size says how much is drawn.
+// Size is the size of a drawing.
 type Size bool
 
 // The sizes.
 const (
-	// Short has what people can read on a page.
+	// Short fits a page.
 	Short Size = false
-	// Wide has everything.
+	// Wide draws everything.
 	Wide Size = true
 )
 
-// row is a device, or several that have the same links, NUMA nodes and parent.
+// row is a device, or several with the same links, NUMA nodes and parent.
 type row struct {
 	devices []int
 	label   string
 }
 
-// sheet is a topology as far as it is drawn.
+// sheet is a topology as it is drawn.
 type sheet struct {
 	*Topology
 	rows []row
-	// left is how many devices are in none of the rows.
+	// left is the number of devices in none of the rows.
 	left  int
-	codes map[[2]int]string // of links, by places of devices, the lower first
+	codes map[[2]int]string // of links, by the indexes of the devices, the lower first
 	*legend
 }
 
-// newSheet decides what is drawn of a topology.
+// newSheet determines the rows of a drawing.
 func newSheet(t *Topology, size Size) *sheet {
 	s := &sheet{Topology: t, codes: make(map[[2]int]string, len(t.Links)), legend: newLegend(t.Links)}
-	places := make(map[string]int, len(t.Devices))
+	index := make(map[string]int, len(t.Devices))
 	for i, d := range t.Devices {
-		places[d.ID] = i
+		index[d.ID] = i
 	}
 	for _, l := range t.Links {
-		a, ok := places[l.A]
-		b, both := places[l.B]
+		a, ok := index[l.A]
+		b, both := index[l.B]
 		if ok && both {
 			s.codes[[2]int{min(a, b), max(a, b)}] = s.code(l)
 		}
@@ -92,7 +92,7 @@ func (s *sheet) alike(a, b int) bool {
 	return true
 }
 
-// between is the code of the link between two devices.
+// between returns the code of the link between two devices.
 func (s *sheet) between(a, b int) string {
 	if a == b {
 		return selfCode
@@ -103,7 +103,7 @@ func (s *sheet) between(a, b int) string {
 	return noneCode
 }
 
-// cell is the code of the link between two rows; of a row with itself, that among its
+// cell returns the code of the link between two rows; for a row and itself, that among its
 // devices.
 func (s *sheet) cell(i, j int) string {
 	a, b := s.rows[i].devices, s.rows[j].devices
@@ -113,7 +113,7 @@ func (s *sheet) cell(i, j int) string {
 	return s.between(a[0], b[0])
 }
 
-// label names devices: the one, or the first and the last.
+// label names a device, or the first and the last of several.
 func (s *sheet) label(devices []int) string {
 	first := s.Devices[devices[0]].ID
 	if len(devices) == 1 {
@@ -133,20 +133,20 @@ func (s *sheet) states(devices []int) counts {
 	return c
 }
 
-// counts is how many units there are in each state.
+// counts is the number of units in each state.
 type counts map[State]int
 
 func (c counts) add(s State) { c[s]++ }
 
 func (c counts) all() int { return c[Free] + c[Held] + c[Unhealthy] }
 
-// stateWords are the states as people read them, in the order in which they are told.
+// stateWords are the names of the states, in the order in which they are shown.
 var stateWords = []struct {
 	state State
 	words string
 }{{Free, "free"}, {Held, "in use"}, {Unhealthy, "unhealthy"}}
 
-// String is "free", or "6 free, 2 in use".
+// String returns "free", or "6 free, 2 in use".
 func (c counts) String() string {
 	text := ""
 	for _, s := range stateWords {

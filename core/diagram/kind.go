@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// kind is how a kind of the contract is told to people. Those that nvidia-smi has a name
-// for have that name.
-type kind struct {
+// linkKind is how a kind of link of the contract is shown. The codes are those of
+// nvidia-smi where it has one.
+type linkKind struct {
 	code string
-	// counted kinds have how many lie side by side behind the code.
+	// counted: the number of parallel links follows the code.
 	counted bool
 	words   string
 	color   string
-	// near kinds are drawn as lines. The others are what any two devices of a
-	// machine have; in drawings the boxes of NUMA nodes say that.
+	// near kinds are drawn as lines. Any two devices of a machine have a link of the other
+	// kinds; in drawings the boxes of NUMA nodes show these.
 	near bool
 }
 
-var kinds = map[string]kind{
+var linkKinds = map[string]linkKind{
 	"nvlink":            {"NV", true, "NVLink, point to point", "#2e7d32", true},
 	"nvswitch":          {"SW", true, "NVLink through a switch", "#00838f", true},
 	"xgmi":              {"XG", true, "XGMI (Infinity Fabric)", "#c62828", true},
@@ -33,30 +33,29 @@ var kinds = map[string]kind{
 	"cross_numa":        {"SYS", false, "from one NUMA node to another", "#cfd8dc", false},
 }
 
-// other is a kind that has no name here.
-var other = kind{"OTH", false, "a way of the vendor's own", "#8d6e63", true}
+// other is any unknown kind.
+var other = linkKind{"OTH", false, "a vendor-specific link", "#8d6e63", true}
 
-// The cells that are no links.
+// The codes of cells without a link.
 const (
 	selfCode   = "."
 	noneCode   = "-"
 	oneWayCode = "1WAY"
 )
 
-// kindOf is how a link is told.
-func kindOf(l Link) kind {
-	if k, ok := kinds[l.Kind]; ok {
+// kindOf returns the kind of a link.
+func kindOf(l Link) linkKind {
+	if k, ok := linkKinds[l.Kind]; ok {
 		return k
 	}
 	return other
 }
 
-// legend is the codes of links, and what they mean.
+// legend explains the codes of links.
 type legend struct {
-	// far says of a code that links of several distances have it; then the distance
-	// is in it.
-	far     map[string]bool
-	entries []entry
+	// ambiguous are codes of links with several distances; the distance is added to them.
+	ambiguous map[string]bool
+	entries   []entry
 }
 
 // entry is a line of the legend.
@@ -67,14 +66,14 @@ type entry struct {
 	near        bool
 }
 
-// newLegend has the entries of links, the best first.
+// newLegend returns the legend of links, the best first.
 func newLegend(links []Link) *legend {
 	distance := map[string]int{}
-	l := &legend{far: map[string]bool{}}
+	l := &legend{ambiguous: map[string]bool{}}
 	for _, link := range links {
 		code := plainCode(link)
 		if d, ok := distance[code]; ok && d != link.Distance {
-			l.far[code] = true
+			l.ambiguous[code] = true
 		}
 		distance[code] = link.Distance
 	}
@@ -94,7 +93,7 @@ func newLegend(links []Link) *legend {
 	return l
 }
 
-// plainCode is a link's code without the distance.
+// plainCode returns a link's code without the distance.
 func plainCode(l Link) string {
 	if l.OneWay {
 		return oneWayCode
@@ -112,20 +111,20 @@ func plainCode(l Link) string {
 
 func (l *legend) code(link Link) string {
 	code := plainCode(link)
-	if l.far[code] && !link.OneWay {
+	if l.ambiguous[code] && !link.OneWay {
 		code += ":" + strconv.Itoa(link.Distance)
 	}
 	return code
 }
 
-// words tell a link in a few words.
+// words describes a link.
 func words(l Link) string {
 	if l.OneWay {
-		return "reported by one of the two only, so it does not count"
+		return "reported by only one of the two devices, so it does not count"
 	}
 	text := kindOf(l).words
 	if kindOf(l).counted && l.Count > 1 {
-		text += fmt.Sprintf(", %d side by side", l.Count)
+		text += fmt.Sprintf(", %d parallel links", l.Count)
 	}
 	if l.Distance > 0 {
 		text += fmt.Sprintf(", distance %d", l.Distance)
@@ -136,7 +135,7 @@ func words(l Link) string {
 	return text
 }
 
-// byWeight is a link that has a weight, to tell it in words.
+// byWeight returns a link for each weight, for its description.
 func byWeight(links []Link) map[int64]Link {
 	out := map[int64]Link{}
 	for _, l := range links {

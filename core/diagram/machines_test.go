@@ -7,8 +7,8 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// machine makes n devices, halves of them on NUMA nodes 0 and 1, with the links that
-// link says.
+// machine returns n devices, one half on each of NUMA nodes 0 and 1, with the links that
+// link returns.
 func machine(n int, link func(a, b int) inventory.Link) []Used {
 	var units []Used
 	for i := range n {
@@ -79,7 +79,7 @@ func cpx() []Used {
 	return units
 }
 
-// resource prepares units.
+// resource returns a resource with the units.
 func resource(units []Used, policy topology.Policy) Resource {
 	plain := make([]topology.Unit, len(units))
 	for i, u := range units {
@@ -91,7 +91,7 @@ func resource(units []Used, policy topology.Policy) Resource {
 	}
 }
 
-// use marks units as held by a pod; broken ones as not healthy.
+// use marks units as held by a pod, or as unhealthy.
 func use(units []Used, held, broken []int) []Used {
 	for _, i := range held {
 		units[i].Held, units[i].Holder = true, "team/train/main"

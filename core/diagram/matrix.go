@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Matrix prints the links of a resource as a table of devices by devices, with a legend
-// of what is in it.
+// Matrix prints the links of a resource as a table of devices by devices, with a legend.
 func Matrix(w io.Writer, t *Topology, size Size) {
 	s := newSheet(t, size)
 	fmt.Fprintln(w, title(t))
@@ -33,7 +32,7 @@ func Matrix(w io.Writer, t *Topology, size Size) {
 	s.notes(w)
 }
 
-// title is the line above a drawing.
+// title returns the line above a drawing.
 func title(t *Topology) string {
 	c := counts{}
 	for _, d := range t.Devices {
@@ -56,7 +55,7 @@ func title(t *Topology) string {
 	return text + "; policy " + t.Policy
 }
 
-// notes prints the legend, and what is not in the matrix.
+// notes prints the legend, and what the matrix does not show.
 func (s *sheet) notes(w io.Writer) {
 	fmt.Fprintln(w)
 	lines := [][]string{{selfCode, "the device itself"}}
@@ -68,28 +67,25 @@ func (s *sheet) notes(w io.Writer) {
 		lines = append(lines, []string{e.code, text})
 	}
 	if n := len(s.Devices); len(s.Links) < n*(n-1)/2 {
-		lines = append(lines, []string{noneCode, "no link known (weight 0)"})
+		lines = append(lines, []string{noneCode, "no known link (weight 0)"})
 	}
 	for i := range lines {
 		lines[i][0] = "  " + lines[i][0]
 	}
 	align(w, lines)
-	if n := s.LinksLeftOut; n > 0 {
-		fmt.Fprintf(w, "\n%s left out: that is more than an answer has.\n", isAre(n, "link"))
-	}
 	folded := 0
 	for _, r := range s.rows {
 		folded = max(folded, len(r.devices))
 	}
 	if folded > 1 {
-		fmt.Fprintln(w, "\nDevices with the same links share a row; --wide has each.")
+		fmt.Fprintln(w, "\nDevices with the same links share a row; --wide shows each.")
 	}
 	if s.left > 0 {
-		fmt.Fprintf(w, "\n%s left out; --wide and -o json have all.\n", isAre(s.left, "device"))
+		fmt.Fprintf(w, "\n%s left out; --wide and -o json show all.\n", isAre(s.left, "device"))
 	}
 }
 
-// align prints lines in columns, each as wide as its longest cell.
+// align prints lines in columns.
 func align(w io.Writer, lines [][]string) {
 	var widths []int
 	for _, line := range lines {
@@ -123,7 +119,7 @@ func numa(nodes []int) string {
 	return strings.Join(texts, ",")
 }
 
-// count is "1 device" or "2 devices".
+// count returns "1 device" or "2 devices".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

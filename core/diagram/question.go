@@ -8,13 +8,13 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// ask makes a request of a question, or says in a sentence what is wrong with it.
+// ask makes a request of a question. The error is shown to users.
 func (r *Resource) ask(q Question) (request topology.Request, notes []string, err error) {
 	switch {
 	case q.Size < 1:
-		return request, nil, fmt.Errorf("ask for 1 unit or more, not for %d", q.Size)
+		return request, nil, fmt.Errorf("request 1 unit or more, not %d", q.Size)
 	case q.Size > len(r.Units):
-		return request, nil, fmt.Errorf("%s asked for, and %s has %s", isAre(q.Size, "unit"), r.Name, count(len(r.Units), "unit"))
+		return request, nil, fmt.Errorf("%s requested, but %s has %s", isAre(q.Size, "unit"), r.Name, count(len(r.Units), "unit"))
 	}
 	units := make(map[string]Used, len(r.Units))
 	for _, u := range r.Units {
@@ -22,7 +22,7 @@ func (r *Resource) ask(q Question) (request topology.Request, notes []string, er
 	}
 	must := distinct(q.Must)
 	if len(must) > q.Size {
-		return request, nil, fmt.Errorf("%d units must be included, and %d asked for", len(must), q.Size)
+		return request, nil, fmt.Errorf("%d units must be included, but %d requested", len(must), q.Size)
 	}
 	for _, id := range must {
 		u, ok := units[id]
@@ -43,20 +43,20 @@ func (r *Resource) ask(q Question) (request topology.Request, notes []string, er
 	return topology.Request{Available: available, Must: must, Size: q.Size}, append(notes, more...), err
 }
 
-// mustNote says what is special about a unit that must be included.
+// mustNote describes a unit that must be included and is not free; "" if it is free.
 func mustNote(u Used) string {
 	switch {
 	case !u.Healthy:
-		return u.ID + " is unhealthy: it is included because it must be"
+		return u.ID + " is unhealthy: it is included as requested"
 	case u.Held && u.Holder != "":
-		return fmt.Sprintf("%s is held by %s: it is included because it must be", u.ID, u.Holder)
+		return fmt.Sprintf("%s is held by %s: it is included as requested", u.ID, u.Holder)
 	case u.Held:
-		return u.ID + " is in use: it is included because it must be"
+		return u.ID + " is in use: it is included as requested"
 	}
 	return ""
 }
 
-// available are the healthy units that may be chosen.
+// available returns the healthy units that may be chosen.
 func (r *Resource) available(q Question, units map[string]Used) (ids, notes []string, err error) {
 	if len(q.Available) == 0 {
 		for _, u := range r.Units {
@@ -66,19 +66,19 @@ func (r *Resource) available(q Question, units map[string]Used) (ids, notes []st
 		}
 		return ids, nil, nil
 	}
-	wanted := map[string]bool{}
+	requested := map[string]bool{}
 	for _, name := range distinct(q.Available) {
 		found := r.named(name, units)
 		if len(found) == 0 {
 			return nil, nil, r.unknown(name)
 		}
 		for _, id := range found {
-			wanted[id] = true
+			requested[id] = true
 		}
 	}
 	for _, u := range r.Units {
 		switch {
-		case !wanted[u.ID]:
+		case !requested[u.ID]:
 		case u.Healthy:
 			ids = append(ids, u.ID)
 		default:
@@ -88,7 +88,7 @@ func (r *Resource) available(q Question, units map[string]Used) (ids, notes []st
 	return ids, notes, nil
 }
 
-// named are the units of a name: the one, or those of a device or of its partitions.
+// named returns the units with a name: one unit, or those of a device or its partitions.
 func (r *Resource) named(name string, units map[string]Used) []string {
 	if _, ok := units[name]; ok {
 		return []string{name}
@@ -102,7 +102,7 @@ func (r *Resource) named(name string, units map[string]Used) []string {
 	return ids
 }
 
-// unknown says that there is no such unit, and which may be meant.
+// unknown returns the error about a name without a unit, with a suggestion.
 func (r *Resource) unknown(name string) error {
 	if of := r.named(name, nil); len(of) > 0 {
 		slices.SortFunc(of, natural)
@@ -115,7 +115,7 @@ func (r *Resource) unknown(name string) error {
 	return fmt.Errorf("%s has no unit %q%s", r.Name, name, suggestion.DidYouMean(name, known))
 }
 
-// distinct are names without those that came before.
+// distinct returns names without repetitions.
 func distinct(names []string) (out []string) {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// partWords are the parts of a score as people read them.
+// partWords are the names of the parts of a score.
 var partWords = map[string]string{
 	"physicalDevices": "physical devices",
 	"pairsTogether":   "pairs on one physical device",
@@ -20,14 +20,14 @@ var partWords = map[string]string{
 	"linksLeft":       "links of the units that are left",
 }
 
-// Reasons prints a choice, why it is made, and instead of what.
+// Reasons prints a choice, the reasons for it and the runner-up.
 func Reasons(w io.Writer, c *Choice) {
 	fmt.Fprintf(w, "%d of %s, policy %s; %d of %s available\n", c.Size, c.Resource, c.Policy, len(c.Available), count(c.Units, "unit"))
 	for _, note := range c.Notes {
 		fmt.Fprintln(w, note+".")
 	}
 	if c.Missing > 0 {
-		fmt.Fprintf(w, "%d too few: a container that asks for %d does not fit now.\n", c.Missing, c.Size)
+		fmt.Fprintf(w, "%d too few: a container that requests %d cannot be allocated now.\n", c.Missing, c.Size)
 	}
 	fmt.Fprintln(w)
 	lines := [][]string{{"chosen", names(c.Chosen.Units)}}
@@ -76,7 +76,7 @@ func partName(name string) string {
 	if text, ok := partWords[name]; ok {
 		return text
 	}
-	return name // of an agent that is newer than the command
+	return name // the agent is newer than the command
 }
 
 func partValue(name string, value int64) string {
@@ -86,23 +86,23 @@ func partValue(name string, value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
-// verdict says in a sentence why the chosen set is better.
+// verdict explains why the chosen set is better.
 func (c *Choice) verdict() string {
 	switch {
 	case c.RunnerUp == nil && c.Partial:
-		return "There was no time to look for a runner-up."
+		return "The time did not suffice to search for a runner-up."
 	case c.RunnerUp == nil && c.Method == "order":
-		return "There is nothing to choose: no other set of available units has what must be included."
+		return "There is nothing to choose: no other set of available units contains what must be included."
 	case c.RunnerUp == nil:
 		return "There is no other set of that size."
 	case c.Decides == "ids" && c.Policy == "none":
-		return "The policy compares nothing: this set has the lowest IDs, any other is as good."
+		return "The policy compares nothing: this set has the lowest IDs, and any other is as good."
 	case c.Decides == "ids":
-		return "The runner-up is as good in everything that is compared; the order of the IDs has decided."
+		return "The runner-up is equal in all parts; the order of the IDs decides."
 	}
 	text := "The chosen set is better"
 	if c.RunnerUpBetter {
-		text = "The runner-up is better (it was found only by the search for a runner-up)"
+		text = "The runner-up is better (only the search for a runner-up found it)"
 	}
 	for i, part := range c.Compared {
 		if part.Part != c.Decides || part.RunnerUp == nil {
@@ -115,15 +115,15 @@ func (c *Choice) verdict() string {
 		}
 	}
 	if c.Partial {
-		text += ". There was no time to try all others: a better runner-up may exist"
+		text += ". The time did not suffice to compare all others: a better runner-up may exist"
 	}
 	return text + "."
 }
 
-// pairs tells the links within a set.
+// pairs describes the links within a set.
 func (s *Set) pairs() string {
 	if len(s.Links) == 0 {
-		return "none, it is one device"
+		return "none, because it is one device"
 	}
 	texts := make([]string, len(s.Links))
 	for i, p := range s.Links {
@@ -144,10 +144,10 @@ func (c *Choice) method() string {
 	case "enumeration":
 		return "How: found by comparing all sets of that size; no other set is better."
 	}
-	return "How: put together unit by unit, from several beginnings; with this many units not all sets are compared, so another may be better."
+	return "How: built unit by unit from several starts; with this many units not all sets are compared, so another may be better."
 }
 
-// names are IDs in one line.
+// names returns IDs on one line.
 func names(ids []string) string {
 	if len(ids) == 0 {
 		return "none"
@@ -155,7 +155,7 @@ func names(ids []string) string {
 	return strings.Join(ids, " ")
 }
 
-// instead is a set, or if it is large how it differs from another.
+// instead returns a set, or how it differs from another if it is large.
 func instead(chosen, other []string) string {
 	const short = 8
 	if len(other) <= short {

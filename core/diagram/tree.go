@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// How much of a tree is shown, unless it is wide.
+// Limits of a tree that is not wide.
 const (
-	// plainUnits is how many units there may be for each to have a line.
+	// plainUnits is the number of units up to which each has a line.
 	plainUnits = 32
-	// maxGroups is how many groups side by side have lines.
+	// maxGroups is the number of groups of one level that are shown.
 	maxGroups = 16
 )
 
-// Tree prints the units of a resource as the links group them; by NUMA nodes and
-// physical devices where the links make no hierarchy.
+// Tree prints the units of a resource as grouped by the links; by NUMA nodes and physical
+// devices if the links are not a hierarchy.
 func Tree(w io.Writer, t *Topology, size Size) {
 	fmt.Fprintln(w, title(t))
 	if len(t.Devices) == 0 {
@@ -31,24 +31,24 @@ func Tree(w io.Writer, t *Topology, size Size) {
 	}
 	root := t.Tree
 	if root == nil {
-		fmt.Fprintln(w, "(The links make no tree: these are NUMA nodes and devices; the matrix has the links.)")
-		root = placesOf(t)
+		fmt.Fprintln(w, "(The links are not a hierarchy: these are NUMA nodes and devices; the matrix has the links.)")
+		root = byNUMA(t)
 	}
 	p.fold = !p.wide && len(p.units) > plainUnits
 	p.group(*root, p.name(*root, 0), "")
 }
 
-// treePrinter prints groups, each line behind the branches above it.
+// treePrinter prints groups.
 type treePrinter struct {
 	w     io.Writer
 	links map[int64]Link
 	units map[string]Unit
 	wide  bool
-	// fold has one line for all units of a group that are in the same state.
+	// fold: all units of a group in the same state share a line.
 	fold bool
 }
 
-// group prints a group, on the line first, and all below, behind rest.
+// group prints a group: its line is first, and the lines below it begin with rest.
 func (p *treePrinter) group(g Group, first, rest string) {
 	fmt.Fprintln(p.w, first)
 	leaves := p.leaves(g.Units)
@@ -58,7 +58,7 @@ func (p *treePrinter) group(g Group, first, rest string) {
 	}
 	more := ""
 	if left := g.Groups[len(shown):]; len(left) > 0 {
-		more = fmt.Sprintf("… %s more with %s; --wide has all", count(len(left), "group"), p.sum(left))
+		more = fmt.Sprintf("… %s more with %s; --wide shows all", count(len(left), "group"), p.sum(left))
 	}
 	lines := len(leaves) + len(shown)
 	branch := func(i int) (string, string) {
@@ -80,8 +80,8 @@ func (p *treePrinter) group(g Group, first, rest string) {
 	}
 }
 
-// name says what a group is: where it is, and its links if they are better than those
-// of the group around it.
+// name describes a group: its position, and its links if they are better than those of the
+// enclosing group.
 func (p *treePrinter) name(g Group, around int64) string {
 	parts := slices.Clone(g.Names)
 	if l, ok := p.links[g.Weight]; ok && g.Weight > around {
@@ -93,7 +93,7 @@ func (p *treePrinter) name(g Group, around int64) string {
 	return strings.Join(parts, ": ")
 }
 
-// leaves are the lines of units.
+// leaves returns the lines of units.
 func (p *treePrinter) leaves(ids []string) []string {
 	var lines []string
 	if !p.fold {
@@ -116,7 +116,7 @@ func (p *treePrinter) leaves(ids []string) []string {
 	return lines
 }
 
-// note is what there is to say of a unit that is not free.
+// note describes a unit that is not free.
 func (p *treePrinter) note(id string) string {
 	u := p.units[id]
 	switch {
@@ -128,7 +128,7 @@ func (p *treePrinter) note(id string) string {
 	return " (" + stateWord(u.State) + ")"
 }
 
-// span is all of two, or the first and the last.
+// span returns one or two IDs, or the first and the last of more.
 func span(ids []string) string {
 	if len(ids) <= 2 {
 		return strings.Join(ids, " ")
@@ -136,7 +136,7 @@ func span(ids []string) string {
 	return ids[0] + " … " + ids[len(ids)-1]
 }
 
-// sum is how many units groups have, and how they are.
+// sum returns the number of units in groups, and their states.
 func (p *treePrinter) sum(groups []Group) string {
 	c := counts{}
 	var walk func(Group)
@@ -154,26 +154,26 @@ func (p *treePrinter) sum(groups []Group) string {
 	return fmt.Sprintf("%s (%s)", count(c.all(), "unit"), c)
 }
 
-// placesOf is where devices are: on NUMA nodes, and there in physical devices.
-func placesOf(t *Topology) *Group {
+// byNUMA groups units by NUMA nodes and physical devices.
+func byNUMA(t *Topology) *Group {
 	root := &Group{}
 	for _, d := range t.Devices {
-		place := "NUMA unknown"
+		node := "NUMA unknown"
 		if len(d.NUMANodes) > 0 {
-			place = "NUMA " + numa(d.NUMANodes)
+			node = "NUMA " + numa(d.NUMANodes)
 		}
-		node := child(root, place)
+		group := child(root, node)
 		if d.Parent != "" || len(d.Units) > 1 {
-			node = child(node, "device "+cmp.Or(d.Parent, d.ID))
+			group = child(group, "device "+cmp.Or(d.Parent, d.ID))
 		}
 		for _, u := range d.Units {
-			node.Units = append(node.Units, u.ID)
+			group.Units = append(group.Units, u.ID)
 		}
 	}
 	return root
 }
 
-// child is the group of a name in another, made if it is not there.
+// child returns the group with a name in another group; it adds the group if necessary.
 func child(g *Group, name string) *Group {
 	i := slices.IndexFunc(g.Groups, func(c Group) bool { return c.Names[0] == name })
 	if i < 0 {
