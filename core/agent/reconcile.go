@@ -55,17 +55,6 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// sleep waits, and returns false if ctx ended.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
 // poke asks for another round.
 func (a *Agent) poke() { poke(a.wake) }
 

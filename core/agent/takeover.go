@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/config"
 	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
@@ -118,7 +119,7 @@ func (a *Agent) awaitKubelet(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
 	for len(a.facts().NotReady()) > 0 {
-		if !sleep(ctx, connectPoll) {
+		if !backoff.Sleep(ctx, connectPoll) {
 			return
 		}
 	}

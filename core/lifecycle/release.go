@@ -4,27 +4,27 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// maxReleaseDoublings bounds the backoff between releases that fail.
-const maxReleaseDoublings = 6
+// maxReleasePause is the longest pause between releases that fail, as a multiple of the
+// first.
+const maxReleasePause = 64
 
 // release releases devices whose holder ended. Each has its own goroutine, which tries
 // again until the device is released.
 func (l *Lifecycle) release(ctx context.Context, all []holders.Ended) {
 	for _, ended := range all {
 		l.calls.Go(func() {
-			for failures := 0; !l.tryRelease(ctx, ended); failures++ {
-				pause := l.opts.ReleaseBackoff << min(failures, maxReleaseDoublings)
-				if !sleep(ctx, pause+rand.N(pause/4+1)) {
+			pauses := backoff.New(l.opts.ReleaseBackoff, maxReleasePause*l.opts.ReleaseBackoff)
+			for !l.tryRelease(ctx, ended) {
+				if !backoff.Sleep(ctx, pauses.Step()) {
 					return
 				}
 			}
@@ -128,15 +128,4 @@ func (l *Lifecycle) Problems() []Problem {
 	}
 	slices.SortFunc(problems, compare)
 	return slices.CompactFunc(problems, func(a, b Problem) bool { return compare(a, b) == 0 })
-}
-
-// sleep waits, and returns false if ctx ended.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
 }

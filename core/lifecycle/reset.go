@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/round"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// maxResetDoublings bounds the backoff between resets that do not help.
-const maxResetDoublings = 6
+// maxResetPause is the longest pause between resets that do not help, as a multiple of the
+// first.
+const maxResetPause = 64
 
 // maxResets is how many groups of a backend are reset at a time: more than a machine has
 // that fail at once, and few enough calls for any backend.
@@ -182,9 +183,9 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 		current.failure = err.Error()
 		log.Warn("reset failed", "error", err, "resets", current.resets+1)
 	}
-	pause := r.lifecycle.opts.ResetBackoff << min(current.resets, maxResetDoublings)
-	current.next = time.Now().Add(pause + rand.N(pause/4+1))
 	current.resets++
+	first := r.lifecycle.opts.ResetBackoff
+	current.next = time.Now().Add(backoff.After(current.resets, first, maxResetPause*first))
 }
 
 func orNothing(text string) string {
