@@ -29,7 +29,6 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 	"github.com/accelmux/accelmux/core/kubeapi"
 	"github.com/accelmux/accelmux/core/lifecycle"
-	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/status"
@@ -131,8 +130,6 @@ type Agent struct {
 	selection *profile.Watcher
 	// events writes Events; nil without an API server.
 	events *events.Recorder
-	// bus reads which accelerators the machine has.
-	bus *pcibus.Bus
 	// tally counts what is done, for metrics; endpoint serves them, nil if nobody
 	// wants them.
 	tally    *status.Tally
@@ -256,7 +253,6 @@ func newAgent(opts Options) *Agent {
 		wake:      make(chan struct{}, 1),
 		tally:     status.NewTally(),
 		nodes:     round.Nodes{Host: opts.HostPaths.nodes()},
-		bus:       pcibus.New(opts.HostPaths.Sysfs),
 	}
 }
 

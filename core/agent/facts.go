@@ -19,7 +19,7 @@ func (a *Agent) facts() status.Facts {
 	f := status.Facts{
 		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt},
 		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.view.Load(),
-		Bus: a.bus, Features: a.features, Telemetry: a.telemetry,
+		Sysfs: a.opts.HostPaths.Sysfs, Features: a.features, Telemetry: a.telemetry,
 	}
 	if a.opts.Cluster != nil {
 		f.Cluster = &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}

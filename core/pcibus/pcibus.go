@@ -13,11 +13,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 )
 
-// Accelerator is a card or chip: the functions of one slot.
+// Accelerator is a card or chip: the PCI functions of one slot.
 type Accelerator struct {
 	// Address is the address of the first function that is an accelerator: "0000:65:00.0".
 	Address string
@@ -29,15 +27,15 @@ type Accelerator struct {
 	Driver string
 }
 
-// function is what is read of a PCI function.
+// function is a PCI function.
 type function struct {
 	Accelerator
 	slot string
-	// onRoot: no bridge is above it.
+	// onRoot: it is on a root bus, without a bridge above it.
 	onRoot bool
 }
 
-// Vendors that the rules distinguish.
+// Vendors that the rules of Read distinguish.
 const (
 	vendorNVIDIA = "10de"
 	vendorATI    = "1002" // AMD's GPUs
@@ -52,20 +50,20 @@ const (
 	classProcessing = "12"
 )
 
-// maxID is more than the length of an ID or a class in sysfs: "0x030200\n".
+// maxID bounds the bytes of an ID or a class in sysfs: "0x030200\n".
 const maxID = 16
 
 // Read returns the accelerators below a root of sysfs, sorted by address. The error is
 // fs.ErrNotExist if there is no PCI bus. A function that cannot be read is left out: it may
-// just have been unplugged.
+// have been unplugged meanwhile. It reads five files for each function of the machine.
 //
-// NVIDIA's and AMD's display controllers count, and processing accelerators of every
-// vendor. These do not:
+// Accelerators are NVIDIA's and AMD's display controllers, and processing accelerators of
+// every vendor, except:
 //   - display controllers of other vendors (ASPEED, Matrox, Intel, virtio);
 //   - GPUs that are part of an AMD CPU: other functions of their slot are the CPU's;
 //   - Intel processing accelerators without a bridge above, which are part of the CPU (NPU);
-//   - virtual functions beside the physical one;
-//   - functions that are handed to virtual machines (bound to vfio).
+//   - virtual functions whose physical function is on this machine;
+//   - functions that are passed to virtual machines (bound to vfio).
 func Read(sysfs string) ([]Accelerator, error) {
 	dir := filepath.Join(sysfs, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -180,31 +178,4 @@ var coverage = map[string][]string{
 	nvidia: {vendorNVIDIA},
 	amd:    {vendorATI},
 	fpga:   {vendorIntel, "10ee", "13fe", "1d0f", "3475"},
-}
-
-// interval is how old a result of a Bus may be.
-const interval = 10 * time.Second
-
-// Bus reads the PCI bus on request, at most every 10 s. It is safe for concurrent use.
-type Bus struct {
-	sysfs string
-
-	mu     sync.Mutex
-	readAt time.Time
-	found  []Accelerator
-	err    error
-}
-
-// New returns the bus below a root of sysfs.
-func New(sysfs string) *Bus { return &Bus{sysfs: sysfs} }
-
-// Accelerators returns what [Read] returned at most 10 s ago.
-func (b *Bus) Accelerators() ([]Accelerator, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.readAt.IsZero() || time.Since(b.readAt) > interval {
-		b.found, b.err = Read(b.sysfs)
-		b.readAt = time.Now()
-	}
-	return b.found, b.err
 }

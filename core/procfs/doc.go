@@ -1,2 +1,2 @@
-// Package procfs reads /proc/PID of Linux. It does not know what a process is to the agent.
+// Package procfs reads the files of a process in Linux's /proc.
 package procfs

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Verifies that a process's name cannot stand for its state or its parent.
+// Verifies that a process's name cannot be read as its state or parent.
 func TestStat(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("12 (a) Z 99 b) S 7 12 12 0 -1"), 0o600); err != nil {
@@ -19,12 +19,12 @@ func TestStat(t *testing.T) {
 		t.Errorf("the parent is %d, %v, want %d", parent, err, os.Getppid())
 	}
 	if _, _, err := Stat(filepath.Join(dir, "none")); !os.IsNotExist(err) {
-		t.Errorf("error %v of a process that is not there", err)
+		t.Errorf("error %v for a missing process", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("12"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Stat(dir); err == nil {
-		t.Error("no error of what is no stat file")
+		t.Error("no error for a malformed file")
 	}
 }

@@ -35,7 +35,7 @@ type question struct {
 }
 
 type answer struct {
-	// Broken says why the schema cannot be used; "" if it can.
+	// Broken is why the schema cannot be used; "" if it can.
 	Broken string       `json:"broken,omitempty"`
 	Fields []FieldError `json:"fields,omitempty"`
 }
@@ -47,7 +47,7 @@ type answer struct {
 // the schema as they are, which may be unprintable.
 func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settings json.RawMessage) ([]FieldError, error) {
 	if !json.Valid(settings) {
-		return []FieldError{{Message: "they are not JSON"}}, nil
+		return []FieldError{{Message: "not valid JSON"}}, nil
 	}
 	input, err := json.Marshal(question{schema, settings})
 	if err != nil {
@@ -60,8 +60,8 @@ func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settin
 	child.Env = []string{"GOMAXPROCS=1", fmt.Sprintf("GOMEMLIMIT=%d", maxMemory/2), "GOTRACEBACK=none"}
 	child.Stdin, child.Stdout = bytes.NewReader(input), &output
 	child.WaitDelay = time.Second
-	// If we are killed, so is the child: the signal comes at the end of the thread that
-	// started it (PR_SET_PDEATHSIG(2const)).
+	// The kernel kills the child when this process is killed: it sends the signal at the end
+	// of the thread that started the child (PR_SET_PDEATHSIG(2const)).
 	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -71,7 +71,7 @@ func Check(ctx context.Context, run func(*exec.Cmd) error, schema string, settin
 			return nil, fmt.Errorf("checking the settings took more than %d MiB of memory or %d s of processor time, or failed: %w",
 				maxMemory>>20, maxSeconds, err)
 		}
-		return nil, fmt.Errorf("check the settings in a process of their own: %w", err)
+		return nil, fmt.Errorf("start the process that checks the settings: %w", err)
 	}
 	var a answer
 	if err := json.Unmarshal(output.Bytes(), &a); err != nil {
@@ -93,9 +93,8 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// A process that Check started does nothing else. This is in an init function and not in
-// main, so that no program or test that uses the package can omit it and run itself in
-// full.
+// A process that Check started does nothing else. An init function ensures that for every
+// program and test that uses the package.
 func init() {
 	if len(os.Args) != 1 || os.Args[0] != childName {
 		return

@@ -17,7 +17,7 @@ import (
 type FieldError struct {
 	// Field is the field's path, such as "devices[2].memory"; "" for the whole.
 	Field string `json:"field"`
-	// Message says what is wrong and what would be right.
+	// Message is the error, with what is allowed.
 	Message string `json:"message"`
 }
 
@@ -35,8 +35,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("it refers to %s, and may refer only to itself", url)
 }
 
-// validate returns the errors of the settings. The error is about the schema. It uses as
-// much time and memory as the schema makes it use.
+// validate returns the errors of the settings. The error is about the schema. Time and memory
+// are not bounded.
 func validate(schema string, settings json.RawMessage) ([]FieldError, error) {
 	const where = "settings-schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
@@ -54,7 +54,7 @@ func validate(schema string, settings json.RawMessage) ([]FieldError, error) {
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
 	if err != nil {
-		return nil, fmt.Errorf("the settings are not JSON: %w", err)
+		return nil, fmt.Errorf("the settings are not valid JSON: %w", err)
 	}
 	err = compiled.Validate(value)
 	var invalid *jsonschema.ValidationError
@@ -75,9 +75,9 @@ func cyclic(e *jsonschema.ValidationError) bool {
 	return slices.ContainsFunc(e.Causes, cyclic)
 }
 
-// leaves returns the errors at the ends of the tree: those above only say that something
-// below is wrong. A value that no schema allows is an unknown field, unless something else
-// is wrong, too: then the part of the schema that failed may know it.
+// leaves returns the leaves of the tree of errors: the nodes above only summarize them. A
+// value that no schema allows is an unknown field, unless there are other errors, too: then
+// the part of the schema that failed may define it.
 func leaves(unit *jsonschema.OutputUnit) []FieldError {
 	var wrong, unknown []FieldError
 	var walk func(unit *jsonschema.OutputUnit)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Verifies that what a small schema makes expensive costs a child process, which ends, and
-// that the error says so.
+// Verifies that a schema whose check is expensive ends the child process, with an error that
+// has the limit.
 func TestCheckOfAHostileSchema(t *testing.T) {
 	nested := `{"$ref": "#/$defs/0", "$defs": {`
 	for i := range 64 {

@@ -11,7 +11,6 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 	"github.com/accelmux/accelmux/core/supervisor"
@@ -33,8 +32,8 @@ type Facts struct {
 	Round       *round.Round
 	Allocations map[inventory.Key][]holders.Allocation
 	Kubelet     Kubelet
-	// Bus reads the machine's PCI bus.
-	Bus *pcibus.Bus
+	// Sysfs is the root of sysfs, with the PCI bus.
+	Sysfs string
 	// Reset returns why a device that a reset may help is not reset; "" if nothing is wrong.
 	Reset func(*inventory.Device) string
 	// Features publishes the node's features; nil for nowhere.

@@ -11,7 +11,6 @@ import (
 	"github.com/accelmux/accelmux/core/health"
 	"github.com/accelmux/accelmux/core/holders"
 	"github.com/accelmux/accelmux/core/inventory"
-	"github.com/accelmux/accelmux/core/pcibus"
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/resource"
 	"github.com/accelmux/accelmux/core/round"
@@ -42,7 +41,7 @@ func factsOf(t *testing.T) Facts {
 		Inventory:   snapshot,
 		Allocations: map[inventory.Key][]holders.Allocation{healthy.Key: {{Resource: "ex.com/a", Unit: "a", Containers: []holders.Container{{Namespace: "ns", Pod: "p"}}}}},
 		Kubelet:     Kubelet{Resources: []deviceplugin.Status{{Resource: "ex.com/a", State: deviceplugin.StateServing, Healthy: 1, Unhealthy: 1}}},
-		Bus:         pcibus.New(t.TempDir()),
+		Sysfs:       t.TempDir(),
 		Reset:       func(*inventory.Device) string { return "the last reset failed" },
 		Telemetry:   telemetry.New(telemetry.Options{}),
 	}

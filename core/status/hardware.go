@@ -19,7 +19,7 @@ func (f Facts) hardwareProblems() []Problem {
 	if v.Idle() {
 		return nil
 	}
-	accelerators, err := f.Bus.Accelerators()
+	accelerators, err := pcibus.Read(f.Sysfs)
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // a machine without a PCI bus
 		return nil

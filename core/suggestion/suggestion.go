@@ -1,5 +1,5 @@
-// Package suggestion finds which name was probably meant by one that there is not, for
-// errors that a person reads.
+// Package suggestion finds the existing name that is closest to an unknown one, for error
+// messages.
 package suggestion
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// DidYouMean is "; did you mean X?", with the name that is closest to got, or "" if
+// DidYouMean returns "; did you mean X?", with the name that is closest to got, or "" if
 // none is close.
 func DidYouMean(got string, names []string) string {
 	if s := Closest(got, names); s != "" && s != got {
@@ -16,14 +16,14 @@ func DidYouMean(got string, names []string) string {
 	return ""
 }
 
-// Closest is the name that was probably meant, whatever the case of its letters, or "".
+// Closest returns the name that is closest to got, ignoring case, or "" if none is close.
 func Closest(got string, names []string) string {
 	const maxLen = 64
 	if len(got) > maxLen {
 		return ""
 	}
-	// One slip in a short name, two in one of four letters or more (a pair of
-	// letters swapped is two), three in a long one.
+	// One edit in a short name, two in one of four letters or more (a swap of two letters is
+	// two edits), three in a long one.
 	best, bestDistance := "", 1+max(1, min(3, 1+len(got)/4))
 	for _, name := range names {
 		if d := editDistance(strings.ToLower(got), strings.ToLower(name)); d < bestDistance {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Verifies which slips are forgiven: more in a long name than in a short one, and none
-// that could be any name.
+// Verifies how many edits are accepted: more in a long name than in a short one.
 func TestDidYouMean(t *testing.T) {
 	names := []string{"replicas", "selector", "name", "gpu"}
 	for got, want := range map[string]string{
@@ -31,7 +30,7 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// Verifies that the closest name is found whatever its length.
+// Verifies that the closest name is found, and none for a name that is not close.
 func TestClosest(t *testing.T) {
 	names := []string{"name", "backend", "maxReplicasPerContainer"}
 	for got, want := range map[string]string{

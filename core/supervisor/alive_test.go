@@ -49,7 +49,7 @@ func TestWhyAlive(t *testing.T) {
 }
 
 // Verifies that, with the default limits, a process that a busy node reaps a second and
-// a half after SIGKILL is gone, and no reason for an error.
+// a half after SIGKILL counts as ended.
 func TestLateReaped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timing := Timing{}.withDefaults()

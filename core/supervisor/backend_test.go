@@ -25,8 +25,8 @@ import (
 	"github.com/accelmux/accelmux/proto/goplugin"
 )
 
-// The test binary runs itself as a backend if roleEnv is set; it says how the
-// backend behaves. Once it runs, the IDs of Prepare are commands to it.
+// The test binary runs itself as a backend if roleEnv is set, which selects the backend's
+// behaviour. In a running backend the IDs of Prepare are commands.
 const (
 	roleEnv = "TEST_ROLE"
 	flagEnv = "TEST_FLAG"
@@ -106,7 +106,7 @@ func serveRole(role string) {
 	})
 }
 
-// startSleeper starts a process that ignores SIGTERM and holds our standard error.
+// startSleeper starts a process that ignores SIGTERM and keeps the standard error open.
 func startSleeper(escape bool) int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Path, _ = os.Executable()
@@ -326,7 +326,7 @@ func (b *backend) Prepare(ctx context.Context, r *backendv1.PrepareRequest) (*ba
 // rawStderr is standard error before go-plugin redirects it.
 var rawStderr = os.Stderr
 
-// waitForFlag blocks until the flag file exists or the call is over.
+// waitForFlag blocks until the flag file exists or the call ends.
 func (b *backend) waitForFlag(ctx context.Context) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()

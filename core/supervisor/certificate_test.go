@@ -24,7 +24,7 @@ func TestMutualTLS(t *testing.T) {
 		"another core":               {other, named, certificate, false},
 		"another backend":            {core, unknown, certificate, false},
 		"no certificate was named":   {core, "", certificate, false},
-		"the backend knows nobody":   {core, named, "", false},
+		"the backend knows no core":  {core, named, "", false},
 		"the core's own certificate": {core, certificate, certificate, false},
 	} {
 		t.Run(name, func(t *testing.T) {

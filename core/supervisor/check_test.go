@@ -83,10 +83,10 @@ func TestDirectoriesAbove(t *testing.T) {
 		uid, gid int
 		want     string
 	}{
-		"ours":            {0o755, 0, 0, ""},
+		"own":             {0o755, 0, 0, ""},
 		"another user's":  {0o755, 12345, 0, "belongs to user 12345, who could replace programs that run with the agent's rights"},
 		"another group's": {0o775, 0, 12345, "may be written by group 12345 (mode 0775), who could exchange"},
-		"our group's":     {0o775, 0, 0, ""},
+		"own group's":     {0o775, 0, 0, ""},
 		"everybody's":     {0o777, 0, 0, "may be written by everybody (mode 0777), who could exchange"},
 		"sticky":          {0o777 | os.ModeSticky, 0, 12345, ""},
 	} {

@@ -24,7 +24,7 @@ import (
 const (
 	// mountEnv is what the host mounts in its own mount namespace, as "tmpfs:/run".
 	mountEnv = "TEST_MOUNT"
-	// reaperEnv set says that the host has a Reaper.
+	// reaperEnv: if set, the host has a Reaper.
 	reaperEnv = "TEST_REAPER"
 	// nprocEnv is how many processes and threads the host's user may have (RLIMIT_NPROC),
 	// once its backend runs.

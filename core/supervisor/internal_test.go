@@ -123,8 +123,8 @@ func TestStuckProcess(t *testing.T) {
 	}
 }
 
-// Verifies that a backend that reports as fast as it can is slowed down, the more the
-// greater its messages are, and that each message that waited is counted.
+// Verifies that a backend that reports as fast as it can is slowed down, the more the larger
+// its messages are, and that each delayed message is counted.
 func TestMessageRate(t *testing.T) {
 	const messageRate, messageBurst = backendplugin.MessageRate, backendplugin.MessageBurst
 	for name, c := range map[string]struct {
@@ -163,8 +163,8 @@ func TestMessageRate(t *testing.T) {
 	}
 }
 
-// Verifies that what a process sends too much of is counted since it began, for as long
-// as it does not keep within its bounds for a while.
+// Verifies that an excess is counted from its begin until the process has stayed within the
+// limit for excessMemory.
 func TestExcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e excess
@@ -183,7 +183,7 @@ func TestExcess(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		if n, _ := e.now(); n != 0 {
-			t.Errorf("%d counted, although it is over", n)
+			t.Errorf("%d counted, although it is cleared", n)
 		}
 		if !e.add(1) {
 			t.Error("what comes after a while is not the first")
@@ -274,7 +274,7 @@ func TestCheckSettings(t *testing.T) {
 		"field":         {schema, `{"devices": [{"id": 1}, {"id": 2, "memory": "x"}]}`, "devices[1].memory: got string, want integer", false},
 		"missing":       {schema, `{"devices": [{}]}`, "devices[0]: missing property 'id'", false},
 		"unknown":       {schema, `{"device": 1}`, "additional properties 'device' not allowed", false},
-		"not JSON":      {schema, `{`, "not JSON", false},
+		"not JSON":      {schema, `{`, "not valid JSON", false},
 		"schema text":   {"{", `{}`, "cannot be used", true},
 		"schema type":   {`{"type": 7}`, `{}`, "cannot be used", true},
 		"schema loads":  {`{"$ref": "https://example.com/s"}`, `{}`, "may refer only to itself", true},

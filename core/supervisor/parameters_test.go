@@ -7,7 +7,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Verifies that only parameters that the backend's schema accepts get to it.
+// Verifies that parameters that the backend's schema refuses do not reach it.
 func TestParameters(t *testing.T) {
 	r := newRig(t, fast())
 	r.run(spec("normal"))

@@ -12,8 +12,8 @@ import (
 	"github.com/accelmux/accelmux/test/host"
 )
 
-// Verifies that a killed agent takes its backends with it, and that the next one of its
-// run directory ends what those left, also where the directory is reached by a link.
+// Verifies that backends end with a killed agent, and that the next agent with its run
+// directory ends their children, also if the directory's path is a link.
 func TestHostKilled(t *testing.T) {
 	for _, linked := range []bool{false, true} {
 		r := newRig(t, fast())
@@ -46,9 +46,9 @@ func TestHostKilled(t *testing.T) {
 	}
 }
 
-// Verifies that an agent that starts leaves the backends of another agent alone which has
-// a run directory of the same path in another mount namespace, as agents in containers
-// that share the node's process IDs have.
+// Verifies that an agent does not end the backends of another agent with the same run
+// directory's path in another mount namespace, as in containers that share the node's
+// process IDs.
 func TestOtherAgentsBackends(t *testing.T) {
 	if os.Geteuid() != 0 {
 		host.Lacks(t, "only root can make mount namespaces")
@@ -73,7 +73,7 @@ func TestOtherAgentsBackends(t *testing.T) {
 	}
 }
 
-// Verifies that a process is not ended for what its environment says alone.
+// Verifies that the environment alone is no reason to end a process.
 func TestEnvironmentAlone(t *testing.T) {
 	r := newRig(t, fast())
 	if err := r.Close(t.Context()); err != nil {
