@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/accelmux/accelmux/core/status"
 	"github.com/accelmux/accelmux/core/takeover"
 )
 
@@ -73,5 +74,33 @@ func TestClaimState(t *testing.T) {
 	}
 	if err := first.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Verifies what an agent on standby reports of itself, beside its backends: that it has been
+// there for long, and that it is not the next.
+func TestStandbyFacts(t *testing.T) {
+	dir := t.TempDir()
+	active, next, third := takeover.New(dir), takeover.New(dir), takeover.New(dir)
+	if err := active.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	for c, waits := range map[*takeover.Claim]int{next: 0, third: 1} {
+		if err := next.Lock(); !errors.Is(err, takeover.ErrHeld) {
+			t.Fatal(err)
+		}
+		for started, problems := range map[time.Time]int{time.Now(): 0, time.Now().Add(-longStandby - time.Second): 1} {
+			a := newAgent(Options{}.withDefaults())
+			a.claim, a.startedAt = c, started
+			f := a.standbyFacts(status.Facts{})
+			if len(f.Agent.Waits) != waits || len(f.Problems) != problems || len(f.Agent.Others) != 1 || f.Agent.Others[0].PID != os.Getpid() {
+				t.Errorf("started at %v: %+v, %v; want %d problems and to wait for %d", started, f.Agent, f.Problems, problems, waits)
+			}
+		}
+	}
+	for _, c := range []*takeover.Claim{active, next, third} {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -29,7 +29,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		defer endDuty()
 		a.start(parts, duty, end)
 		if err = a.serve(ctx, parts); err == nil {
-			a.handOver(endDuty)
+			a.giveUp(endDuty)
 		}
 	}
 	end(nil)

@@ -90,9 +90,9 @@ func (a *Agent) standBy(ctx, parts context.Context) error {
 	}
 }
 
-// handOver ends this agent's duty if another agent waits for it, and returns when kubelet is
+// giveUp ends this agent's duty if another agent waits for it, and returns when kubelet is
 // connected to that one. Until then kubelet's calls are answered from memory.
-func (a *Agent) handOver(endDuty func()) {
+func (a *Agent) giveUp(endDuty func()) {
 	newer := a.claim.Standby()
 	if newer == nil {
 		return
@@ -108,8 +108,8 @@ func (a *Agent) handOver(endDuty func()) {
 	err := a.closeState(nil)
 	connect, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
-	if err := errors.Join(err, a.claim.HandOver(connect)); err != nil {
-		a.log.Warn("hand over to another agent", "error", err)
+	if err := errors.Join(err, a.claim.Release(connect)); err != nil {
+		a.log.Warn("release the state directory to another agent", "error", err)
 	}
 }
 

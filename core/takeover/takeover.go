@@ -7,11 +7,11 @@
 //
 //	                                          lock              standby.lock
 //	older serves                              older, connected  -
-//	newer starts its backends and waits       older, connected  newer (standby)
+//	newer starts its backends and waits       older, connected  newer
 //	older is told to stop: it finishes what
 //	  it does to devices, stores its state,
 //	  and from now on only answers kubelet    -                 newer
-//	newer loads its state and registers       newer             -
+//	the newer loads the state and registers   newer             -
 //	kubelet is connected to the newer         newer, connected  -
 //	older ends                                newer, connected  -
 //
@@ -125,9 +125,9 @@ func (c *Claim) Standby() *Holder {
 	return HolderOf(c.path(standbyName))
 }
 
-// HandOver releases the directory and returns when kubelet is connected to the agent that
+// Release releases the directory and returns when kubelet is connected to the agent that
 // has locked it. The error is that of ctx if it ends first.
-func (c *Claim) HandOver(ctx context.Context) error {
+func (c *Claim) Release(ctx context.Context) error {
 	c.mu.Lock()
 	err := release(&c.lock)
 	c.mu.Unlock()

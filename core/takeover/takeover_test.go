@@ -78,7 +78,7 @@ func TestTakeover(t *testing.T) {
 		}
 		third := New(dir)
 		next := background(t, func() error { return third.Wait(t.Context()) })
-		ended := background(t, func() error { return older.HandOver(t.Context()) })
+		ended := background(t, func() error { return older.Release(t.Context()) })
 		if !locked() || newer.Lock() != nil {
 			t.Fatal("the newer agent does not get the directory")
 		}
@@ -143,8 +143,8 @@ func TestNewerDies(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				ended := background(t, func() error {
-					if err := older.HandOver(limit); (err != nil) == comes {
-						return fmt.Errorf("HandOver gives %w", err)
+					if err := older.Release(limit); (err != nil) == comes {
+						return fmt.Errorf("Release gives %w", err)
 					}
 					return nil
 				})

@@ -136,7 +136,7 @@ func TestSignalsInATakeover(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s, %s to the %s one", c.at, c.with, who), func(t *testing.T) {
 			t.Parallel()
-			h := startHandOver(t, oneBackend, c.at)
+			h := startPair(t, oneBackend, c.at)
 			victim, serves := h.newer, h.newer
 			if c.older {
 				victim = h.older
@@ -165,15 +165,15 @@ func TestSignalsInATakeover(t *testing.T) {
 	}
 }
 
-// handOver is a node with an agent that serves, and a newer one on standby.
-type handOver struct {
+// pair is a node with an agent that serves, and a newer one on standby.
+type pair struct {
 	*node
 	older, newer *program
 	seen         *record
 }
 
-// startHandOver has the older one serve, the newer one wait, and all that comes recorded.
-func startHandOver(t *testing.T, config string, at moment) *handOver {
+// startPair has the older one serve, the newer one wait, and all that comes recorded.
+func startPair(t *testing.T, config string, at moment) *pair {
 	t.Helper()
 	n, r := newNode(t), &record{at: at}
 	n.kubelet = kubelettest.New(n.path("kubelet"), kubelettest.Options{OnEvent: r.observe})
@@ -185,11 +185,11 @@ func startHandOver(t *testing.T, config string, at moment) *handOver {
 	older.wantRole(status.RoleActive)
 	newer := n.startProgram("newer", "--take-over")
 	newer.wantRole(status.RoleStandby)
-	return &handOver{node: n, older: older, newer: newer, seen: r}
+	return &pair{node: n, older: older, newer: newer, seen: r}
 }
 
 // begin tells the older one to stop; strike is called at the moment.
-func (h *handOver) begin(strike func()) {
+func (h *pair) begin(strike func()) {
 	h.Helper()
 	h.seen.mu.Lock()
 	defer h.seen.mu.Unlock()
@@ -203,7 +203,7 @@ func (h *handOver) begin(strike func()) {
 }
 
 // sockets are the agents' in kubelet's directory, each with the process that listens on it.
-func (h *handOver) sockets() map[string]int {
+func (h *pair) sockets() map[string]int {
 	h.Helper()
 	paths, err := filepath.Glob(h.path("kubelet", "device-plugins", "accelmux-*"))
 	if err != nil {
@@ -243,7 +243,7 @@ func listener(path string) int {
 // has the directory, and the newer one, which has it by then, writes what is written
 // already. Kubelet sees no device go.
 func TestBothServe(t *testing.T) {
-	h := startHandOver(t, twoBackends, registered)
+	h := startPair(t, twoBackends, registered)
 	h.wantCounts(gpu, 4, 4)
 	h.wantCounts(fpga, 2, 2)
 	h.allocate("pod", gpu, 2)

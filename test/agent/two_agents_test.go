@@ -41,7 +41,7 @@ func (p *program) wantRole(role status.Role) {
 func (p *program) wantOther(other *program, role status.Role, advice string) {
 	p.Helper()
 	var text, table string
-	p.eventually(fmt.Sprintf("status of %s tells of %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
+	p.eventually(fmt.Sprintf("status of %s shows %s", filepath.Base(p.runDir), filepath.Base(other.runDir)), func() bool {
 		text, _, _ = accelmux(p.T, "status", "-o", "json", "--run-dir", p.runDir)
 		table, _, _ = accelmux(p.T, "status", "--run-dir", p.runDir)
 		var report status.Report
