@@ -62,8 +62,8 @@ func TestQuarantineKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A directory is moved aside too, even over a file, but never given up; a link
-// is moved itself.
+// Verifies that a directory is moved aside too, even over a file, but never replaced, and that
+// a link is moved itself.
 func TestQuarantineOfOtherKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")

@@ -98,7 +98,7 @@ func testReadRefusesOtherKinds(t *testing.T) {
 	}
 }
 
-// The operator is told a newer version from a file that is not ours at all.
+// Verifies that the error distinguishes a newer version from a foreign file.
 func TestReadSaysWhatIsWrong(t *testing.T) {
 	for content, want := range map[string]string{
 		"":                               "does not start with the header of " + magic,
@@ -119,8 +119,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, Read never panics, and accepts only what carries the
-// right checksum.
+// FuzzRead verifies for any bytes that Read never panics, and accepts only the right checksum.
 func FuzzRead(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "seed")
 	if err := checkpoint.Write(path, magic, []byte("payload")); err != nil {

@@ -15,7 +15,7 @@ import (
 // coreDomain is the domain of the attributes that the core itself gives to every device.
 const coreDomain = "accelmux.io"
 
-// ownAttributes are names of Kubernetes' own domain that the core makes of other fields.
+// ownAttributes are attributes in Kubernetes' domain that the core sets from other fields.
 var ownAttributes = map[string]string{
 	"resource.kubernetes.io/pciBusID": "pci_bus_id",
 	"resource.kubernetes.io/numaNode": "numa_nodes",
@@ -34,7 +34,8 @@ type Version string
 // Equal reports whether both have the same type and value.
 func (a Attribute) Equal(b Attribute) bool { return reflect.DeepEqual(a.Value, b.Value) }
 
-// String is the value as text, that of a list with commas; "" if there is none.
+// String returns the value as text, the values of a list with commas between them; "" if there
+// is none.
 func (a Attribute) String() string {
 	switch v := a.Value.(type) {
 	case string:
@@ -68,7 +69,7 @@ func joined[T any](values []T) string {
 // RequestPolicy is how a holder may request a part of a capacity, as in resource.k8s.io/v1
 // CapacityRequestPolicy.
 type RequestPolicy struct {
-	// Default is what a holder gets that requests nothing.
+	// Default is the amount for a holder that requests none.
 	Default int64
 	// Values are the possible amounts, ascending; nil for a range or any amount.
 	Values []int64
@@ -79,8 +80,8 @@ type RequestPolicy struct {
 // AmountRange are the amounts from Min to Max, in steps of Step from Min; 0 for any.
 type AmountRange struct{ Min, Max, Step int64 }
 
-// names gives the device the attributes and capacities that keep the rules. A remark names
-// each other one: it costs itself, not the device.
+// names sets the device's valid attributes and capacities. An invalid one is left out, with a
+// remark; the device stays.
 func (p *parser) names(d *Device, w *backendv1.Device) (remarks []string) {
 	room := maxNames
 	drop := func(what, name string, err error) {
@@ -131,7 +132,7 @@ func (p *parser) names(d *Device, w *backendv1.Device) (remarks []string) {
 
 var errTooManyNames = fmt.Errorf("a device has at most %d attributes and capacities together", maxNames)
 
-// checkName is for names as resource.k8s.io QualifiedName has them.
+// checkName checks a name as resource.k8s.io QualifiedName.
 func (p *parser) checkName(name string) error {
 	domain, id, qualified := strings.Cut(name, "/")
 	if !qualified {
@@ -150,7 +151,7 @@ func (p *parser) checkName(name string) error {
 	case domain == p.desc.Name:
 		return fmt.Errorf("the domain is the backend's own; use the name without it")
 	case own:
-		return fmt.Errorf("the core makes it of the field %s; set that", field)
+		return fmt.Errorf("the core sets it from the field %s; set that", field)
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ func textAttribute(s string) *backendv1.Attribute {
 	return &backendv1.Attribute{Value: &backendv1.Attribute_StringValue{StringValue: s}}
 }
 
-// A bad attribute, capacity or policy costs itself, with a problem; the device stays.
+// Verifies that an invalid attribute, capacity or policy is left out, with a problem, and that
+// the device stays.
 func TestAttributeLeftOut(t *testing.T) {
 	attribute := func(name string, a *backendv1.Attribute) func(*backendv1.Device) {
 		return func(d *backendv1.Device) { d.Attributes[name] = a }
@@ -88,7 +89,7 @@ func TestAttributeLeftOut(t *testing.T) {
 	}
 }
 
-// Of more names than there may be, those beyond cost themselves.
+// Verifies that names beyond the limit are left out.
 func TestTooManyNames(t *testing.T) {
 	s, _ := newTestStore(t)
 	d := wireDevice("a") // which has 4 attributes and a capacity

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestByName compares it with the map that it is made of.
+// Verifies that ByName has what the map has from which it is made.
 func TestByName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.StringMatching(`[a-d]{0,2}`)

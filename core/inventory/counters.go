@@ -10,7 +10,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// CounterSet has amounts that devices consume parts of, as in resource.k8s.io/v1. It never
+// CounterSet has amounts of which devices consume parts, as in resource.k8s.io/v1. It never
 // changes.
 type CounterSet struct {
 	Name     string
@@ -23,7 +23,7 @@ type Consumption struct {
 	Counters ByName[int64]
 }
 
-// counterSets are the valid ones of an inventory, sorted by name. The others are left out,
+// counterSets returns the valid sets of an inventory, sorted by name. The others are left out,
 // with a problem.
 func counterSets(wire []*backendv1.CounterSet, problems *problems) []CounterSet {
 	var sets []CounterSet
@@ -67,7 +67,7 @@ func checkCounters(counters map[string]int64, most int, least int64) error {
 	return nil
 }
 
-// consumptions checks what a device consumes, but for whether there is that much.
+// consumptions checks what a device consumes, except whether the sets have that much.
 func consumptions(wire []*backendv1.CounterConsumption) ([]Consumption, error) {
 	if len(wire) > maxConsumptions {
 		return nil, fmt.Errorf("it consumes of %d counter sets; at most %d are possible", len(wire), maxConsumptions)
@@ -85,7 +85,7 @@ func consumptions(wire []*backendv1.CounterConsumption) ([]Consumption, error) {
 	return all, nil
 }
 
-// budget is what is left of the counter sets, by set and counter.
+// budget has the remaining amounts of the counter sets, by set and counter.
 type budget map[string]map[string]int64
 
 func newBudget(sets []CounterSet) budget {
@@ -96,8 +96,8 @@ func newBudget(sets []CounterSet) budget {
 	return left
 }
 
-// consume takes what a device consumes. A potential device takes nothing yet, but must fit
-// into the sets as they are.
+// consume subtracts what a device consumes. A potential device consumes nothing yet, but must
+// fit into the whole sets.
 func (b budget) consume(d *Device, whole budget) error {
 	of := b
 	if d.Potential {
@@ -108,7 +108,7 @@ func (b budget) consume(d *Device, whole budget) error {
 			left, ok := of[c.Set][name]
 			switch {
 			case !ok:
-				return fmt.Errorf("it consumes of counter %s of set %s, which there is not", name, quote(c.Set))
+				return fmt.Errorf("it consumes of counter %s of set %s, which does not exist", name, quote(c.Set))
 			case amount > left:
 				return fmt.Errorf("it consumes %d of counter %s of set %s, of which %d are left: existing devices must fit into their counter sets together",
 					amount, name, quote(c.Set), left)

@@ -22,7 +22,8 @@ func withSets(report *backendv1.Inventory, sets ...*backendv1.CounterSet) *backe
 	return report
 }
 
-// Existing devices must fit into their counter sets together, potential ones each alone.
+// Verifies that existing devices must fit into their counter sets together, potential ones each
+// alone.
 func TestCounters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		devices []*backendv1.Device
@@ -37,7 +38,7 @@ func TestCounters(t *testing.T) {
 			d := slice("b", 1)
 			d.Consumes[0].Counters = map[string]int64{"slices": 1}
 			return []*backendv1.Device{slice("a", 1), d}
-		}(), "a", "which there is not"},
+		}(), "a", "which does not exist"},
 		"nothing": {[]*backendv1.Device{slice("a", 1), slice("b", 0)}, "a", "at least 1"},
 		"of one set twice": {func() []*backendv1.Device {
 			d := slice("b", 1)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Key names a device on this node: device IDs are unique per backend only.
+// Key identifies a device on this node: device IDs are unique per backend only.
 type Key struct {
 	Backend string
 	ID      string
@@ -27,7 +27,7 @@ func (k Key) Compare(o Key) int {
 type Device struct {
 	Key
 	Class string
-	// Health is what the backend says now; package health turns it into a verdict.
+	// Health is what the backend reports now; package health computes a verdict from it.
 	Health Health
 	// NUMANodes is sorted and without duplicates; empty means unknown.
 	NUMANodes []int
@@ -38,9 +38,9 @@ type Device struct {
 	// those of a shareable device.
 	Capacities ByName[int64]
 	Policies   ByName[RequestPolicy]
-	// Shareable: several holders may have the device at the same time.
+	// Shareable devices may have several holders at the same time.
 	Shareable bool
-	// Potential: the device does not exist before Prepare makes it.
+	// Potential devices do not exist before Prepare creates them.
 	Potential bool
 	Consumes  []Consumption
 	Links     []Link
@@ -50,8 +50,8 @@ type Device struct {
 	ResetGroup string
 	Edits      Edits
 	Hooks      Hooks
-	// PreparedFor is for how many containers at a time the backend has set the device
-	// up; 0 if that is all the same to it.
+	// PreparedFor is the number of containers at a time for which the backend has set the
+	// device up; 0 for any number.
 	PreparedFor uint32
 }
 
@@ -61,10 +61,10 @@ type Hooks struct {
 	Release bool
 }
 
-// State is what a backend can say of a device's health.
+// State is a device's state of health.
 type State string
 
-// The states. A backend that says nothing has said StateUnknown.
+// The states. A report without a state has StateUnknown.
 const (
 	StateHealthy   State = "healthy"
 	StateUnhealthy State = "unhealthy"
@@ -83,7 +83,7 @@ const (
 	RecoveryReplacement
 )
 
-// String is the word that status output and the state file use.
+// String returns the word that status output and the state file use.
 func (r Recovery) String() string {
 	switch r {
 	case RecoverySelf:
@@ -98,16 +98,16 @@ func (r Recovery) String() string {
 	return "unknown"
 }
 
-// Reach is whom a fault affects.
+// Reach is who is affected by a fault.
 type Reach string
 
 // The reaches, from the lightest to the gravest.
 const (
-	// ReachNewHolders: the device goes to no new holder, those who have it may continue.
+	// ReachNewHolders: the device is not allocated again, its holders may continue.
 	ReachNewHolders Reach = "new-holders"
 	// ReachDevice: the device does not work.
 	ReachDevice Reach = "device"
-	// ReachHolders: those who have it must be moved away, too.
+	// ReachHolders: the device does not work, and its holders must be moved away.
 	ReachHolders Reach = "holders"
 )
 
@@ -151,15 +151,15 @@ type Health struct {
 	Code     string
 	Message  string
 	Recovery Recovery
-	// Recovered, with StateHealthy: there is evidence that earlier faults are over.
+	// Recovered, with StateHealthy: there is evidence that earlier faults are cleared.
 	Recovered bool
-	// Cleared are the codes of faults of which there is evidence that they are over.
+	// Cleared are the codes of faults of which there is evidence that they are cleared.
 	Cleared Codes
 	// Reach is whom the fault affects; "" without one.
 	Reach Reach
 }
 
-// Link says how close a peer of the same backend is, in this direction. A peer without
+// Link is the connection to a peer of the same backend, in this direction. A peer without
 // a link is farther than any that has one.
 type Link struct {
 	Peer string
@@ -183,8 +183,8 @@ func (l Link) Direct() bool {
 // Edits are what a container gets with a device. Paths are the host's.
 type Edits struct {
 	Env ByName[string]
-	// EnvSeparators has, by name, those variables of Env whose values of several
-	// devices are joined, and what stands between them; see [JoinEnv].
+	// EnvSeparators has the separators of those variables of Env whose values of several
+	// devices are joined, by name; see [JoinEnv].
 	EnvSeparators  ByName[string]
 	DeviceNodes    []DeviceNode
 	Mounts         []Mount
@@ -221,15 +221,15 @@ type OCIHook struct {
 	Env  []string
 }
 
-// Problem is something an operator must know: a device that was left out, or a
-// sentence of the backend's own.
+// Problem is a message for the operator: a device that was left out, or a problem that the
+// backend reports.
 type Problem struct {
-	// Device is the offending ID, made printable; "" for the backend as a whole.
+	// Device is the ID of the device, made printable; "" for the backend as a whole.
 	Device  string `json:"device,omitempty"`
 	Message string `json:"message"`
 }
 
-// Description is what a backend says of itself.
+// Description is a backend's description of itself.
 type Description struct {
 	Name    string
 	Vendor  string
@@ -245,20 +245,20 @@ type Description struct {
 	ParametersSchema string
 	// Parameters are the schema's properties, sorted by name.
 	Parameters []Parameter
-	// Needs are those of the program and of the settings in force together.
+	// Needs are those of the program and of the applied settings together.
 	Needs Needs
 }
 
-// Parameter is something that a container may ask of Prepare.
+// Parameter is a parameter of Prepare that a container may set.
 type Parameter struct {
 	Name string
 	// Description is for people.
 	Description string
-	// IsText: a value is a string. Otherwise it is JSON of another type.
+	// IsText is true if values are strings. Otherwise they are JSON of another type.
 	IsText bool
 }
 
-// Statement is what a backend said of a device's health and no longer says.
+// Statement is a report of a device's health that a later one replaced.
 type Statement struct {
 	ID     string
 	Health Health
@@ -282,13 +282,12 @@ type Backend struct {
 	// CounterSets are sorted by name.
 	CounterSets []CounterSet
 	Problems    []Problem
-	// Superseded are faults and recoveries that a later inventory replaced,
-	// oldest first. Consumers may skip snapshots; what must not be skipped with
-	// them (a fault that lasted a millisecond) is here for a minute.
+	// Superseded are reports of health that a later inventory replaced, oldest first, for a
+	// minute: consumers may skip snapshots, but not a fault that lasted a millisecond.
 	Superseded []Statement
 }
 
-// Snapshot is everything that is known at one moment. It never changes.
+// Snapshot has the devices of all backends at one moment. It never changes.
 type Snapshot struct {
 	// Generation grows with every change.
 	Generation uint64

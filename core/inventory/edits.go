@@ -13,18 +13,18 @@ import (
 // ociHooks are the hooks of the OCI runtime specification that CDI can name.
 var ociHooks = []string{"createRuntime", "createContainer", "startContainer", "poststart", "poststop"}
 
-// mountOptions are those that take rights away or say how a mount is made. "ro"
-// and "rw" are missing because Mount.Writable says it, "shared" because it would
-// carry the container's mounts to the host.
+// mountOptions are the allowed options: those that remove rights or select how a mount is made.
+// "ro" and "rw" are missing because Mount.Writable decides it, "shared" because the container's
+// mounts would appear on the host.
 var mountOptions = []string{
 	"bind", "rbind", "nosuid", "nodev", "noexec", "noatime", "nodiratime", "relatime", "sync",
 	"private", "rprivate", "slave", "rslave", "unbindable",
 }
 
 // ParseEdits checks container edits against the contract's limits and the
-// policy. The error says in one sentence what is wrong and what would be right.
-// The remark is a message about optional edits that the policy refuses and that are left
-// out, or "". A nil wire gives empty edits.
+// policy. The error has what is wrong and how to correct it. The remark is a message about
+// optional edits that the policy refuses and that are left out, or "". A nil wire gives empty
+// edits.
 func ParseEdits(policy Policy, wire *backendv1.ContainerEdits) (e Edits, remark string, err error) {
 	if wire == nil {
 		return e, "", nil
@@ -119,7 +119,7 @@ func (p *editsParser) env(wire map[string]string) (ByName[string], error) {
 	return env, nil
 }
 
-// parseSeparators checks what joins the values of variables, which must be there.
+// parseSeparators checks the separators of variables, which must exist.
 func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string], error) {
 	separators := Named(wire)
 	for name, separator := range separators.All() {
@@ -136,7 +136,7 @@ func parseSeparators(wire map[string]string, env ByName[string]) (ByName[string]
 	return separators, nil
 }
 
-// checkValue is for values that a program reads: anything on one line. Invalid UTF-8 arrives
+// checkValue checks a value that a program reads: one line of any text. Invalid UTF-8 arrives
 // as DEL, see the supervisor's codec.
 func checkValue(value string, limit int) error {
 	switch {
@@ -150,7 +150,7 @@ func checkValue(value string, limit int) error {
 	return nil
 }
 
-// checkPath is for every path: absolute, clean, on one line.
+// checkPath checks that a path is absolute, clean and on one line.
 func checkPath(what, name string) error {
 	switch {
 	case name == "":
@@ -203,7 +203,7 @@ func (p *editsParser) nodes(wire []*backendv1.DeviceNode) ([]DeviceNode, error) 
 	return nodes, nil
 }
 
-// parsePermissions is the subset of "rwm" in that order.
+// parsePermissions returns the subset of "rwm" in that order.
 func parsePermissions(wire string) (string, error) {
 	if wire == "" {
 		return "rw", nil
@@ -304,8 +304,7 @@ func (p *editsParser) hooks(wire []*backendv1.OciHook) ([]OCIHook, error) {
 	return hooks, nil
 }
 
-// checkHookEnv matters more than a container's environment: a hook runs as root
-// on the host.
+// checkHookEnv checks a variable of a hook, which runs as root on the host.
 func (p *editsParser) checkHookEnv(entry string) error {
 	name, value, ok := strings.Cut(entry, "=")
 	if !ok {

@@ -8,8 +8,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// TestEqualDevice changes one field at a time, found by reflection, so that a new
-// field cannot be forgotten.
+// Verifies for each field, found by reflection, that equalDevice compares it.
 func TestEqualDevice(t *testing.T) {
 	make2 := func() (*Device, *Device) {
 		var out [2]*Device

@@ -10,8 +10,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// FuzzReport takes any bytes that are an inventory. Whatever they say, nothing
-// panics, what gets in is within the limits, and saying it again changes nothing.
+// FuzzReport verifies for any bytes that are an inventory that nothing panics, that accepted
+// devices are within the limits, and that the same report again changes nothing.
 func FuzzReport(f *testing.F) {
 	full := inv(1, wireDevice("a"), wireDevice("b"), wireDevice("a"), &backendv1.Device{})
 	full.Devices[0].Links = []*backendv1.Link{{PeerId: "b", Kind: 1}, {PeerId: "c"}}
@@ -32,7 +32,7 @@ func FuzzReport(f *testing.F) {
 		}
 		w.Generation = 1
 		if len(w.Devices) < MaxDevices {
-			// With one good device there is always something to look at.
+			// With one valid device there is always something to check.
 			w.Devices = append(w.Devices, wireDevice("good"))
 		}
 		s, _ := newTestStore(t)

@@ -15,7 +15,7 @@ var (
 		Devices: []string{"/dev/**"}, Mounts: []string{"/opt/acme/**"}, Hooks: []string{"/usr/bin/acme-hook"},
 		Env: []string{"ACME_*", "A", "E*"}, GIDs: []uint32{27, 44},
 	}
-	// everything is what a backend declares that needs no bounds.
+	// everything is a scope without bounds.
 	everything = EditScope{
 		Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}, GIDs: []uint32{27, 44, 77},
 	}
@@ -26,7 +26,7 @@ var (
 	testPolicy = Policy{Allowed: testScope, Declared: everything}
 )
 
-// clock is a time that only moves when told.
+// clock is a time that only the test moves.
 type clock struct{ t time.Time }
 
 func newClock() *clock { return &clock{t: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)} }

@@ -11,11 +11,11 @@ import (
 // MAX_ARG_STRLEN in include/uapi/linux/binfmts.h, 32 pages of 4 KiB.
 const maxJoined = 128 << 10
 
-// JoinEnv are the variables that are joined in a container with these devices.
-// In the order of the devices' IDs each part of a value, as the variable's
-// separator divides it, comes once; empty parts are left out. The result is nil if
-// nothing is joined. It is an error if two devices disagree on how a variable is
-// joined, and if a program could not be started with what comes out.
+// JoinEnv returns the variables that are joined in a container with these devices. A value has
+// the parts of the devices' values, as the variable's separator divides them, in the order of
+// the devices' IDs, each part once; empty parts are left out. The result is nil if nothing is
+// joined. It is an error if two devices disagree on how a variable is joined, and if a value is
+// too long to start a program with it.
 func JoinEnv(devices []*Device) (map[string]string, error) {
 	joins := separators(devices)
 	if len(joins) == 0 {
@@ -38,26 +38,26 @@ func JoinEnv(devices []*Device) (map[string]string, error) {
 	return env, nil
 }
 
-// DisagreeOnEnv are sentences on the variables that some of the devices join and
-// others don't, or by another separator: one for each, with two of the devices.
+// DisagreeOnEnv returns a problem for each variable that some of the devices join and others
+// don't, or with another separator; it names two of the devices.
 func DisagreeOnEnv(devices []*Device) []string {
-	var sentences []string
+	var problems []string
 	joins := separators(devices)
 	for _, name := range sortedKeys(joins) {
 		if err := joins[name].check(name, devices); err != nil {
-			sentences = append(sentences, err.Error())
+			problems = append(problems, err.Error())
 		}
 	}
-	return sentences
+	return problems
 }
 
-// joinRule is what the first device that joins a variable says of it.
+// joinRule is the rule of the first device that joins a variable.
 type joinRule struct {
 	separator string
 	of        Key
 }
 
-// separators are what is joined by one of the devices at least.
+// separators returns the rules of variables that at least one of the devices joins.
 func separators(devices []*Device) map[string]joinRule {
 	var joins map[string]joinRule // most devices join nothing, and Allocate waits for this
 	for _, d := range devices {
@@ -73,7 +73,7 @@ func separators(devices []*Device) map[string]joinRule {
 	return joins
 }
 
-// check finds the first device that sets the variable otherwise.
+// check returns an error for the first device that sets the variable by another rule.
 func (r joinRule) check(name string, devices []*Device) error {
 	for _, d := range devices {
 		if _, set := d.Edits.Env.Get(name); !set {

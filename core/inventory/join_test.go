@@ -17,8 +17,8 @@ func joining(id, value, separator string) *Device {
 	return d
 }
 
-// Values are joined in the order of the devices' IDs, each part once, whatever the
-// order in which the devices come.
+// Verifies that values are joined in the order of the devices' IDs, each part once, whatever
+// the order of the devices.
 func TestJoinEnv(t *testing.T) {
 	for name, tc := range map[string]struct {
 		devices []*Device
@@ -49,7 +49,7 @@ func TestJoinEnv(t *testing.T) {
 	}
 }
 
-// Devices that disagree are named, once for each variable.
+// Verifies that devices that disagree are named, once for each variable.
 func TestJoinEnvDisagree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		devices []*Device
@@ -76,8 +76,8 @@ func TestJoinEnvDisagree(t *testing.T) {
 	}
 }
 
-// A value that no program could be started with is refused, one that is just as
-// long as allowed is not.
+// Verifies that a value that is too long to start a program is refused, and that one of the
+// greatest length is not.
 func TestJoinEnvTooLong(t *testing.T) {
 	var devices []*Device
 	value := func(n int) string { return fmt.Sprintf("%04d", n) + strings.Repeat("x", 1019) }

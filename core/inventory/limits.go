@@ -13,13 +13,13 @@ import (
 )
 
 // The bounds of one report. The first group is part of the contract
-// (proto/accelmux/backend/v1), the second is ours: no honest backend comes near.
+// (proto/accelmux/backend/v1), the second is ours and far above what hardware needs.
 const (
 	// MaxDevices is how many devices a backend may list.
 	MaxDevices = backendplugin.MaxDevices
-	// MaxProblems is how many problems of a report are kept of each of three
-	// kinds: devices left out, sentences of the backend's own, and defects of
-	// devices that stay. One more says how many there were beyond that.
+	// MaxProblems bounds the problems of a report of each of three kinds: devices left out,
+	// problems that the backend reports, and defects of devices that stay. One more has the
+	// number of those beyond it.
 	MaxProblems = 64
 
 	maxID           = 63
@@ -58,7 +58,7 @@ const (
 	maxGIDs      = 64
 	maxPath      = 4095 // PATH_MAX without its NUL
 	maxQuote     = 80
-	maxStatement = MaxDevices // superseded statements kept a backend
+	maxStatement = MaxDevices // superseded statements of a backend
 	statementAge = time.Minute
 )
 
@@ -73,7 +73,7 @@ var (
 		`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
 
-// checkID is the syntax of device IDs; what names the field.
+// checkID checks the syntax of device IDs; what is the field in the error.
 func checkID(what, id string) error {
 	switch {
 	case id == "":
@@ -89,8 +89,8 @@ func checkID(what, id string) error {
 	return nil
 }
 
-// checkVersion is semver.org's syntax, with numbers that fit a uint64: CEL's
-// semver refuses others.
+// checkVersion checks semver.org's syntax, with numbers that fit a uint64: CEL's semver
+// refuses others.
 func checkVersion(v string) error {
 	if len(v) > maxString {
 		return fmt.Errorf("has %d bytes; at most %d are allowed", len(v), maxString)
@@ -107,7 +107,7 @@ func checkVersion(v string) error {
 	return nil
 }
 
-// checkText refuses what would break a terminal, a log line or a label.
+// checkText refuses text that would break a terminal, a log line or a label.
 func checkText(s string, limit int) error {
 	if len(s) > limit {
 		return fmt.Errorf("has %d bytes; at most %d are allowed", len(s), limit)
@@ -127,7 +127,7 @@ func hasControl(s string) bool {
 	})
 }
 
-// quote makes a foreign string safe to print, and short.
+// quote returns a string of a backend in quotes, safe to print and short.
 func quote(s string) string {
 	if len(s) > maxQuote {
 		return strconv.Quote(cut(s, maxQuote)) + "..."
@@ -146,8 +146,7 @@ func cut(s string, limit int) string {
 	return s[:limit]
 }
 
-// printable is s in at most limit bytes, on one line and without anything that
-// a terminal would act on.
+// printable returns s in at most limit bytes, on one line and without control characters.
 func printable(s string, limit int) string {
 	s = strings.TrimSpace(cut(s, limit))
 	if utf8.ValidString(s) && !hasControl(s) {

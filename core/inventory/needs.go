@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Needs are what a backend declares that it needs of the node. Paths are patterns, as in
+// Needs are what a backend declares to need on the node. Paths are patterns, as in
 // [EditScope].
 type Needs struct {
-	// ReadPaths, WritePaths and OpenDevices are what the process itself reads, writes and
-	// opens.
+	// ReadPaths, WritePaths and OpenDevices are files and nodes that the process itself reads,
+	// writes and opens.
 	ReadPaths, WritePaths, OpenDevices []string
 	// Capabilities are names as in capabilities(7).
 	Capabilities []string
@@ -21,7 +21,7 @@ type Needs struct {
 	Edits EditScope
 }
 
-// Join returns what both need.
+// Join returns the needs of both together.
 func (n Needs) Join(o Needs) Needs {
 	return Needs{
 		ReadPaths: union(n.ReadPaths, o.ReadPaths), WritePaths: union(n.WritePaths, o.WritePaths), OpenDevices: union(n.OpenDevices, o.OpenDevices),
@@ -34,12 +34,12 @@ func (n Needs) Join(o Needs) Needs {
 	}
 }
 
-// union has the values of both lists, sorted, each once; nil if there are none.
+// union returns the values of both lists, sorted, each once; nil if there are none.
 func union[T cmp.Ordered](a, b []T) []T {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// Equal reports whether both need the same.
+// Equal reports whether both are equal.
 func (n Needs) Equal(o Needs) bool {
 	return slices.Equal(n.ReadPaths, o.ReadPaths) && slices.Equal(n.WritePaths, o.WritePaths) && slices.Equal(n.OpenDevices, o.OpenDevices) &&
 		slices.Equal(n.Capabilities, o.Capabilities) && slices.Equal(n.SystemCalls, o.SystemCalls) && slices.Equal(n.Companions, o.Companions) &&

@@ -7,8 +7,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Edits that the configuration allows are refused if the backend does not declare them, each
-// with the field of the needs that lacks it.
+// Verifies that edits that the configuration allows are refused if the backend does not declare
+// them, each with the missing field of the needs.
 func TestEditsMustBeDeclared(t *testing.T) {
 	for field, undeclare := range map[string]func(*EditScope){
 		"device_nodes": func(s *EditScope) { s.Devices = []string{"/dev/other*"} },
@@ -31,8 +31,8 @@ func TestEditsMustBeDeclared(t *testing.T) {
 	}
 }
 
-// Needs that grow with new settings count for what is listed already, and those of a new
-// process do not take away what the one before it listed.
+// Verifies that needs that grow with new settings apply to listed devices, and that those of a
+// new process do not remove devices of the one before it.
 func TestNeedsApplyAtOnce(t *testing.T) {
 	s, _ := newTestStore(t)
 	fewer := testDesc

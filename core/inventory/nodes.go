@@ -13,8 +13,8 @@ import (
 
 // HostNodes gives access to the host's device nodes.
 type HostNodes struct {
-	// Devfs is the host's /dev as this process sees it, such as /host/dev; other paths of
-	// the host are looked up beside it. If it is "", no path can be seen.
+	// Devfs is the path of the host's /dev in this process, such as /host/dev; other paths of
+	// the host are beside it. If it is "", no path of the host is visible.
 	Devfs string
 }
 
@@ -31,8 +31,8 @@ type HostNode struct {
 const maxSymlinks = 40
 
 // Find follows the symbolic links of a host path and checks that a container may have the
-// node. The error is for the operator; it is an fs.ErrNotExist if this process cannot see
-// the node. Regular files are accepted: runtimes refuse them, and tests use them instead of
+// node. The error is for the operator; it is an fs.ErrNotExist if the node is not visible to
+// this process. Regular files are accepted: runtimes refuse them, and tests use them instead of
 // nodes.
 //
 // For a container runtime without CDI, callers must pass the returned path: such a runtime
@@ -82,12 +82,12 @@ func (h HostNodes) resolve(hostPath string) (resolved string, info fs.FileInfo, 
 		var part string
 		part, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		next := path.Join(resolved, part)
-		if next == "/dev" { // wherever that is from here
+		if next == "/dev" { // Devfs, which may be a link
 			resolved = next
 			continue
 		}
 		if info, err = os.Lstat(h.here(next)); errors.Is(err, fs.ErrNotExist) && links > 0 {
-			return "", nil, fmt.Errorf("device node %s is a link to %s, which cannot be seen from here", quote(hostPath), quote(next))
+			return "", nil, fmt.Errorf("device node %s is a link to %s, which is not visible to the agent", quote(hostPath), quote(next))
 		} else if err != nil {
 			return "", nil, fmt.Errorf("device node %s: %w", quote(hostPath), err)
 		}
@@ -124,7 +124,7 @@ func (h HostNodes) Missing(hostPath string) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// here returns where this process sees a path of the host.
+// here returns the path in this process of a path of the host.
 func (h HostNodes) here(hostPath string) string {
 	if below, ok := strings.CutPrefix(hostPath, "/dev/"); ok {
 		return filepath.Join(h.Devfs, below)

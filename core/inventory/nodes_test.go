@@ -38,8 +38,8 @@ func hostNodes(t *testing.T) HostNodes {
 	return HostNodes{Devfs: filepath.Join(root, "dev")}
 }
 
-// Links are followed as on the host, wherever its /dev is for this process; what they
-// lead to must be something that a container may have.
+// Verifies that links are followed as on the host, wherever its /dev is for this process, and
+// that their targets are checked.
 func TestHostNodes(t *testing.T) {
 	host := hostNodes(t)
 	for path, want := range map[string]string{
@@ -52,7 +52,7 @@ func TestHostNodes(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/dev/harmless": "link to \"/dev/sda\"", "/dev/harmless-abs": "link to \"/dev/sda\"", "/dev/dir/by-id/x": "link to \"/dev/disk/by-id/x\"",
-		"/dev/away": "cannot be seen", "/dev/loop": "too many symbolic links", "/dev/dri": "a directory", "/dev/root": "is the directory", "/dev/self": "is the directory",
+		"/dev/away": "is not visible to the agent", "/dev/loop": "too many symbolic links", "/dev/dri": "a directory", "/dev/root": "is the directory", "/dev/self": "is the directory",
 	} {
 		if node, err := host.Find(path); err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is %+v and the error %v, want one with %s", path, node, err, want)
@@ -65,8 +65,8 @@ func TestHostNodes(t *testing.T) {
 	}
 }
 
-// A block device is refused by its type, by any name: in /dev, behind a link, and in a
-// directory outside /dev that can be seen. A character device is not.
+// Verifies that a block device is refused by its type, by any name: in /dev, behind a link, and
+// in a visible directory outside /dev. A character device is not.
 func TestBlockDevicesAreRefused(t *testing.T) {
 	host := hostNodes(t)
 	dev, driver := host.Devfs, filepath.Join(filepath.Dir(host.Devfs), "run/driver/dev")
@@ -96,7 +96,7 @@ func TestBlockDevicesAreRefused(t *testing.T) {
 	}
 }
 
-// A device whose node leads to a disk is left out, however it is called.
+// Verifies that a device whose node leads to a disk is left out, whatever the node's name.
 func TestNodesAreCheckedByWhatTheyAre(t *testing.T) {
 	policy := testPolicy
 	policy.Nodes = hostNodes(t)
@@ -117,8 +117,8 @@ func TestNodesAreCheckedByWhatTheyAre(t *testing.T) {
 	}
 }
 
-// A container gets the groups that own its nodes, and those that the configuration
-// names; others, such as those of disks, cost themselves alone.
+// Verifies that a container gets the groups that own its nodes, and those that the
+// configuration names, and that others, such as those of disks, are left out.
 func TestAdditionalGroups(t *testing.T) {
 	policy := testPolicy
 	policy.Nodes, policy.Allowed.GIDs = hostNodes(t), []uint32{77}
@@ -141,8 +141,8 @@ func TestAdditionalGroups(t *testing.T) {
 	}
 }
 
-// An optional mount that is not allowed costs the mount, with a problem; another one costs
-// the device.
+// Verifies that an optional mount that is not allowed is left out, with a problem, and that a
+// device with a mandatory one is.
 func TestOptionalMounts(t *testing.T) {
 	mounts := []*backendv1.Mount{{HostPath: "/opt/acme/lib.so", ContainerPath: "/lib.so"}}
 	for _, name := range []string{"/a", "/b", "/c", "/d", "/e"} {
@@ -164,7 +164,7 @@ func TestOptionalMounts(t *testing.T) {
 	}
 }
 
-// Files of the host that a preset gives are read-only.
+// Verifies that mounts that a preset allows read-only cannot be writable.
 func TestReadOnlyMounts(t *testing.T) {
 	scope := EditScope{Mounts: []string{"/run/acme/socket"}, ReadOnlyMounts: []string{"/usr/lib/**"}}
 	policy := Policy{Allowed: scope, Declared: scope}

@@ -11,7 +11,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// CodeUnspecified is the code of a fault whose backend named none that is valid.
+// CodeUnspecified is the code of a fault that was reported without a valid code.
 const CodeUnspecified = "unspecified"
 
 // parser checks the devices of one report.
@@ -25,8 +25,8 @@ func newParser(desc Description, policy Policy) *parser {
 	return &parser{desc, policy}
 }
 
-// device checks everything but links, which need the whole report. The remark is
-// a sentence about what was put right without leaving the device out, or "".
+// device checks everything but links, which need the whole report. The remark is a message
+// about what was corrected in a device that stays, or "".
 func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark string, err error) {
 	if err := checkID("the ID", w.GetId()); err != nil {
 		return nil, "", err
@@ -68,7 +68,7 @@ func (p *parser) device(backend string, w *backendv1.Device) (d *Device, remark 
 		return nil, "", err
 	}
 	if d.Potential && (!d.Hooks.Prepare || !d.Hooks.Release || !d.Edits.Empty()) {
-		return nil, "", errors.New("it is a potential device; such a one has both hooks, and no edits before Prepare makes it")
+		return nil, "", errors.New("it is a potential device, which must have both hooks, and no edits before Prepare creates it")
 	}
 	d.Health, remark = parseHealth(w.GetHealth())
 	return d, strings.Join(slices.DeleteFunc(append(remarks, remark, omitted), func(s string) bool { return s == "" }), "; "), nil
@@ -129,9 +129,8 @@ func parseNUMA(wire []uint32) ([]int, error) {
 	return slices.Compact(nodes), nil
 }
 
-// parseHealth never fails: whatever is wrong with the words, a fault must not
-// vanish because of them. What is missing is filled in so that the device has a
-// way back: a reset.
+// parseHealth never fails: a fault must not vanish because its code or message is invalid. A
+// missing recovery counts as a reset, so that the device can recover.
 func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	h.State = StateUnknown
 	switch w.GetState() {
@@ -149,11 +148,11 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 	}
 	h.Recovered = w.GetRecovered() && h.State == StateHealthy
 	if w.GetRecovered() && !h.Recovered {
-		remark = "it says recovered without being healthy; that counts only with HEALTH_STATE_HEALTHY"
+		remark = "it reports recovered without being healthy; that counts only with HEALTH_STATE_HEALTHY"
 	}
 	var bad int
 	if h.Cleared, bad = clearedCodes(w.GetClearedCodes()); bad > 0 {
-		remark = fmt.Sprintf("%d of its cleared codes are no codes, or beyond the first %d", bad, maxCleared)
+		remark = fmt.Sprintf("%d of its cleared codes are invalid, or beyond the first %d", bad, maxCleared)
 	}
 	if h.State != StateUnhealthy {
 		return h, remark
@@ -182,13 +181,13 @@ func parseHealth(w *backendv1.Health) (h Health, remark string) {
 		h.Recovery = RecoveryReplacement
 	default:
 		h.Recovery = RecoveryReset
-		remark = fmt.Sprintf("its fault %s has the recovery %d, which says nothing; it counts as RECOVERY_RESET",
+		remark = fmt.Sprintf("its fault %s has the unknown recovery %d; it counts as RECOVERY_RESET",
 			h.Code, int32(w.GetRecovery()))
 	}
 	return h, remark
 }
 
-// clearedCodes are the valid ones; bad is how many are not.
+// clearedCodes returns the valid codes; bad is the number of others.
 func clearedCodes(wire []string) (codes Codes, bad int) {
 	var valid []string
 	for _, code := range wire {
@@ -201,12 +200,11 @@ func clearedCodes(wire []string) (codes Codes, bad int) {
 	return newCodes(valid), bad
 }
 
-// linkLimit is how many links each of a number of devices may have.
+// linkLimit returns how many links each of a number of devices may have.
 func linkLimit(devices int) int { return min(maxLinks, maxAllLinks/max(devices, 1)) }
 
 // links returns the valid links of a device; devices is the number of devices of the
-// backend, listed has those that a link may name. The remark is about the links that were
-// dropped.
+// backend, listed has those that a link may name. The remark is about dropped links.
 func links(d *Device, devices int, wire []*backendv1.Link, listed map[string]*Device) (out []Link, remark string) {
 	var (
 		dropped int
@@ -238,13 +236,13 @@ func links(d *Device, devices int, wire []*backendv1.Link, listed map[string]*De
 		case peer == d:
 			drop("it links to itself")
 		case seen[sort{peer.ID, direct}] && direct:
-			drop("there are two direct links to %s: report one, with how many lie side by side", peer.ID)
+			drop("there are two direct links to %s: report one, with their number as its count", peer.ID)
 		case seen[sort{peer.ID, direct}]:
 			drop("there are two paths to %s: report the best", peer.ID)
 		case !known:
 			drop("that to %s has the unknown kind %d", peer.ID, int32(w.GetKind()))
 		case w.GetCount() > maxLinkCount || w.GetDistance() > math.MaxInt32:
-			drop("that to %s counts %d with a distance of %d, which cannot be", peer.ID, w.GetCount(), w.GetDistance())
+			drop("that to %s has the impossible count %d or distance %d", peer.ID, w.GetCount(), w.GetDistance())
 		default:
 			seen[sort{peer.ID, direct}] = true
 			out = append(out, Link{

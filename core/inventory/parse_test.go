@@ -45,8 +45,8 @@ func TestReportKeepsEverythingValid(t *testing.T) {
 	}
 }
 
-// TestDeviceLeftOut breaks one thing of a device at a time. The device beside it
-// must not notice, and the problem must name the device and the reason.
+// Verifies for one defect at a time that the device is left out, that the device beside it
+// stays, and that the problem names the device and the reason.
 func TestDeviceLeftOut(t *testing.T) {
 	type device = backendv1.Device
 	edits := func(change func(e *backendv1.ContainerEdits)) func(*device) {
@@ -100,8 +100,8 @@ func TestDeviceLeftOut(t *testing.T) {
 		"hook unspecified":    {func(d *device) { d.Hooks = []backendv1.Hook{0} }, "hook 0"},
 		"hooks":               {func(d *device) { d.Hooks = make([]backendv1.Hook, 17) }, "17 hooks"},
 
-		"env name":          {env("a b", "x"), "is no name"},
-		"env name empty":    {env("", "x"), "is no name"},
+		"env name":          {env("a b", "x"), "has an invalid name"},
+		"env name empty":    {env("", "x"), "has an invalid name"},
 		"env name long":     {env(strings.Repeat("A", 257), "x"), "at most 256"},
 		"env NUL":           {env("A", "a\x00b"), "a NUL, a DEL or a line break"},
 		"env DEL":           {env("A", "a\x7fb"), "a NUL, a DEL or a line break"},
@@ -201,7 +201,7 @@ func manyEnv(n int) map[string]string {
 	return env
 }
 
-// TestLimitsAreInclusive reports what is just allowed.
+// Verifies that values at the limits are accepted.
 func TestLimitsAreInclusive(t *testing.T) {
 	s, _ := newTestStore(t)
 	d := wireDevice(strings.Repeat("x", 63))

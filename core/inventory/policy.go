@@ -17,20 +17,20 @@ import (
 // variables that would change which code a container runs. Nodes are refused below any
 // directory called dev: the root of a driver, a container or a process has one, too.
 type Policy struct {
-	// Allowed is the configuration's.
+	// Allowed is the scope in the configuration.
 	Allowed EditScope
-	// Declared is what the backend's needs name. [Store] takes it from the description.
+	// Declared is the scope in the backend's needs. [Store] takes it from the description.
 	Declared EditScope
 	// Nodes resolves and checks the device nodes.
 	Nodes HostNodes
 }
 
-// deniedPaths are never given to a container, whatever the policy allows, nor is
-// what has the same path below another root.
+// deniedPaths are never given to a container, whatever the policy allows, also not below
+// another root.
 var deniedPaths = []string{
 	"/dev/mem", "/dev/kmem", "/dev/port", "/dev/oldmem", "/dev/nvram", "/dev/snapshot",
 	"/dev/kmsg", "/dev/console", "/dev/cpu/**", "/dev/watchdog*",
-	// By number: the same nodes under names that say nothing.
+	// The same nodes by their numbers.
 	"/dev/char/**", "/dev/block/**",
 	// Disks, their controllers and their partitions.
 	"/dev/sd[a-z]*", "/dev/hd[a-z]*", "/dev/vd[a-z]*", "/dev/xvd*", "/dev/nvme*", "/dev/ng[0-9]*",
@@ -52,7 +52,7 @@ var defaultNodes = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random"
 // runs, or where the container finds its API server.
 var deniedEnv = []string{"LD_", "GLIBC_TUNABLES", "KUBERNETES_"}
 
-// policyError says that the node's policy, not the contract, refuses something.
+// policyError is a refusal by the node's policy, not by the contract.
 type policyError struct{ message string }
 
 func (e *policyError) Error() string { return e.message }
@@ -114,8 +114,8 @@ func undeclared(what, name, need string) error {
 		what, quote(name), need)}
 }
 
-// denied reports whether the path, from one of the directories called dev in it,
-// is a denied one, or the directory that all of such are in.
+// denied reports whether the path, from one of the directories called dev in it, is a denied
+// path, or a directory of which all content is denied.
 func denied(name string) bool {
 	const dev = "/dev/"
 	for {
@@ -149,8 +149,8 @@ func matchAny(patterns []string, name string) bool {
 	return false
 }
 
-// match is path.Match, and with "/**" at the end of the pattern: whether some
-// directory above name matches what is before it.
+// match is path.Match. A pattern that ends in "/**" matches if a directory above name matches
+// the part before it.
 func match(pattern, name string) bool {
 	// Most patterns differ from most names before their first wildcard.
 	for i := range len(pattern) {
@@ -185,7 +185,7 @@ func match(pattern, name string) bool {
 // checkEnv refuses invalid names, and names that the policy does not allow.
 func (p Policy) checkEnv(name string) error {
 	if len(name) > maxEnvName || !nameSyntax.MatchString(name) {
-		return fmt.Errorf("environment variable %s is no name; use letters, digits and '_', at most %d, not starting with a digit",
+		return fmt.Errorf("environment variable %s has an invalid name; use letters, digits and '_', at most %d, not starting with a digit",
 			quote(name), maxEnvName)
 	}
 	if name == "PATH" {
@@ -207,7 +207,7 @@ func (p Policy) checkEnv(name string) error {
 	return nil
 }
 
-// matchName matches names of variables; "*" at the end of a pattern stands for any end.
+// matchName matches names of variables; "*" at the end of a pattern matches any suffix.
 func matchName(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		prefix, wildcard := strings.CutSuffix(pattern, "*")

@@ -48,8 +48,8 @@ func TestPolicyMatch(t *testing.T) {
 	}
 }
 
-// What reaches memory, disks or the kernel is refused below whatever root, in every
-// kind of path, though the configuration allows everything; nothing else is.
+// Verifies that paths to memory, disks or the kernel are refused below any root, in every kind
+// of path, also if the configuration allows everything, and that no others are.
 func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 	all := Policy{Allowed: everything, Declared: everything}
 	refused := func(name string) int {
@@ -80,7 +80,7 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 			"/dev/null", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap1", "/dev/dri/renderD128", "/dev/kfd", "/dev", "/mem", "/sda",
 			"/devices/mem", "/mydev/sda", "/dev.old/mem", "/lib/dev-mem", "/dev/infiniband/uverbs0", "/dev/x/mem",
 		}).Draw(t, "good")
-		// Below a root that ends in dev, sda and mem are what they say.
+		// Below a root that ends in dev, sda and mem are those nodes.
 		if strings.HasSuffix(root, "/dev") && (strings.HasSuffix(good, "/dev/mem") || strings.HasSuffix(good, "/dev/sda")) {
 			return
 		}
@@ -90,7 +90,7 @@ func TestPolicyDeniesBelowAnyRoot(t *testing.T) {
 	})
 }
 
-// Only names that are allowed are set, and some never: a deny-list cannot have every
+// Verifies that only allowed variables are set, and some never: a deny-list cannot have every
 // variable by which some program runs code.
 func TestPolicyEnv(t *testing.T) {
 	some, all := Policy{Allowed: EditScope{Env: []string{"ACME_*", "VISIBLE"}}, Declared: everything}, Policy{Declared: everything}

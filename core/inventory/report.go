@@ -8,7 +8,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// report is what validation leaves of one inventory.
+// report is the valid part of one inventory.
 type report struct {
 	devices  []*Device
 	sets     []CounterSet
@@ -24,8 +24,8 @@ type entry struct {
 	links  []*backendv1.Link
 }
 
-// parseReport checks a whole inventory: each device, then what holds between them. A device
-// that equals the one of its ID in before is that one, so that callers may compare pointers.
+// parseReport checks a whole inventory: each device, then the relations between them. A device
+// that equals the one with its ID in before is that one, so that callers may compare pointers.
 func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*Device) report {
 	var (
 		out     report
@@ -40,7 +40,7 @@ func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*De
 		d, remark, err := p.device(backend, wire)
 		if err == nil {
 			if first, twice := places[d.ID]; twice {
-				err = fmt.Errorf("its ID is also that of device %d of the report, which counts; IDs must be unique", first+1)
+				err = fmt.Errorf("its ID is also that of device %d of the report, which stays; IDs must be unique", first+1)
 			} else {
 				err = rest.consume(d, whole)
 			}
@@ -73,7 +73,7 @@ func parseReport(p *parser, backend string, w *backendv1.Inventory, before []*De
 		}
 		out.devices = append(out.devices, d)
 	}
-	out.problems = slices.Concat(left.list("devices are left out"), own(w.GetProblems()), remarks.list("devices have defects"))
+	out.problems = slices.Concat(left.list("devices are left out"), reported(w.GetProblems()), remarks.list("devices have defects"))
 	return out
 }
 
@@ -92,7 +92,7 @@ func dropNested(entries []entry, left *problems) (stay []entry, listed map[strin
 		}
 		if level > maxParents {
 			nested = append(nested, e.device.ID)
-			left.add(e.device.ID, "the device is left out: its parents go round in a circle or further up than %d levels", maxParents)
+			left.add(e.device.ID, "the device is left out: its parents form a cycle or more than %d levels", maxParents)
 		}
 	}
 	for _, id := range nested {
@@ -101,39 +101,39 @@ func dropNested(entries []entry, left *problems) (stay []entry, listed map[strin
 	return slices.DeleteFunc(entries, func(e entry) bool { return listed[e.device.ID] == nil }), listed
 }
 
-// problems is a bounded list that knows how much it left out.
+// problems is a bounded list with the number of omitted ones.
 type problems struct {
-	kept []Problem
-	more int
+	first []Problem
+	more  int
 }
 
 func (p *problems) add(device, format string, args ...any) {
-	if len(p.kept) == MaxProblems {
+	if len(p.first) == MaxProblems {
 		p.more++
 		return
 	}
-	p.kept = append(p.kept, Problem{Device: device, Message: cut(fmt.Sprintf(format, args...), maxMessage)})
+	p.first = append(p.first, Problem{Device: device, Message: cut(fmt.Sprintf(format, args...), maxMessage)})
 }
 
 func (p *problems) list(what string) []Problem {
 	if p.more == 0 {
-		return p.kept
+		return p.first
 	}
-	return append(p.kept, Problem{Message: fmt.Sprintf("and %d more %s", p.more, what)})
+	return append(p.first, Problem{Message: fmt.Sprintf("and %d more %s", p.more, what)})
 }
 
-// own are the backend's own sentences, made printable.
-func own(wire []string) []Problem {
+// reported returns the problems that the backend reports, made printable.
+func reported(wire []string) []Problem {
 	var p problems
-	for _, sentence := range wire {
-		if sentence = printable(sentence, maxMessage); sentence != "" {
-			p.add("", "%s", sentence)
+	for _, message := range wire {
+		if message = printable(message, maxMessage); message != "" {
+			p.add("", "%s", message)
 		}
 	}
 	return p.list("problems of the backend's")
 }
 
-// printableID is an ID as it is if it is one, else quoted and short.
+// printableID returns a valid ID as it is, another one quoted and short.
 func printableID(id string) string {
 	if checkID("", id) == nil {
 		return id

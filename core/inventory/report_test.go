@@ -11,7 +11,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// TestLinks checks that a bad link costs that link and nothing more.
+// Verifies that an invalid link is dropped, and nothing else.
 func TestLinks(t *testing.T) {
 	const (
 		nvlink = backendv1.LinkKind_LINK_KIND_NVLINK
@@ -32,8 +32,8 @@ func TestLinks(t *testing.T) {
 		"link and path": {[]*backendv1.Link{{PeerId: "b", Kind: nvlink}, {PeerId: "b", Kind: pcie}}, []Link{{"b", "nvlink", 1, 0}, {"b", "pcie_switch", 1, 0}}, ""},
 		"no kind":       {[]*backendv1.Link{{PeerId: "b"}}, nil, "unknown kind 0"},
 		"new kind":      {[]*backendv1.Link{{PeerId: "b", Kind: 99}}, nil, "unknown kind 99"},
-		"count":         {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "cannot be"},
-		"distance":      {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "cannot be"},
+		"count":         {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Count: 4097}}, nil, "impossible"},
+		"distance":      {[]*backendv1.Link{{PeerId: "b", Kind: nvlink, Distance: math.MaxUint32}}, nil, "impossible"},
 		"nil":           {[]*backendv1.Link{nil}, nil, "not a listed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,9 +88,9 @@ func TestParents(t *testing.T) {
 	x.ParentId, y.ParentId, z.ParentId = "y", "x", "not-listed"
 	b := mustReport(t, s, inv(1, append(chain, x, y, z)...))
 	if got := ids(b.Devices); strings.Contains(got, "x") || strings.Contains(got, "y") || !strings.Contains(got, "z") {
-		t.Errorf("devices are %s; the circle of x and y must go, z must stay", got)
+		t.Errorf("devices are %s; the cycle of x and y must be left out, z must stay", got)
 	}
-	if len(b.Devices) != 9 || len(b.Problems) != 4 || !strings.Contains(b.Problems[0].Message, "circle") {
+	if len(b.Devices) != 9 || len(b.Problems) != 4 || !strings.Contains(b.Problems[0].Message, "cycle") {
 		t.Errorf("%d devices, problems %+v", len(b.Devices), b.Problems)
 	}
 }

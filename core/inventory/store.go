@@ -13,18 +13,18 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Store makes one snapshot of what all backends report. It is safe for
-// concurrent use; a backend that reports much slows only itself.
+// Store computes one snapshot of the reports of all backends. It is safe for
+// concurrent use; a backend that reports often delays no other.
 //
-// What the calls of one backend mean, in their usual order:
+// The calls for one backend, in their usual order:
 //
-//   - SetPolicies: what its devices may contain.
-//   - Describe: what it is; required before the first Report.
+//   - SetPolicies: its policy.
+//   - Describe: its description; required before the first Report.
 //   - Report: its whole inventory. It also ends a loss.
 //   - Lost: it stopped reporting; its devices stay, marked with the time, if it is still
 //     configured.
 //   - Restarted: a new process; generations count from 1 again.
-//   - Remove: it is configured no more; its devices go.
+//   - Remove: it is not configured any more; its devices are removed.
 type Store struct {
 	now     func() time.Time
 	changed chan struct{}
@@ -37,13 +37,12 @@ type Store struct {
 	policies   map[string]Policy
 	generation uint64
 	published  map[string]*Backend
-	// accepted counts reports for ever: Backend.Generation never goes back,
-	// even if a backend is removed and comes again. It has a small entry for
-	// each name the configuration ever had.
+	// accepted counts the accepted reports by backend. It keeps removed backends, so that
+	// Backend.Generation always grows.
 	accepted map[string]uint64
 }
 
-// source is what the store knows of one backend.
+// source is the store's state of one backend.
 type source struct {
 	mu      sync.Mutex
 	name    string
@@ -55,13 +54,13 @@ type source struct {
 	// last is the generation of the process's latest inventory.
 	last uint64
 	// wire is the latest accepted report and wireDesc the description that it was checked
-	// against; kept so that another policy applies at once, not at the next report.
+	// with. They are stored so that a changed policy applies at once, not at the next report.
 	wire     *backendv1.Inventory
 	wireDesc Description
 	backend  *Backend // as published, or nil
 }
 
-// NewStore makes an empty store. A nil now means time.Now.
+// NewStore returns an empty store. A nil now means time.Now.
 func NewStore(now func() time.Time) *Store {
 	if now == nil {
 		now = time.Now
@@ -74,11 +73,11 @@ func NewStore(now func() time.Time) *Store {
 	return s
 }
 
-// Snapshot is the newest one, never nil. It takes no lock.
+// Snapshot returns the newest snapshot, never nil. It takes no lock.
 func (s *Store) Snapshot() *Snapshot { return s.current.Load() }
 
-// Changed receives after each change of the snapshot. Changes coalesce: whoever
-// receives takes the newest Snapshot. There is one channel, for one receiver.
+// Changed receives after each change of the snapshot. Changes coalesce: the receiver takes the
+// newest Snapshot. There is one channel, for one receiver.
 func (s *Store) Changed() <-chan struct{} { return s.changed }
 
 // SetPolicies sets what the configuration lets the container edits of each backend contain.
@@ -106,16 +105,15 @@ func (s *Store) SetPolicies(policies map[string]Policy) {
 	}
 }
 
-// Describe sets what a backend reports of itself; it may come again at any time. Further
-// needs apply at once, also to what is listed already. Otherwise a changed description
-// applies to the next report, so that a new version of a backend does not make the devices
-// of the old one vanish. Without a policy no device of it may have container edits.
+// Describe sets a backend's description; it may be called again at any time. Further needs
+// apply at once, also to listed devices. Otherwise a changed description applies to the next
+// report, so that the devices of the earlier version of a backend stay listed. Without a policy no device of it may have container edits.
 func (s *Store) Describe(backend string, d Description) {
 	d.Classes = slices.Clone(d.Classes)
 	for {
 		src := s.source(backend, true)
 		src.mu.Lock()
-		if src.removed { // by a Remove that ran in between
+		if src.removed { // by a concurrent Remove
 			src.mu.Unlock()
 			continue
 		}
@@ -139,7 +137,7 @@ func (s *Store) describe(src *source, d Description) {
 	next := *src.backend
 	next.Description = d
 	if !samePolicy {
-		// What the process before declared counts for its devices until the next report.
+		// The needs of the earlier process count for its devices until the next report.
 		src.wireDesc.Needs = src.wireDesc.Needs.Join(d.Needs)
 		r := parseReport(newParser(src.wireDesc, p), src.name, src.wire, src.backend.Devices)
 		next.Devices, next.CounterSets, next.Problems = r.devices, r.sets, r.problems
@@ -147,8 +145,8 @@ func (s *Store) describe(src *source, d Description) {
 	s.publish(src, &next, true)
 }
 
-// Restarted says that a new process of the backend counts its generations from
-// 1 again. What is listed stays.
+// Restarted is for a new process of the backend, which counts its generations from 1 again.
+// Its devices stay listed.
 func (s *Store) Restarted(backend string) {
 	if src := s.source(backend, false); src != nil {
 		src.mu.Lock()
@@ -158,9 +156,9 @@ func (s *Store) Restarted(backend string) {
 }
 
 // Report takes a backend's whole inventory. Devices that break the contract or the policy
-// are left out, with a [Problem]. A device that equals the one in force is the same *Device.
+// are left out, with a [Problem]. A device that equals the listed one is the same *Device.
 //
-// An error refuses the report as a whole and leaves the earlier one in force: the backend is
+// With an error the report is refused as a whole and the earlier one stays: the backend is
 // not described, the generation does not grow, there are more than [MaxDevices] devices, or
 // every device breaks the contract. Devices that only the policy refuses are no such error.
 //
@@ -201,7 +199,7 @@ func (src *source) check(backend string, wire *backendv1.Inventory) (report, err
 	n := len(wire.GetDevices())
 	switch {
 	case wire == nil:
-		return report{}, errors.New("it is empty of everything; send an inventory, even one without devices")
+		return report{}, errors.New("it is missing; send an inventory, even one without devices")
 	case wire.GetGeneration() <= src.last:
 		return report{}, fmt.Errorf("its generation %d does not follow %d; count from 1, upwards", wire.GetGeneration(), src.last)
 	case n > MaxDevices:
@@ -252,8 +250,7 @@ func (s *Store) lost(src *source) bool {
 	return true
 }
 
-// Remove forgets the backend and its devices. A report that is under way is
-// taken first.
+// Remove removes the backend and its devices. It waits for a Report in progress.
 func (s *Store) Remove(backend string) {
 	src := s.source(backend, false)
 	if src == nil {
@@ -301,8 +298,8 @@ func (s *Store) publish(src *source, b *Backend, changed bool) {
 	s.renew(changed)
 }
 
-// renew makes the snapshot anew. Without a change the generation stays and
-// nobody is woken; the times in it are newer, that is all.
+// renew replaces the snapshot. Without a change the generation stays and Changed does not
+// receive; only the times in the snapshot are newer.
 func (s *Store) renew(changed bool) {
 	if changed {
 		s.generation++
@@ -317,16 +314,16 @@ func (s *Store) renew(changed bool) {
 	}
 	select {
 	case s.changed <- struct{}{}:
-	default: // the receiver has yet to take the last one, and will see this too
+	default: // one is pending; its receiver takes this snapshot
 	}
 }
 
-// supersede returns what before reported of health and next no longer does, after the
-// earlier such statements that are younger than statementAge; at most limit.
+// supersede returns the reports of health in before that next replaced, after the earlier such
+// statements that are younger than statementAge; at most limit.
 func supersede(before, next *Backend, limit int) []Statement {
-	kept := before.Superseded
-	for len(kept) > 0 && next.ReceivedAt.Sub(kept[0].At) > statementAge {
-		kept = kept[1:]
+	earlier := before.Superseded
+	for len(earlier) > 0 && next.ReceivedAt.Sub(earlier[0].At) > statementAge {
+		earlier = earlier[1:]
 	}
 	var added []Statement
 	now := byID(next.Devices)
@@ -338,15 +335,15 @@ func supersede(before, next *Backend, limit int) []Statement {
 		added = append(added, Statement{ID: d.ID, Health: d.Health, Generation: next.Generation, At: next.ReceivedAt})
 	}
 	if len(added) == 0 {
-		return kept
+		return earlier
 	}
-	if over := len(kept) + len(added) - limit; over > 0 {
-		kept = kept[min(over, len(kept)):]
+	if over := len(earlier) + len(added) - limit; over > 0 {
+		earlier = earlier[min(over, len(earlier)):]
 	}
-	return slices.Concat(kept, added)
+	return slices.Concat(earlier, added)
 }
 
-// sameStatement compares all but the words.
+// sameStatement compares all but the messages.
 func sameStatement(a, b Health) bool {
 	a.Message, b.Message = "", ""
 	return a == b

@@ -19,7 +19,7 @@ func TestReportRefused(t *testing.T) {
 		want    string
 	}{
 		"not described":  {"other", inv(3), "was not described"},
-		"nil":            {"mock", nil, "empty of everything"},
+		"nil":            {"mock", nil, "it is missing"},
 		"no generation":  {"mock", inv(0), "generation 0 does not follow 2"},
 		"same":           {"mock", inv(2), "generation 2 does not follow 2"},
 		"older":          {"mock", inv(1), "generation 1 does not follow 2"},
@@ -44,8 +44,7 @@ func TestReportRefused(t *testing.T) {
 	}
 }
 
-// TestPolicyIsNotGarbage: devices that only the configuration refuses are no
-// reason to kill a backend.
+// Verifies that a report of which only the configuration refuses the devices is accepted.
 func TestPolicyIsNotGarbage(t *testing.T) {
 	s, _ := newTestStore(t)
 	describe(s, "mock", testDesc, Policy{})
@@ -155,7 +154,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestDescribeAgain: a policy acts at once, a description with the next report.
+// Verifies that a policy applies at once, and a description with the next report.
 func TestDescribeAgain(t *testing.T) {
 	s, _ := newTestStore(t)
 	mounts := wireDevice("mounts")
@@ -188,7 +187,7 @@ func TestDescribeAgain(t *testing.T) {
 	}
 }
 
-// TestSuperseded checks that what consumers might skip is not lost.
+// Verifies that reports of health that consumers might skip are in Superseded.
 func TestSuperseded(t *testing.T) {
 	s, c := newTestStore(t)
 	at := func(generation uint64, h *backendv1.Health, ids ...string) *Backend {
@@ -222,7 +221,7 @@ func TestSuperseded(t *testing.T) {
 	if b = at(6, nil); len(b.Superseded) != 1 {
 		t.Errorf("a minute later: %+v", b.Superseded)
 	}
-	// However a backend flaps, what is kept is bounded.
+	// The statements of a backend that flaps are bounded.
 	var many []string
 	const limit = 500
 	s.statements = limit
@@ -239,7 +238,7 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse is for the race detector, and checks that snapshots only grow.
+// Verifies, also with the race detector, that generations only grow under concurrent use.
 func TestConcurrentUse(t *testing.T) {
 	s := NewStore(nil)
 	var wg sync.WaitGroup

@@ -147,14 +147,14 @@ var outcomes = map[string]outcome{
 	"paths-outside":       {says: []string{"is left out", "/etc/shadow", "is outside of what the configuration allows"}},
 	"links-to-nowhere":    {says: []string{"1 of its 1 links are dropped", `peer "nowhere" is not a listed device`}},
 	"parent-nowhere":      {listed: 3, silent: true}, // a GPU that is in parts is not listed itself
-	"parents-in-a-circle": {says: []string{"is left out", "its parents go round in a circle"}},
+	"parents-in-a-circle": {says: []string{"is left out", "its parents form a cycle"}},
 	"generation-again":    quarantined(nil, order{}, "its generation 1 does not follow 1"),
 	"garbled-devices":     quarantined(nil, order{}, "none of its 2 devices is valid"),
 	"nan-metrics":         {begin: measure, says: []string{"NaN"}},
 	"negative-weights": {
 		listed: 3, // a bad capacity costs itself
 		says:   []string{`negative: capacity "memory" is left out: it is -1; an amount is never negative`},
-		also:   [][]string{{"hostile-0: 1 of its 1 links are dropped", "that to hostile-1 counts 0 with a distance of 4294967295, which cannot be"}},
+		also:   [][]string{{"hostile-0: 1 of its 1 links are dropped", "that to hostile-1 has the impossible count 0 or distance 4294967295"}},
 	},
 	"control-characters": {
 		unhealthy: 1,

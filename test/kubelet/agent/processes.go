@@ -84,8 +84,6 @@ func (a *Agent) leftover(path string, d fs.DirEntry, specsHeld bool) string {
 		return "temporary file " + path
 	case d.IsDir():
 		return ""
-	case in(a.CDIDir()) && filepath.Ext(name) == ".state" && specsHeld:
-		return "" // what belongs to a spec whose definitions were changed for containers
 	case in(a.CDIDir()) && filepath.Ext(name) != ".json" && filepath.Ext(name) != ".yaml":
 		return "a file that is no CDI spec: " + path
 	case in(a.CDIDir()) && !specsHeld:

@@ -1,12 +1,10 @@
 package checkpoint
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,16 +61,7 @@ type Writer struct {
 // removed, except with [ErrNotDurable], where the new content is in place. The
 // directory must exist.
 func (w Writer) Replace(path string, data []byte, perm fs.FileMode) error {
-	return w.ReplaceWith(path, perm, func(file io.Writer) error {
-		_, err := file.Write(data)
-		return err
-	})
-}
-
-// ReplaceWith is Replace with the data that write writes, in pieces of any size. An error of
-// write is one of Replace.
-func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer) error) error {
-	temp, err := w.stage(path, write, perm)
+	temp, err := w.stage(path, data, perm)
 	if err == nil {
 		if err = w.step(OpRename, path); err == nil {
 			err = os.Rename(temp, path)
@@ -98,7 +87,7 @@ func (w Writer) ReplaceWith(path string, perm fs.FileMode, write func(io.Writer)
 
 // stage writes the temporary file. Its name is returned also with an error, if the file
 // exists.
-func (w Writer) stage(path string, write func(io.Writer) error, perm fs.FileMode) (name string, err error) {
+func (w Writer) stage(path string, data []byte, perm fs.FileMode) (name string, err error) {
 	if err := w.step(OpCreate, path); err != nil {
 		return "", err
 	}
@@ -115,11 +104,7 @@ func (w Writer) stage(path string, write func(io.Writer) error, perm fs.FileMode
 	if err := w.step(OpWrite, path); err != nil {
 		return name, err
 	}
-	buffered := bufio.NewWriterSize(f, 64<<10)
-	if err := write(buffered); err != nil {
-		return name, err
-	}
-	if err := buffered.Flush(); err != nil {
+	if _, err := f.Write(data); err != nil {
 		return name, err
 	}
 	if err := f.Chmod(perm); err != nil {

@@ -3,7 +3,6 @@ package checkpoint_test
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +66,7 @@ func TestWriteRefusesWhatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// A step that fails leaves the old file as it was, and nothing else.
+// Verifies that a failed step leaves the old file as it was, and nothing else.
 func TestReplaceFailsWhole(t *testing.T) {
 	full := syscall.ENOSPC
 	for _, op := range []checkpoint.Op{checkpoint.OpCreate, checkpoint.OpWrite, checkpoint.OpSync, checkpoint.OpRename, checkpoint.OpSyncDir} {
@@ -108,31 +107,7 @@ func TestReplaceFailsWhole(t *testing.T) {
 	}
 }
 
-// Verifies that what cannot be written to its end leaves nothing behind.
-func TestReplaceWithFailsWhole(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "file")
-	errWrite := errors.New("no more")
-	for _, err := range []error{nil, errWrite} {
-		got := checkpoint.Writer{}.ReplaceWith(path, 0o600, func(file io.Writer) error {
-			for range 3 {
-				if _, err := file.Write(bytes.Repeat([]byte("a"), 50<<10)); err != nil {
-					return err
-				}
-			}
-			return err
-		})
-		if !errors.Is(got, err) {
-			t.Errorf("got %v, want %v", got, err)
-		}
-		content, _ := os.ReadFile(path)
-		if all, err := os.ReadDir(dir); err != nil || len(all) != 1 || len(content) != 150<<10 {
-			t.Errorf("%d bytes, %v: %v", len(content), all, err)
-		}
-	}
-}
-
-// What stands in the way is left as it is, and no temporary file stays.
+// Verifies that Replace does not change what is in its way, and leaves no temporary file.
 func TestReplaceOfWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
@@ -169,10 +144,10 @@ func TestReplaceGivesTheModeWhateverTheUmask(t *testing.T) {
 	}
 }
 
-// A process killed between the temporary file and the rename leaves the old
+// Verifies that a process killed between the temporary file and the rename leaves the old
 // content in place, and a file that Sweep removes.
 func TestKilledBeforeRename(t *testing.T) {
-	if path := os.Getenv("STATEFILE_TEST_PATH"); path != "" {
+	if path := os.Getenv("CHECKPOINT_TEST_PATH"); path != "" {
 		w := checkpoint.Writer{Before: func(op checkpoint.Op, _ string) error {
 			if op == checkpoint.OpRename {
 				return syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -188,7 +163,7 @@ func TestKilledBeforeRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledBeforeRename$")
-	cmd.Env = append(os.Environ(), "STATEFILE_TEST_PATH="+path)
+	cmd.Env = append(os.Environ(), "CHECKPOINT_TEST_PATH="+path)
 	if err := cmd.Run(); err == nil {
 		t.Fatal("the child was not killed")
 	}
