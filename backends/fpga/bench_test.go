@@ -9,9 +9,9 @@ import (
 	"github.com/accelmux/accelmux/test/sysroot"
 )
 
-// BenchmarkLook is what one round of all drivers costs with eight cards, every
+// BenchmarkScan is what one round of all drivers costs with eight cards, every
 // health.interval.
-func BenchmarkLook(b *testing.B) {
+func BenchmarkScan(b *testing.B) {
 	tree, err := fpgatree.Write(sysroot.TempDir(b), fpgatree.NewMany(8))
 	if err != nil {
 		b.Fatal(err)
@@ -24,7 +24,7 @@ func BenchmarkLook(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, d := range all {
-			gather(cfg, d, nil)
+			source{driver: d, cfg: cfg}.Scan(nil)
 		}
 	}
 }

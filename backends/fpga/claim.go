@@ -3,53 +3,71 @@ package fpga
 import (
 	"context"
 	"fmt"
+	"time"
 
-	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/engine"
 )
 
-// claim is what a region is to have for containers that start now. Of two that ask for
-// different files at once, one is refused: who comes later, so that what the other
-// programs stays.
+// unclaimLimit bounds the wait for a loop that has ended.
+const unclaimLimit = 5 * time.Second
+
+// claim is what a region is to have for the containers that start now. Of two that ask for
+// different files at once, the later one is refused, so that it does not replace what the
+// first one gets.
 type claim struct {
 	name, version string
-	// holders are how many calls have it.
+	// holders is the number of calls that have it.
 	holders int
 }
 
-// claim claims the region for a file; joined says that others ask for the same.
-func (p *preparation) claim(ctx context.Context, c *claim) (joined bool, err error) {
-	other, err := sdk.InLoop(ctx, p.b.asks, func(l *loop) string {
-		r := l.roster.region(p.region.ID)
+// claim claims the region for a file; joined: others ask for the same one.
+func (p *preparation) claim(ctx context.Context, c claim) (joined bool, err error) {
+	other := ""
+	err = p.b.Do(ctx, func(device func(string) *engine.KnownDevice) {
+		d := device(p.region.ID)
+		if d == nil {
+			return
+		}
+		m := memoryOf(d)
+		c.holders = 1
 		switch {
-		case r == nil || r.claim == nil:
-		case r.claim.version != c.version:
-			return r.claim.name
+		case m.claim == nil:
+		case m.claim.version != c.version:
+			other = m.claim.name
+			return
 		default:
-			r.claim.holders++
+			c.holders += m.claim.holders
 			joined = true
-			return ""
 		}
-		if r != nil {
-			r.claim = &claim{c.name, c.version, 1}
-		}
-		return ""
+		m.claim = &c
+		d.Memory = m
 	})
 	if err == nil && other != "" {
 		err = fmt.Errorf("%s was not programmed into %s: another container that starts now asks for %s; "+
-			"containers that share a device ask for the same file", p.file, p.name(), other)
+			"containers that share a device ask for the same file", p.file, p.Device.Name, other)
 	}
 	return joined, err
 }
 
-// unclaim ends a claim.
-func (p *preparation) unclaim(c *claim) {
-	p.loop.post(func() {
-		r := p.loop.roster.region(p.region.ID)
-		if r == nil || r.claim == nil || r.claim.version != c.version {
+// unclaim ends a claim. It is called after the call may have ended.
+func (p *preparation) unclaim(ctx context.Context, c claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unclaimLimit)
+	defer cancel()
+	// An error means that the loop has ended, and with it all claims.
+	_ = p.b.Do(ctx, func(device func(string) *engine.KnownDevice) {
+		d := device(p.region.ID)
+		if d == nil {
 			return
 		}
-		if r.claim.holders--; r.claim.holders == 0 {
-			r.claim = nil
+		m := memoryOf(d)
+		if m.claim == nil || m.claim.version != c.version {
+			return
 		}
+		left := *m.claim
+		left.holders--
+		if m.claim = &left; left.holders == 0 {
+			m.claim = nil
+		}
+		d.Memory = m
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
@@ -25,7 +26,7 @@ const (
 // of a resource after the slash, or an attribute's text.
 const maxAttributes, maxName, maxText = 32, 63, 64
 
-// classOf is the class of a region. A port that does not say what is loaded cannot be
+// classOf is the class of a region. A port that does not report what is loaded cannot be
 // listed by that.
 func (s *settings) classOf(r driver.Region) string {
 	switch {
@@ -37,68 +38,55 @@ func (s *settings) classOf(r driver.Region) string {
 	return classRegion
 }
 
-// listing are all devices in a stable order, and what is unclear about them.
-func (l *loop) listing() (devices []*sdk.Device, problems []string) {
-	for _, known := range l.roster.sorted() {
-		if wrong := known.sensing.implausible(known.card); wrong != "" {
-			problems = append(problems, wrong)
-		}
-		for _, r := range known.sorted() {
-			device, doubts := l.device(r)
-			devices, problems = append(devices, device), append(append(problems, l.doubts(r)...), doubts...)
-		}
-	}
-	return devices, problems
+// managed reports whether a container gets the nodes that manage the card. In the mode
+// for developers it gets only those of its own function: through those of the physical
+// function a virtual one would program all others.
+func (s *settings) managed(card driver.Card, region driver.Region) bool {
+	return s.Management || s.Mode == modeDevel && region.Kind == driver.Port && !card.Virtual
 }
 
-// device is a region.
-func (l *loop) device(r *region) (*sdk.Device, []string) {
-	card, is := r.of.card, l.identity(r)
-	d := &sdk.Device{Id: is.ID, Class: l.cfg.classOf(is), Health: r.said}
-	var doubts []string
-	d.Attributes, doubts = l.attributes(card, is)
+// programs reports whether containers can have a region programmed.
+func (s *settings) programs(r driver.Region) bool { return s.Bitstreams != "" && r.Programmable }
+
+// List implements [engine.Vendor].
+func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {
+	is, lost, p := regionIn(d.Stable), memoryOf(d).lost, memoryOf(d).program
+	var problems []string
+	switch {
+	case p != nil && p.failed != nil && !d.Busy():
+		problems = append(problems, fmt.Sprintf("%s: programming %s failed, and until it is programmed again its content is not known, whatever ID it shows: %v",
+			is.ID, p.name, p.failed))
+	case lost != nil && v.cfg.classOf(is) == classAF && v.cfg.programs(is):
+		problems = append(problems, fmt.Sprintf("%s: the accelerator function %s is no longer loaded, so the device is in no resource by the name %s: "+
+			"containers that ask for a file can use it; for what happened to the function see the kernel's log", is.ID, lost.Function, lost.Loaded))
+	}
+	if lost != nil && !v.cfg.programs(is) { // it keeps its place among those that have the function
+		is.Function, is.Loaded = lost.Function, lost.Loaded
+	}
+	card := cardIn(d.Unit.Unit)
+	device := &sdk.Device{Class: v.cfg.classOf(is)}
+	var more []string
+	device.Attributes, more = v.attributes(d.Unit, is)
 	if card.ID != is.ID {
-		d.ParentId = card.ID
+		device.ParentId = card.ID
 	}
-	if is.Kind == driver.Platform {
-		d.ResetGroup = card.Board // a shell is reset with all that is behind it
+	if v.cfg.hooked() {
+		device.Hooks = []backendv1.Hook{sdk.HookPrepare}
 	}
-	if card.PCI != nil {
-		d.PciBusId = card.PCI.Address.String()
-		if card.PCI.NUMANode >= 0 {
-			d.NumaNodes = []uint32{uint32(card.PCI.NUMANode)}
-		}
-	}
-	if l.cfg.hooked() {
-		d.Hooks = []backendv1.Hook{sdk.HookPrepare}
-	}
-	// What is away or in reset may have no nodes either: that is not what is wrong.
-	if d.Edits = r.given.edits; r.given.err != nil && r.of.absent == nil && r.missing == nil && r.busy.IsZero() {
-		d.Health = sdk.Graver(sdk.Fault("node-missing", sdk.RecoverySelf, r.given.err.Error()), r.said)
-	}
-	return d, doubts
+	return device, append(problems, more...)
 }
 
-// identity is what a region is listed as: one that lost its function, and cannot be
-// given another from here, keeps its place among those that have it.
-func (l *loop) identity(r *region) driver.Region {
-	is := r.known
-	if r.lost != nil && !l.cfg.programs(is) {
-		is.Function, is.Loaded = r.lost.Function, r.lost.Loaded
-	}
-	return is
-}
-
-// attributes are what selectors can ask for, and what is wrong with them. What is not
-// known is missing. Of a driver that says too much, what comes last is left out: the
-// region's own come before the card's, each in the order of their names.
-func (l *loop) attributes(card driver.Card, r driver.Region) (map[string]*sdk.Attribute, []string) {
+// attributes are what selectors can ask for, and problems with them. What is not known is
+// missing. Of too many the last are left out: the region's own come before the card's, each
+// in the order of their names.
+func (v vendor) attributes(u *engine.KnownUnit, r driver.Region) (map[string]*sdk.Attribute, []string) {
+	card := cardIn(u.Unit)
 	of := map[string]*sdk.Attribute{
-		"model": sdk.String(card.Model), "driver": sdk.String(l.roster.cards[card.ID].by.driver.Name()),
-		"region": sdk.Int(int64(r.Number)), "virtual": sdk.Bool(card.Virtual), "programmable": sdk.Bool(l.cfg.programs(r)),
+		"model": sdk.String(card.Model), "driver": sdk.String(u.Driver().Name()),
+		"region": sdk.Int(int64(r.Number)), "virtual": sdk.Bool(card.Virtual), "programmable": sdk.Bool(v.cfg.programs(r)),
 		"board": sdk.String(card.Board),
 	}
-	var doubts []string
+	var problems []string
 	name := "regionName"
 	if r.Kind == driver.Platform {
 		name = "platformName"
@@ -109,7 +97,7 @@ func (l *loop) attributes(card driver.Card, r driver.Region) (map[string]*sdk.At
 		case validName(value):
 			of[attribute] = sdk.String(value)
 		default:
-			doubts = append(doubts, fmt.Sprintf("%s: its %s %q can be no name of a resource, and is left out", r.ID, attribute, value))
+			problems = append(problems, fmt.Sprintf("%s: its %s %q cannot be the name of a resource, and is left out", r.ID, attribute, value))
 		}
 	}
 	for attribute, value := range map[string]string{"interfaceID": r.Interface, "functionID": r.Function, "serial": card.Serial} {
@@ -131,10 +119,10 @@ func (l *loop) attributes(card driver.Card, r driver.Region) (map[string]*sdk.At
 		}
 	}
 	if left > 0 {
-		doubts = append(doubts, fmt.Sprintf("%s: %d attributes are left out: a device may have %d", r.ID, left, maxAttributes))
+		problems = append(problems, fmt.Sprintf("%s: %d attributes are left out: a device may have %d", r.ID, left, maxAttributes))
 	}
-	slices.Sort(doubts)
-	return of, doubts
+	slices.Sort(problems)
+	return of, problems
 }
 
 // validName reports whether a text can stand after the slash of a resource's name.

@@ -51,7 +51,7 @@ func TestDirectoryHangs(t *testing.T) {
 		r.inventory("the problem", func(inv *backendv1.Inventory) bool {
 			return healthy(1)(inv) && strings.Contains(fmt.Sprint(inv.GetProblems()), "its file system hangs")
 		})
-		if took := time.Since(began); took > 2*hangs {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("that was told after %v", took)
 		}
 		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })

@@ -34,7 +34,7 @@ func TestFailedProgramming(t *testing.T) {
 		if !told(r.Last) {
 			r.inventory("the fault", told)
 		}
-		if all := r.idle(2 * busyLimit); len(all) > 0 {
+		if all := r.idle(2 * (2 * time.Minute)); len(all) > 0 {
 			t.Errorf("the fault has become %v", sdktest.Summary(all[len(all)-1]))
 		}
 		r.says("in reset", r.prepare("a.gbs", nil, "a-port0"), "CRC error")

@@ -3,9 +3,11 @@ package fpga
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"sync"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -17,27 +19,24 @@ const Version = "0.1.0"
 
 // Backend is the FPGA backend. Make it with [New].
 type Backend struct {
+	*engine.Engine
 	log   *slog.Logger
 	seams seams
-	asks  sdk.Asks[*loop]
-	works works
-	// measuring are cards whose sensors are being read for telemetry.
-	measuring works
 
 	mu  sync.Mutex
 	cfg *config
 }
 
-// seams are where tests put something else.
+// seams are what tests replace.
 type seams struct {
-	// drivers are those that settings name, in the order in which they are asked.
+	// drivers returns those that settings name, in the order of their precedence.
 	drivers func(*config) []driver.Driver
 	uevents func(want func(uevent.Event) bool) (*uevent.Listener, error)
-	// directory is why no bitstream could be found in one; nil if some could.
+	// directory returns why no bitstream can be found in a directory; nil if some can.
 	directory func(path string) error
 }
 
-// The abilities of the backend.
+// The abilities of the backend. Watch, Reset and Sample are the engine's.
 var (
 	_ sdk.Backend    = (*Backend)(nil)
 	_ sdk.Configurer = (*Backend)(nil)
@@ -55,7 +54,9 @@ func newBackend(log *slog.Logger, s seams) *Backend {
 	if s.directory == nil {
 		s.directory = bitstream.CheckDirectory
 	}
-	return &Backend{log: log, seams: s, asks: make(sdk.Asks[*loop])}
+	return &Backend{log: log, seams: s, Engine: engine.New(engine.Options{
+		Log: log, Hardware: "FPGA", Unit: "card", Part: "region", Listen: s.uevents, Concerns: concerns,
+	})}
 }
 
 // Describe implements [sdk.Backend].
@@ -91,16 +92,40 @@ func (b *Backend) Configure(_ context.Context, data json.RawMessage, host sdk.Ho
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cfg = cfg
+	set := &engine.Settings{
+		Vendor: vendor{b.log, cfg}, Interval: cfg.interval, Sysfs: host.Sysfs, Checks: b.checks(cfg),
+	}
+	if cfg.senses() {
+		set.Sensing = cfg.sensors
+	}
+	for i, d := range b.seams.drivers(cfg) {
+		set.Drivers = append(set.Drivers, source{driver: d, cfg: cfg, first: i == 0})
+	}
+	b.Engine.Configure(set)
 	return nil
+}
+
+// checks has the directory of bitstreams checked before a container asks for a file.
+func (b *Backend) checks(cfg *config) []engine.Check {
+	path := cfg.Bitstreams
+	if path == "" {
+		return nil
+	}
+	const then = "no container that asks for a file starts until then"
+	return []engine.Check{{
+		What: "opening the directory of bitstreams, " + path + ",",
+		Hung: "its file system hangs; " + then,
+		Run: func() error {
+			if err := b.seams.directory(path); err != nil {
+				return fmt.Errorf("%w: make it on the node, and mount it into the agent at the same path; %s", err, then)
+			}
+			return nil
+		},
+	}}
 }
 
 func (b *Backend) config() *config {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.cfg
-}
-
-// Watch implements [sdk.Backend].
-func (b *Backend) Watch(ctx context.Context, out *sdk.Reporter) error {
-	return newLoop(b, out).run(ctx)
 }

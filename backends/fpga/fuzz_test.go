@@ -4,18 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
 	"github.com/accelmux/accelmux/backends/sdk/sdktest"
@@ -84,37 +85,32 @@ func FuzzMachine(f *testing.F) {
 // maxLost is how many devices one file may cost: that of its card.
 const maxLost = 1
 
-// listFor lists a machine by all drivers, and makes sure of what it says.
+// listFor lists a machine by all drivers, and checks what they report.
 func listFor(t testing.TB, cfg *config) []*backendv1.Device {
 	t.Helper()
-	l := &loop{cfg: cfg, roster: newRoster()}
-	for rank, d := range (opened{}).drivers(cfg) {
-		by := &reader{driver: d, rank: rank}
-		found := gather(cfg, d, nil)
-		found.number = 1
-		l.roster.take(by, found, time.Now())
-		for _, sentence := range found.sentences() {
-			if !utf8.ValidString(sentence) {
-				t.Errorf("a problem is %q", sentence)
-			}
-		}
-		for _, card := range found.Cards {
+	log := slog.New(slog.DiscardHandler)
+	set := &engine.Settings{Vendor: vendor{log, cfg}, Sysfs: cfg.host.Sysfs}
+	for _, d := range (opened{}).drivers(cfg) {
+		set.Drivers = append(set.Drivers, source{driver: d, cfg: cfg})
+		for _, card := range d.Read().Cards {
 			senses := d.Sense(card)
 			checkSenses(t, senses)
 			for _, fault := range slices.Concat(card.Faults, senses.Faults) {
 				checkFault(t, fault)
 			}
-		}
-	}
-	for _, known := range l.roster.cards {
-		for _, r := range known.regions {
-			r.said = l.health(r, time.Now())
-			for _, fault := range r.now.Faults {
-				checkFault(t, fault)
+			for _, r := range card.Regions {
+				for _, fault := range r.Faults {
+					checkFault(t, fault)
+				}
 			}
 		}
 	}
-	devices, _ := l.listing()
+	devices, problems := engine.ListOnce(engine.Options{Log: log, Hardware: "FPGA", Unit: "card", Part: "region"}, set)
+	for _, problem := range problems {
+		if !utf8.ValidString(problem) {
+			t.Errorf("a problem is %q", problem)
+		}
+	}
 	sane(t, &backendv1.Inventory{Devices: devices})
 	return devices
 }

@@ -99,7 +99,7 @@ func TestBusy(t *testing.T) {
 		}
 		began := time.Now()
 		r.inventory("no end of it", only("a-port0", "reset-failed"))
-		if took := time.Since(began); took < busyLimit-2*time.Second || took > busyLimit {
+		if took := time.Since(began); took < (2*time.Minute)-2*time.Second || took > (2*time.Minute) {
 			t.Errorf("that was told after %v", took)
 		}
 		f.change(func() { *f.region("a", 0) = was })
@@ -125,7 +125,7 @@ func TestNoFunction(t *testing.T) {
 		r.configure(programming)
 		inv := r.inventory("containers can have it programmed", func(inv *backendv1.Inventory) bool {
 			return healthy(2)(inv) && device(inv, "a-port0").GetClass() == classAF && len(inv.GetProblems()) == 1 &&
-				strings.HasPrefix(inv.GetProblems()[0], "a-port0: the accelerator function "+functionA+" is not loaded any more, so the device is in no resource by the name af-"+functionA)
+				strings.HasPrefix(inv.GetProblems()[0], "a-port0: the accelerator function "+functionA+" is no longer loaded, so the device is in no resource by the name af-"+functionA)
 		})
 		if d := device(inv, "a-port0"); text(d, "functionName") != "" {
 			t.Errorf("it has a name: %v", d)

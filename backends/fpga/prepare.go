@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/process"
@@ -24,7 +25,7 @@ type parameters struct {
 // bitstreamParameter is its name, for errors.
 const bitstreamParameter = "bitstream"
 
-// Prepare implements [sdk.Preparer]. Devices of several cards are readied at the same
+// Prepare implements [sdk.Preparer]. Devices of several cards are prepared at the same
 // time.
 func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*sdk.Edits, error) {
 	ctx, cancel := sdk.InTime(ctx)
@@ -33,24 +34,24 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	if err := sdk.DecodeSettings(p.Parameters, &asked); err != nil {
 		return nil, fmt.Errorf("the parameters are wrong: %w", err)
 	}
-	t, err := b.find(ctx, p.IDs())
+	t, err := b.Find(ctx, p.IDs())
 	if err == nil {
 		err = t.Missing()
 	}
 	if err != nil {
 		return nil, err
 	}
-	shared := p.Shared()
-	errs := make([]error, len(t.devices))
+	cfg, shared := b.config(), p.Shared()
+	errs := make([]error, len(t.Devices))
 	var all sync.WaitGroup
-	for i, device := range t.devices {
+	for i, device := range t.Devices {
 		all.Go(func() {
 			one := preparation{
-				b: b, cfg: t.cfg, loop: t.loop, target: device, resource: p.Resource,
-				file: asked.Bitstream, shared: slices.Contains(shared, device.region.ID),
+				b: b, cfg: cfg, target: targetOf(device), resource: p.Resource,
+				file: asked.Bitstream, shared: slices.Contains(shared, device.Device.ID),
 			}
 			if err := one.run(ctx); err != nil {
-				errs[i] = fmt.Errorf("%s: %w", device.region.ID, err)
+				errs[i] = fmt.Errorf("%s: %w", device.Device.ID, err)
 			}
 		})
 	}
@@ -58,17 +59,32 @@ func (b *Backend) Prepare(ctx context.Context, p sdk.Preparation) (map[string]*s
 	return nil, errors.Join(errs...)
 }
 
+// target is a region, its card and its driver, as they were read last.
+type target struct {
+	engine.Target
+	driver driver.Driver
+	card   driver.Card
+	region driver.Region
+	// put is what this process put into it; nil if nothing.
+	put *program
+}
+
+func targetOf(t engine.Target) target {
+	s, _ := t.Driver.(source)
+	m, _ := t.Memory.(memory)
+	return target{t, s.driver, cardIn(t.Unit), regionIn(t.Device), m.program}
+}
+
 // preparation is that of one device for a container.
 type preparation struct {
-	b    *Backend
-	cfg  *config
-	loop *loop
+	b   *Backend
+	cfg *config
 	target
 	resource string
-	// file is what the container asks for; empty if for nothing.
+	// file is what the container asks for; empty if nothing.
 	file string
-	// shared says that another container holds the region, too, and joined that another
-	// one that starts now has asked for the same file.
+	// shared: another container has the region, too. joined: another container that starts
+	// now has asked for the same file.
 	shared, joined bool
 }
 
@@ -82,11 +98,11 @@ func (p *preparation) run(ctx context.Context) error {
 	if err := p.renew(ctx); err != nil {
 		return err
 	}
-	seen, err := p.look(ctx, false)
+	seen, err := p.scan(ctx, false)
 	if err != nil {
 		return err
 	}
-	return p.unasked(seen.targets[p.region.ID])
+	return p.unasked(seen)
 }
 
 // unasked is an error if a container that asks for no file cannot use a region as it is.
@@ -98,22 +114,22 @@ func (p *preparation) unasked(is target) error {
 	if is.put != nil && is.put.failed != nil {
 		return fmt.Errorf("nobody knows what %s has, for programming %s failed, and the container asks for no file: "+
 			"give the resource %s the parameter %s, or program it from the host and restart the agent: %w",
-			p.name(), is.put.name, p.resource, bitstreamParameter, is.put.failed)
+			p.Device.Name, is.put.name, p.resource, bitstreamParameter, is.put.failed)
 	}
 	if is.region.State == driver.Unloaded && is.region.Kind == driver.Port {
 		return fmt.Errorf("no accelerator function is loaded in %s, and the container asks for no file: "+
-			"give the resource %s the parameter %s, or have the region programmed before", p.name(), p.resource, bitstreamParameter)
+			"give the resource %s the parameter %s, or have the region programmed before", p.Device.Name, p.resource, bitstreamParameter)
 	}
 	return nil
 }
 
-// look looks at the region, and is an error unless it is sound.
-func (p *preparation) look(ctx context.Context, back bool) (found, error) {
-	seen, err := p.b.lookNow(ctx, back, p.region.ID)
+// scan has the region scanned and returns it. It is an error unless the region is healthy.
+func (p *preparation) scan(ctx context.Context, back bool) (target, error) {
+	seen, err := p.b.Scan(ctx, back, p.region.ID)
 	if err == nil {
-		err = seen.sound(p.region.ID, false)
+		err = seen.Healthy(p.region.ID, false)
 	}
-	return seen, err
+	return targetOf(seen.Targets[p.region.ID]), err
 }
 
 // renew resets the region if settings say so and nobody else holds it.
@@ -121,18 +137,11 @@ func (p *preparation) renew(ctx context.Context) error {
 	if !p.cfg.Prepare.Reset || p.shared {
 		return nil
 	}
-	if len(p.along) > 0 {
-		return fmt.Errorf("%s is not reset before the start, for that would take along what is on its board, too, and may be in use: %s: "+
-			"have no prepare.reset on this node", p.name(), strings.Join(p.along, ", "))
+	if len(p.Group) > 0 {
+		return fmt.Errorf("%s is not reset before the start, since that would also reset what is on its board and may be in use: %s: "+
+			"set prepare.reset to false on this node", p.Device.Name, strings.Join(p.Group, ", "))
 	}
-	leave, err := p.b.works.enter(ctx, p.card.ID)
-	if err != nil {
-		return err
-	}
-	done, err := p.b.resetRegion(ctx, p.loop, p.target, leave)
-	if err == nil {
-		_, err = p.b.lookNow(ctx, true, p.region.ID)
-	}
+	done, _, err := p.b.ResetTargets(ctx, []engine.Target{p.Target})
 	if err != nil {
 		return fmt.Errorf("reset before the start: %w", err)
 	}
@@ -155,7 +164,7 @@ func (p *preparation) load(ctx context.Context) error {
 		return err
 	}
 	done := sync.OnceFunc(func() { _ = file.Close() }) // only read
-	c := &claim{name: p.file, version: file.Version()}
+	c := claim{name: p.file, version: file.Version()}
 	if p.joined, err = p.claim(ctx, c); err != nil {
 		done()
 		return err
@@ -163,17 +172,17 @@ func (p *preparation) load(ctx context.Context) error {
 	err = p.renew(ctx)
 	var leave func()
 	if err == nil {
-		leave, err = p.b.works.enter(ctx, p.card.ID)
+		leave, err = p.b.Enter(ctx, p.card.ID)
 	}
 	if err != nil {
 		done()
-		p.unclaim(c)
+		p.unclaim(ctx, c)
 		return err
 	}
 	over := sync.OnceFunc(func() {
 		leave()
 		done()
-		p.unclaim(c)
+		p.unclaim(ctx, c)
 	})
 	needed, err := p.needed(ctx, file)
 	if err != nil || !needed {
@@ -195,11 +204,11 @@ func (p *preparation) allowed() error {
 // needed reports whether the region has to be programmed; it is an error if it has to
 // and cannot be. The caller has entered the card, so that nothing else changes it.
 func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, error) {
-	seen, err := p.look(ctx, false)
+	seen, err := p.scan(ctx, false)
 	if err != nil {
 		return false, err
 	}
-	p.target = seen.targets[p.region.ID]
+	p.target = seen
 	if !p.region.Programmable {
 		// What is loaded is of use without what programs it, as in a virtual machine or
 		// while XRT's tool is away.
@@ -207,7 +216,7 @@ func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, e
 			return false, nil
 		}
 		return false, fmt.Errorf("the container asks for the bitstream %s, and %s cannot be programmed from here: "+
-			"ask for a device with the attribute programmable", p.file, p.name())
+			"ask for a device with the attribute programmable", p.file, p.Device.Name)
 	}
 	if err := p.driver.Fits(p.card, p.region, file); err != nil {
 		return false, err
@@ -217,7 +226,7 @@ func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, e
 	}
 	if p.shared {
 		return false, fmt.Errorf("%s was not programmed into %s: another container uses it with %s; "+
-			"containers that share a device ask for the same file", file.Path, p.name(), p.loaded())
+			"containers that share a device ask for the same file", file.Path, p.Device.Name, p.loaded())
 	}
 	return true, nil
 }
@@ -253,24 +262,26 @@ func (t target) loaded() string {
 // entered the card, and over is called when the kernel is done.
 func (p *preparation) program(ctx context.Context, file *bitstream.File, version string, over func()) error {
 	began := time.Now()
-	t := &task{what: fmt.Sprintf("%s is being programmed into %s", file.Path, p.name())}
-	err := p.b.work(ctx, p.loop, p.region.ID, t, over,
-		func(ctx context.Context) error { return p.driver.Program(ctx, p.card, p.region, file) },
-		func(r *region, err error) {
+	err := p.b.Run(ctx, []engine.Target{p.Target}, over, engine.Operation{
+		What: fmt.Sprintf("%s is being programmed into %s", file.Path, p.Device.Name),
+		Do:   func(ctx context.Context) error { return p.driver.Program(ctx, p.card, p.region, file) },
+		Ended: func(d *engine.KnownDevice, err error) {
 			if !errors.As(err, &driver.UntouchedError{}) {
-				r.program = &program{name: p.file, version: version, failed: err}
+				m := memoryOf(d)
+				m.program = &program{name: p.file, version: version, failed: err}
+				d.Memory = m
 			}
-		})
+		},
+	})
 	if err != nil {
 		return err
 	}
-	seen, err := p.look(ctx, true)
+	is, err := p.scan(ctx, true)
 	if err != nil {
-		return fmt.Errorf("%s was programmed into %s, but then: %w", file.Path, p.name(), err)
+		return fmt.Errorf("%s was programmed into %s, but then: %w", file.Path, p.Device.Name, err)
 	}
-	is := seen.targets[p.region.ID]
 	if is.region.State == driver.Unloaded || is.put == nil || is.put.version != version {
-		return fmt.Errorf("%s was programmed into %s, which has %s now: see the kernel's log", file.Path, p.name(), is.loaded())
+		return fmt.Errorf("%s was programmed into %s, which has %s now: see the kernel's log", file.Path, p.Device.Name, is.loaded())
 	}
 	p.b.log.Info("a region was programmed", "device", p.region.ID, "resource", p.resource, "file", file.Path,
 		"function", is.region.Function, "took", time.Since(began).Round(time.Millisecond).String())

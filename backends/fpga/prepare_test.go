@@ -257,11 +257,11 @@ func TestAbandoned(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "has not come to its end")
+		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "has not ended")
 		if !only("a-port0", "programming")(r.Last) {
 			r.inventory("the fault", only("a-port0", "programming"))
 		}
-		r.says("the other region", r.prepare("a.gbs", nil, "a-port1"), "something else is done to the card a")
+		r.says("the other region", r.prepare("a.gbs", nil, "a-port1"), "another operation on the card a")
 		if all := r.idle(time.Minute); len(all) > 0 {
 			t.Errorf("meanwhile %v", sdktest.Summary(all[0]))
 		}

@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 
+	"github.com/accelmux/accelmux/backends/engine"
 	"github.com/accelmux/accelmux/backends/fpga/bitstream"
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -56,15 +57,9 @@ type Reading struct {
 	Absent bool
 }
 
-// Problem is something amiss with a device.
-type Problem struct {
-	// Device is a PCI address, or a name in a class such as "region3".
-	Device string
-	// Lost says that the device is left out for it.
-	Lost bool
-	// Err names the file where there is one, and says what is wrong.
-	Err error
-}
+// Problem is something wrong with a device: a PCI address, or a name in a class such as
+// "region3".
+type Problem = engine.Problem
 
 // Card is what is programmed through one management function.
 type Card struct {

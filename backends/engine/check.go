@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// check is a [Check] in progress or to come.
+type check struct {
+	Check
+	// since is the time at which the run in progress began; zero if there is none.
+	since, due time.Time
+	hung       bool
+	err        error // of the last run
+}
+
+// check begins to run a check if it is due, or notices that it hangs.
+func (l *loop) check(c *check, now time.Time) {
+	switch {
+	case !c.since.IsZero():
+		if !c.hung && now.Sub(c.since) >= hangs {
+			c.hung, l.changed = true, true
+		}
+		return
+	case now.Before(c.due):
+		return
+	}
+	c.since, c.due = now, now.Add(l.set.Interval)
+	run := c.Run
+	go func() {
+		err := run()
+		l.post(func() {
+			before := c.problems()
+			c.since, c.hung, c.err = time.Time{}, false, err
+			l.changed = l.changed || !slices.Equal(before, c.problems())
+		})
+	}()
+}
+
+// problems are those of the check, for users.
+func (c *check) problems() []string {
+	switch {
+	case c.hung:
+		return []string{fmt.Sprintf("%s has not ended since %s: %s", c.What, c.since.UTC().Format(time.RFC3339), c.Hung)}
+	case c.err != nil:
+		return []string{c.err.Error()}
+	}
+	return nil
+}

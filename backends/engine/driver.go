@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// Driver gives access to the devices of one kernel driver or library. All methods may be
+// called concurrently, but at most one scan runs at a time, and at most one reset of a
+// unit. They may take as long as the hardware does.
+type Driver interface {
+	// Name identifies the driver, such as "dfl". It stays the same over changes of settings.
+	Name() string
+	// Scan reads what can be read often, such as sysfs. Known are the units of earlier
+	// scans, also those of other drivers.
+	Scan(known []Unit) Scan
+	// Reset resets devices of one reset group, and clears the errors that they keep until
+	// then. It returns what was done, for users.
+	Reset(ctx context.Context, targets []Target) (done string, err error)
+}
+
+// Senser is a [Driver] whose units have sensors, which may be slow to read.
+type Senser interface {
+	// Sense reads the sensors of a unit. Device is the ID that metrics of the unit have.
+	Sense(u Unit, device string) Senses
+}
+
+// Senses are the readings of a unit's sensors.
+type Senses struct {
+	// Metrics are for telemetry.
+	Metrics []*sdk.Metric
+	// Vendor is the vendor's own, for [KnownUnit.Senses].
+	Vendor any
+}
+
+// Vendor decides what is a fault and what a container gets. A value belongs to one
+// [Settings]. Its methods run in the loop and must not block.
+type Vendor interface {
+	// Faults returns the gravest fault of the device itself and the gravest of what it
+	// shares with other devices; nil if there is none.
+	Faults(d *KnownDevice) (own, shared *sdk.Health)
+	// List returns the device for the core: class, attributes, parent, hooks and so on. The
+	// engine sets ID, health, edits, reset group, PCI address and NUMA node. Problems are
+	// for users.
+	List(d *KnownDevice) (device *sdk.Device, problems []string)
+}
+
+// Rememberer is a [Vendor] that remembers something about a device; see
+// [KnownDevice.Memory].
+type Rememberer interface {
+	// Found is called before a reading that is not busy becomes d.Stable. At the first
+	// reading both are the same.
+	Found(d *KnownDevice, read Device)
+	// Lost is called when the device is absent or missing, so that another process may
+	// change it unseen.
+	Lost(d *KnownDevice)
+}
+
+// Counter is a [Vendor] that reports about units.
+type Counter interface {
+	// Count returns metrics that the last scan found, without reading hardware. Device is
+	// the ID that metrics of the unit have.
+	Count(u *KnownUnit, device string) []*sdk.Metric
+	// Sensed is called with new readings of sensors, before they become u.Senses. It
+	// reports whether the inventory may change.
+	Sensed(u *KnownUnit, senses any) (changed bool)
+	// Problems are those of a unit, for users.
+	Problems(u *KnownUnit) []string
+}
+
+// Scan is what a driver found.
+type Scan struct {
+	Units    []Unit
+	Problems []Problem
+	// Unstable: the machine changed during each attempt to read it.
+	Unstable bool
+	// Absent: the kernel driver is not loaded, so nothing else is known.
+	Absent bool
+}
+
+// Problem is something wrong with a device that the scan found.
+type Problem struct {
+	// Device begins with a PCI address or a name in sysfs, such as "region3".
+	Device string
+	// Lost: the device is left out for it.
+	Lost bool
+	// Err names the file, if there is one, and says what is wrong.
+	Err error
+}
+
+// Unit is a physical device, such as a card.
+type Unit struct {
+	// ID stays the same over restarts, reboots, reloads of the driver and another order of
+	// discovery.
+	ID string
+	// Board is the same for units that share their fate; the ID if there are none.
+	Board string
+	// PCI is nil for a unit that is not on PCI.
+	PCI *pci.Device
+	// Dir is where the driver finds the unit, below the root of sysfs.
+	Dir string
+	// Devices may be none, as of a function that only manages others.
+	Devices []Device
+	// Vendor is the vendor's own.
+	Vendor any
+}
+
+// Device is a part of a unit that a container can be given.
+type Device struct {
+	// ID stays the same as that of a unit does; at most 63 bytes.
+	ID string
+	// Number orders the devices of a unit.
+	Number int
+	// Name is for messages: "region 0 of the card x".
+	Name string
+	// Busy: it is in reset or being programmed, and comes back on its own.
+	Busy bool
+	// Content identifies what is loaded; empty if nothing is. A scan in which it became
+	// empty has to be confirmed.
+	Content string
+	// ResetGroup is the same for devices that are only reset together; empty if the device
+	// is reset alone.
+	ResetGroup string
+	// Edits are what a container gets; nil with EditsErr, for the operator, while
+	// something that it needs is missing.
+	Edits    *sdk.Edits
+	EditsErr error
+	// Vendor is the vendor's own.
+	Vendor any
+}
+
+// Target is a device to operate on, as it was read last.
+type Target struct {
+	Driver Driver
+	Unit   Unit
+	Device Device
+	// Group has the IDs of the other devices of its reset group.
+	Group []string
+	// Memory is [KnownDevice.Memory] at that time.
+	Memory any
+}

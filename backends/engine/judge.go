@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// busyLimit is how long a device may be busy before it needs a reset.
+const busyLimit = 2 * time.Minute
+
+// health is that of a device.
+func (l *loop) health(d *KnownDevice, now time.Time) *sdk.Health {
+	own, shared := l.set.Vendor.Faults(d)
+	own = sdk.Graver(own, d.stuck(now))
+	// Of equal faults the first counts: an operation explains the others.
+	worst := d.operation.fault()
+	for _, found := range []*sdk.Health{d.Unit.absent, d.missing, own, shared} {
+		worst = sdk.Graver(worst, found)
+	}
+	d.ownFault = d.ownFault || own.GetRecovery() > sdk.RecoverySelf
+	s := d.Unit.source
+	switch {
+	case worst != nil:
+		return worst
+	case s.hung:
+		return sdk.Unknown(fmt.Sprintf("reading it has not ended since %s: the driver hangs, see the kernel's log",
+			s.scanning.UTC().Format(time.RFC3339)))
+	case d.recovered:
+		return sdk.Recovered()
+	}
+	return sdk.Healthy()
+}
+
+// stuck is the fault of a busy device.
+func (d *KnownDevice) stuck(now time.Time) *sdk.Health {
+	switch {
+	case d.busy.IsZero():
+		return nil
+	case now.Before(d.busy.Add(busyLimit)):
+		return sdk.Fault("resetting", sdk.RecoverySelf, "it is in reset, or is being programmed, and comes back on its own")
+	}
+	return sdk.Fault("reset-failed", sdk.RecoveryReset, fmt.Sprintf(
+		"it is in reset, or is being programmed, since %s, and does not come back on its own: see the kernel's log, reset it again, or reboot the node",
+		d.busy.UTC().Format(time.RFC3339)))
+}
+
+// list returns all devices in a stable order, and problems.
+func (l *loop) list() (devices []*sdk.Device, problems []string) {
+	counter, counts := l.set.Vendor.(Counter)
+	for _, known := range l.roster.sorted() {
+		if counts {
+			problems = append(problems, counter.Problems(known)...)
+		}
+		for _, d := range known.sorted() {
+			device, more := l.device(d)
+			if d.reported.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
+				more = append([]string{fmt.Sprintf("%s: the health of the %s is not known now, so it stays as it was: %s",
+					d.Stable.ID, l.options.Hardware, d.reported.GetMessage())}, more...)
+			}
+			devices, problems = append(devices, device), append(problems, more...)
+		}
+	}
+	return devices, problems
+}
+
+// device returns a device as the core gets it, and problems.
+func (l *loop) device(d *KnownDevice) (*sdk.Device, []string) {
+	device, problems := l.set.Vendor.List(d)
+	device.Id, device.Health, device.Edits = d.Stable.ID, d.reported, d.Read.Edits
+	device.ResetGroup = d.Stable.ResetGroup
+	if at := d.Unit.Unit.PCI; at != nil {
+		device.PciBusId = at.Address.String()
+		if at.NUMANode >= 0 {
+			device.NumaNodes = []uint32{uint32(at.NUMANode)}
+		}
+	}
+	// What is absent or busy may have no nodes either: that is not what is wrong.
+	if d.Read.EditsErr != nil && d.Unit.absent == nil && d.missing == nil && d.busy.IsZero() {
+		device.Health = sdk.Graver(sdk.Fault("node-missing", sdk.RecoverySelf, d.Read.EditsErr.Error()), d.reported)
+	}
+	return device, problems
+}
+
+func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }

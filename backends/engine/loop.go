@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
+)
+
+// hangs is how long a scan or a check may take before a problem is reported.
+const hangs = 5 * time.Second
+
+// loop owns all that is known of the devices. What waits for hardware runs beside it, and
+// posts a function that the loop runs.
+type loop struct {
+	*Engine
+	out     *sdk.Reporter
+	set     *Settings
+	sources []*source
+	roster  *roster
+	checks  []*check
+	results chan func()
+	ended   chan struct{}
+	kernel  *uevent.Ear
+	// changed: there is something to publish. published: something was.
+	changed, published bool
+	waiters            []*waiter
+}
+
+func newLoop(e *Engine, out *sdk.Reporter) *loop {
+	return &loop{
+		Engine: e, out: out, roster: newRoster(e.options), results: make(chan func()), ended: make(chan struct{}),
+		kernel: uevent.NewEar(e.options.Log, e.options.Listen, e.options.Concerns),
+	}
+}
+
+func (l *loop) run(ctx context.Context) error {
+	l.reconfigure()
+	defer l.close()
+	for {
+		now := time.Now()
+		l.begin(now)
+		l.judge(now)
+		if l.changed {
+			l.publish()
+		}
+		l.answer()
+		wake := time.NewTimer(l.pause(now))
+		select {
+		case <-ctx.Done():
+			wake.Stop()
+			return ctx.Err()
+		case <-l.out.Reconfigured():
+			l.reconfigure()
+		case result := <-l.results:
+			result()
+		case event, ok := <-l.kernel.Events():
+			l.heard(event, ok)
+		case ask := <-l.asks:
+			ask(l)
+		case <-wake.C:
+		}
+		wake.Stop()
+		l.out.Beat()
+	}
+}
+
+// post has the loop run a function. It returns false if the loop has ended.
+func (l *loop) post(result func()) bool {
+	select {
+	case l.results <- result:
+		return true
+	case <-l.ended:
+		return false
+	}
+}
+
+// begin begins all that is due.
+func (l *loop) begin(now time.Time) {
+	for _, s := range l.sources {
+		if s.scanning.IsZero() && !now.Before(s.next()) {
+			l.scan(s, now)
+		}
+	}
+	for _, known := range l.roster.units {
+		l.sense(known, now)
+	}
+	for _, c := range l.checks {
+		l.check(c, now)
+	}
+}
+
+// pause is the time until something is due.
+func (l *loop) pause(now time.Time) time.Duration {
+	until := now.Add(l.out.Pace())
+	sooner := func(at time.Time) {
+		if at.Before(until) {
+			until = at
+		}
+	}
+	running := func(since, due time.Time) {
+		if since.IsZero() {
+			sooner(due)
+		} else if hung := since.Add(hangs); hung.After(now) {
+			sooner(hung)
+		}
+	}
+	for _, s := range l.sources {
+		running(s.scanning, s.next())
+	}
+	for _, c := range l.checks {
+		running(c.since, c.due)
+	}
+	for _, known := range l.roster.units {
+		if l.set.Sensing > 0 && !known.Absent() && known.sensing.IsZero() {
+			sooner(known.nextSense)
+		}
+		for _, d := range known.devices {
+			if at := d.busy.Add(busyLimit); !d.busy.IsZero() && at.After(now) {
+				sooner(at)
+			}
+		}
+	}
+	return max(until.Sub(now), 0)
+}
+
+// judge updates the health of the devices.
+func (l *loop) judge(now time.Time) {
+	for _, s := range l.sources {
+		if !s.hung && !s.scanning.IsZero() && now.Sub(s.scanning) >= hangs {
+			s.hung, l.changed = true, true
+		}
+	}
+	for _, known := range l.roster.units {
+		for id, d := range known.devices {
+			if d.programming() {
+				continue
+			}
+			health := l.health(d, now)
+			if proto.Equal(health, d.reported) {
+				continue
+			}
+			switch {
+			case isFault(health):
+				if health.GetRecovery() > sdk.RecoverySelf {
+					d.recovered = false
+				}
+				l.options.Log.Warn("device is unhealthy", "device", id, "code", health.GetCode(), "message", health.GetMessage())
+			case isFault(d.reported):
+				l.options.Log.Info("device is no longer unhealthy", "device", id, "code", d.reported.GetCode())
+			}
+			d.reported, l.changed = health, true
+		}
+	}
+}
+
+// reconfigure applies new settings. All drivers are scanned again.
+func (l *loop) reconfigure() {
+	set := l.configured()
+	if set == l.set {
+		return // only the pace changed
+	}
+	now := time.Now()
+	l.set, l.changed = set, true
+	before := l.sources
+	l.sources = nil
+	for rank, d := range set.Drivers {
+		i := slices.IndexFunc(before, func(s *source) bool { return s.driver.Name() == d.Name() })
+		if i < 0 {
+			l.sources = append(l.sources, &source{driver: d, rank: rank})
+			continue
+		}
+		s := before[i]
+		s.driver, s.rank, s.due, s.candidate = d, rank, now, ""
+		l.sources = append(l.sources, s)
+	}
+	for _, s := range before {
+		if !slices.Contains(l.sources, s) {
+			l.roster.forget(s)
+		}
+	}
+	for _, known := range l.roster.units {
+		known.nextSense = now
+	}
+	checks := l.checks
+	l.checks = nil
+	for _, wanted := range set.Checks {
+		i := slices.IndexFunc(checks, func(c *check) bool { return c.What == wanted.What })
+		if i < 0 {
+			l.checks = append(l.checks, &check{Check: wanted, due: now})
+			continue
+		}
+		checks[i].Check = wanted
+		l.checks = append(l.checks, checks[i])
+	}
+}
+
+// publish passes the inventory to the core, once each driver was scanned.
+func (l *loop) publish() {
+	var problems []string
+	for _, c := range l.checks {
+		problems = append(problems, c.problems()...)
+	}
+	for _, s := range l.sources {
+		if !l.published && !s.scanned() {
+			return
+		}
+		problems = append(problems, s.problems(l.options.Hardware)...)
+	}
+	l.changed, l.published = false, true
+	devices, more := l.list()
+	l.out.Publish(devices, append(problems, more...)...)
+}
+
+// close ends what was started. What hangs ends on its own.
+func (l *loop) close() {
+	close(l.ended)
+	l.kernel.Close()
+}
+
+// heard has all drivers scanned soon: an event does not say what there is now.
+func (l *loop) heard(e uevent.Event, ok bool) {
+	l.kernel.Hear(e, ok)
+	now := time.Now()
+	for _, s := range l.sources {
+		s.soon(now)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,156 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// Targets are the devices of a call.
+type Targets struct {
+	sdk.Targets
+	// Devices are those of the call that are known.
+	Devices []Target
+}
+
+// Find returns the devices with these IDs as they were read last, without a scan.
+func (e *Engine) Find(ctx context.Context, ids []string) (*Targets, error) {
+	return sdk.InLoop(ctx, e.asks, func(l *loop) *Targets { return l.find(ids) })
+}
+
+func (l *loop) find(ids []string) *Targets {
+	t := &Targets{}
+	var seen []string
+	for _, known := range l.roster.sorted() {
+		for _, d := range known.sorted() {
+			if slices.Contains(ids, d.Stable.ID) {
+				t.Devices = append(t.Devices, d.target())
+				seen = append(seen, d.Stable.ID)
+			}
+		}
+	}
+	for _, device := range t.Devices {
+		for _, id := range device.Group {
+			if !slices.Contains(seen, id) && !slices.Contains(t.Others, id) {
+				t.Others = append(t.Others, id)
+			}
+		}
+	}
+	t.Unknown = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(seen, id) })
+	return t
+}
+
+func (d *KnownDevice) target() Target {
+	t := Target{Driver: d.Unit.source.driver, Unit: d.Unit.Unit, Device: d.Read, Memory: d.Memory}
+	if d.Stable.ResetGroup == "" {
+		return t
+	}
+	for _, known := range d.Unit.roster.sorted() {
+		for _, other := range known.sorted() {
+			if other != d && other.Stable.ResetGroup == d.Stable.ResetGroup {
+				t.Group = append(t.Group, other.Stable.ID)
+			}
+		}
+	}
+	return t
+}
+
+// Seen is what a scan found, as it was published, by the IDs of devices.
+type Seen struct {
+	Devices map[string]*sdk.Device
+	Targets map[string]Target
+}
+
+// Healthy returns an error unless the device is healthy; after a reset, unless there is
+// evidence that it recovered.
+func (s Seen) Healthy(id string, reset bool) error {
+	d := s.Devices[id]
+	h := d.GetHealth()
+	switch {
+	case d == nil:
+		return errors.New("the device is no longer listed")
+	case h.GetState() != backendv1.HealthState_HEALTH_STATE_HEALTHY:
+		return errors.New(h.GetMessage())
+	case reset && !h.GetRecovered():
+		return errors.New("there is no evidence that it recovered")
+	}
+	return nil
+}
+
+// waiter waits for scans of devices that begin later than it.
+type waiter struct {
+	ctx context.Context
+	// begun are the numbers of the scans that began before, by device.
+	begun   map[string]uint64
+	devices []string
+	// back: the devices must be present, and not busy.
+	back bool
+	seen chan Seen
+}
+
+// Scan has the drivers of devices scanned at once, and returns what the scan found. After
+// an operation (back) it waits until all of the devices are present and not busy. The
+// error is that of ctx.
+func (e *Engine) Scan(ctx context.Context, back bool, devices ...string) (Seen, error) {
+	w := &waiter{ctx: ctx, begun: map[string]uint64{}, devices: devices, back: back, seen: make(chan Seen, 1)}
+	_, err := sdk.InLoop(ctx, e.asks, func(l *loop) bool {
+		for _, d := range l.known(devices) {
+			w.begun[d.Stable.ID] = d.Unit.source.begun
+			d.Unit.source.scanAt(time.Now())
+		}
+		l.waiters = append(l.waiters, w)
+		return true
+	})
+	if err != nil {
+		return Seen{}, err
+	}
+	select {
+	case s := <-w.seen:
+		return s, nil
+	case <-ctx.Done():
+		return Seen{}, fmt.Errorf("wait for the %s to answer: %w", e.options.Hardware, ctx.Err())
+	}
+}
+
+// known returns the devices with these IDs that are known.
+func (l *loop) known(ids []string) []*KnownDevice {
+	var all []*KnownDevice
+	for _, id := range ids {
+		if d := l.roster.device(id); d != nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// answer answers the waiters whose scans have come.
+func (l *loop) answer() {
+	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
+		if w.ctx.Err() != nil {
+			return true // gone
+		}
+		devices := l.known(w.devices)
+		for _, d := range devices {
+			s := d.Unit.source
+			if s.last.number <= w.begun[d.Stable.ID] {
+				return false
+			}
+			if w.back && (d.operation != nil || !d.busy.IsZero() || d.missing != nil || d.Unit.absent != nil) {
+				s.scanAt(s.last.began.Add(settle))
+				return false
+			}
+		}
+		seen := Seen{Devices: map[string]*sdk.Device{}, Targets: map[string]Target{}}
+		for _, d := range devices {
+			seen.Devices[d.Stable.ID], _ = l.device(d)
+			seen.Targets[d.Stable.ID] = d.target()
+		}
+		w.seen <- seen
+		return true
+	})
+}

@@ -1,0 +1,293 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+)
+
+// roster has the units of the node and their devices, so that one that fails keeps its
+// identity.
+type roster struct {
+	options Options
+	units   map[string]*KnownUnit // by ID
+}
+
+// KnownUnit is a unit that was found. It may be used only in the loop.
+type KnownUnit struct {
+	// Unit is the last reading, without the devices that are missing in it.
+	Unit Unit
+	// Senses is [Senses.Vendor] of the last reading of the sensors; nil before the first.
+	Senses any
+
+	roster *roster
+	source *source
+	// absent is why the last scan did not find it; nil if it did.
+	absent *sdk.Health
+	// released: the driver released the unit, so it sets it up again if it comes back.
+	released bool
+	devices  map[string]*KnownDevice // by ID
+	// sensing is the time at which the reading of sensors in progress began, zero if there
+	// is none; nextSense is that of the next one.
+	sensing, nextSense time.Time
+}
+
+// KnownDevice is a device that was found. It may be used only in the loop.
+type KnownDevice struct {
+	Unit *KnownUnit
+	// Read is the last reading, Stable the last one in which the device was not busy.
+	Read, Stable Device
+	// Memory is what a [Rememberer] remembers of the device. Replace it, never change it in
+	// place: targets share it.
+	Memory any
+
+	// missing is why the last scan of its unit lacks it; nil if it does not.
+	missing *sdk.Health
+	// busy is the time since when it is busy; zero if it is not.
+	busy time.Time
+	// operation is the one of this process that is in progress, or that no scan has followed.
+	operation *operation
+	// renewed: it was reset, or its driver reloaded; a scan with a number above renewedAt
+	// sets recovered, which lasts until the next fault.
+	renewed   bool
+	renewedAt uint64
+	recovered bool
+	// ownFault: since it was last recovered it had a fault of its own that needs more than time.
+	ownFault bool
+	// reported is the health that was published.
+	reported *sdk.Health
+}
+
+// Driver is the one that the unit is read by.
+func (u *KnownUnit) Driver() Driver { return u.source.driver }
+
+// Absent reports whether the last scan did not find the unit.
+func (u *KnownUnit) Absent() bool { return u.absent != nil }
+
+// Board returns the present units of the same driver and board, this one first though it is
+// absent.
+func (u *KnownUnit) Board() []*KnownUnit {
+	all := []*KnownUnit{u}
+	for _, other := range u.roster.sorted() {
+		if other != u && other.source == u.source && other.absent == nil && other.Unit.Board == u.Unit.Board {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+// Busy reports whether the device is in reset or being programmed by another process.
+func (d *KnownDevice) Busy() bool { return !d.busy.IsZero() }
+
+// Reported is the health that was published last; nil before that.
+func (d *KnownDevice) Reported() *sdk.Health { return d.reported }
+
+func newRoster(o Options) *roster { return &roster{options: o, units: map[string]*KnownUnit{}} }
+
+// sorted returns the units by ID.
+func (r *roster) sorted() []*KnownUnit {
+	return slices.SortedFunc(maps.Values(r.units), func(a, b *KnownUnit) int { return cmp.Compare(a.Unit.ID, b.Unit.ID) })
+}
+
+// all returns the last readings of all units.
+func (r *roster) all() []Unit {
+	var all []Unit
+	for _, known := range r.sorted() {
+		all = append(all, known.Unit)
+	}
+	return all
+}
+
+// of returns the last readings of the units of a source.
+func (r *roster) of(s *source) []Unit {
+	var all []Unit
+	for _, known := range r.sorted() {
+		if known.source == s {
+			all = append(all, known.Unit)
+		}
+	}
+	return all
+}
+
+// forget drops the units of a source.
+func (r *roster) forget(s *source) {
+	maps.DeleteFunc(r.units, func(_ string, known *KnownUnit) bool { return known.source == s })
+}
+
+// device returns the one with an ID, or nil.
+func (r *roster) device(id string) *KnownDevice {
+	for _, known := range r.units {
+		if found := known.devices[id]; found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// sorted returns the devices by number, then ID.
+func (u *KnownUnit) sorted() []*KnownDevice {
+	return slices.SortedFunc(maps.Values(u.devices), func(a, b *KnownDevice) int {
+		return cmp.Or(cmp.Compare(a.Stable.Number, b.Stable.Number), cmp.Compare(a.Stable.ID, b.Stable.ID))
+	})
+}
+
+// take takes over what a scan found. It returns problems of units and devices whose IDs
+// others have.
+func (r *roster) take(s *source, found scan, now time.Time, remember Rememberer) (duplicates []string) {
+	present, occupied := map[string]bool{}, map[pci.Address]bool{}
+	for _, unit := range found.Units {
+		if unit.PCI != nil {
+			occupied[unit.PCI.Address] = true
+		}
+		known := r.units[unit.ID]
+		if known != nil && known.source.rank < s.rank || present[unit.ID] {
+			duplicates = append(duplicates, fmt.Sprintf("%s of the driver %s is left out: another %s has its ID", unit.ID, s.driver.Name(), r.options.Unit))
+			continue
+		}
+		if present[unit.ID] = true; known == nil {
+			known = &KnownUnit{roster: r, devices: map[string]*KnownDevice{}}
+			r.units[unit.ID] = known
+		}
+		known.source = s // the driver of the higher precedence
+		duplicates = append(duplicates, known.found(unit, found, now, remember)...)
+	}
+	for id, known := range r.units {
+		if known.source != s || present[id] {
+			continue
+		}
+		if !found.slots[id].occupied || known.Unit.PCI != nil && occupied[known.Unit.PCI.Address] {
+			delete(r.units, id) // unplugged, and maybe another one is in its slot
+			continue
+		}
+		known.lose(found, remember)
+	}
+	return duplicates
+}
+
+// found takes over the reading of a unit that is present.
+func (u *KnownUnit) found(unit Unit, by scan, now time.Time, remember Rememberer) (duplicates []string) {
+	if u.released {
+		for _, d := range u.devices {
+			d.renew(by.number - 1)
+			remember.Lost(d)
+		}
+	}
+	u.Unit, u.absent, u.released = unit, nil, false
+	present := map[string]bool{}
+	for _, read := range unit.Devices {
+		known := u.devices[read.ID]
+		if present[read.ID] || known == nil && u.roster.device(read.ID) != nil {
+			duplicates = append(duplicates, fmt.Sprintf("%s is left out: another device has its ID %s", read.Name, read.ID))
+			continue
+		}
+		if present[read.ID] = true; known == nil {
+			known = &KnownDevice{Unit: u, Stable: read}
+			u.devices[read.ID] = known
+		}
+		known.found(read, by, now, remember)
+	}
+	for id, known := range u.devices {
+		if present[id] || known.operating(by) {
+			continue
+		}
+		reason := by.reason(unit)
+		if reason == "" {
+			delete(u.devices, id) // the unit has other devices now
+			continue
+		}
+		known.recovered = false
+		remember.Lost(known)
+		known.missing = sdk.Fault(u.roster.options.Part+"-incomplete", sdk.RecoverySelf,
+			fmt.Sprintf("the driver does not report all of the %s: %s", u.roster.options.Part, reason))
+	}
+	return duplicates
+}
+
+// lose records why the scan did not find the unit.
+func (u *KnownUnit) lose(by scan, remember Rememberer) {
+	at, noun, self := by.slots[u.Unit.ID], u.roster.options.Unit, sdk.RecoverySelf
+	name := u.Unit.ID
+	if u.Unit.PCI != nil {
+		name = u.Unit.PCI.Address.String()
+	}
+	reason := by.reason(u.Unit)
+	switch {
+	case by.Absent:
+		u.released = true
+		u.absent = sdk.Fault("driver-away", self, fmt.Sprintf("the driver of the %s (%s) is not loaded: load it, or wait until it is", noun, u.source.driver.Name()))
+	case at.err != nil:
+		u.absent = sdk.Fault(noun+"-gone", self, fmt.Sprintf(
+			"the %s does not answer, though it is on the PCI bus: see the kernel's log, and reboot the node if that lasts (%v)", noun, at.err))
+	case at.pci != nil && at.pci.Driver == "" && reason == "":
+		u.released = true
+		u.absent = sdk.Fault("driver-unbound", self, fmt.Sprintf("the %s has no driver: bind %s to its driver again, or unplug it", noun, name))
+	case at.pci != nil && u.Unit.PCI.Driver != "" && at.pci.Driver != u.Unit.PCI.Driver && reason == "":
+		u.released = true
+		u.absent = sdk.Fault("driver-unbound", self, fmt.Sprintf(
+			"the driver %s has the %s: bind %s to %s again", at.pci.Driver, noun, name, u.Unit.PCI.Driver))
+	default:
+		u.absent = sdk.Fault(noun+"-incomplete", self, fmt.Sprintf(
+			"the driver does not report all of the %s: %s", noun, cmp.Or(reason, "it does not list it")))
+	}
+	for _, d := range u.devices {
+		if !d.operating(by) {
+			d.recovered = false
+			remember.Lost(d)
+		}
+	}
+}
+
+// found takes over the reading of a device.
+func (d *KnownDevice) found(read Device, by scan, now time.Time, remember Rememberer) {
+	if d.operating(by) {
+		return
+	}
+	d.missing, d.Read = nil, read
+	if read.Busy {
+		if d.busy.IsZero() {
+			d.busy = now
+		}
+		return
+	}
+	d.busy = time.Time{}
+	remember.Found(d, read)
+	d.Stable = read
+	if d.renewed && by.number > d.renewedAt {
+		d.renewed, d.recovered, d.ownFault = false, true, false
+	}
+}
+
+// operating reports whether an operation of this process was in progress when a scan began,
+// which may have seen half of it. A scan that began later ends the operation's record.
+func (d *KnownDevice) operating(by scan) bool {
+	if d.operation == nil {
+		return false
+	}
+	if !d.operation.ended || by.number <= d.operation.endedAt {
+		return true
+	}
+	d.operation = nil
+	return false
+}
+
+// renew records that the device was reset, or its driver reloaded, before the scan after
+// the one with a number began.
+func (d *KnownDevice) renew(at uint64) { d.renewed, d.renewedAt, d.recovered = true, at, false }
+
+// remember is the vendor's ability, or one that does nothing.
+func (l *loop) remember() Rememberer {
+	if r, ok := l.set.Vendor.(Rememberer); ok {
+		return r
+	}
+	return forgetful{}
+}
+
+type forgetful struct{}
+
+func (forgetful) Found(*KnownDevice, Device) { /* nothing to remember */ }
+func (forgetful) Lost(*KnownDevice)          { /* nothing to forget */ }
