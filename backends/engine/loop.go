@@ -69,13 +69,11 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// post has the loop run a function. It returns false if the loop has ended.
-func (l *loop) post(result func()) bool {
+// post has the loop run a function, unless the loop has ended.
+func (l *loop) post(result func()) {
 	select {
 	case l.results <- result:
-		return true
 	case <-l.ended:
-		return false
 	}
 }
 

@@ -130,21 +130,6 @@ func TestNoNodes(t *testing.T) {
 	}, cardOf("a", 1, plain), cardOf("b", 2, nothing))
 }
 
-// Of two things with one ID the first is listed, and the other is told of.
-func TestTwins(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		a := cardOf("a", 1, port("a", 0, functionA))
-		twin := cardOf("b", 2, port("a", 0, functionA), port("b", 1, functionB), port("b", 1, functionB))
-		f := &fake{t: t, name: "dfl", reading: driver.Reading{Cards: []driver.Card{a}}}
-		g := &fake{t: t, name: "manager", reading: driver.Reading{Cards: []driver.Card{a, twin}}}
-		r := newRig(t, f, g)
-		r.watch(`{"health": {"interval": "1s"}}`)
-		r.inventory("two devices, of the driver that is asked first", func(inv *backendv1.Inventory) bool {
-			return healthy(2)(inv) && len(inv.GetProblems()) == 3 && text(device(inv, "a-port0"), "driver") == "dfl"
-		})
-	})
-}
-
 // What can stand after the slash of a resource's name.
 func TestValidName(t *testing.T) {
 	for name, want := range map[string]bool{

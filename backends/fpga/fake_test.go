@@ -28,31 +28,22 @@ type fake struct {
 	mu      sync.Mutex
 	reading driver.Reading
 	senses  map[string]driver.Senses
-	// reads counts readings. A reading waits for hold to be closed, if there is one.
+	// reads counts readings.
 	reads int
-	hold  chan struct{}
 	// programmed and resets are the regions that were, in order.
 	programmed, resets []string
 	// program is called instead of the usual, without the lock, with what does the usual.
 	program func(ctx context.Context, usual func() error) error
 	reset   func(ctx context.Context) error
 	misfit  error
-	// visible has a region be busy, as looks see it, while it is programmed.
-	visible bool
 }
 
 func (f *fake) Name() string { return f.name }
 
 func (f *fake) Read() driver.Reading {
 	f.mu.Lock()
-	hold := f.hold
-	f.reads++
-	f.mu.Unlock()
-	if hold != nil {
-		<-hold
-	}
-	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.reads++
 	r := f.reading
 	r.Cards = nil
 	for _, c := range f.reading.Cards {
@@ -94,9 +85,6 @@ func (f *fake) Program(ctx context.Context, c driver.Card, r driver.Region, file
 	}
 	f.mu.Lock()
 	program := f.program
-	if f.visible {
-		f.region(c.ID, r.Number).State = driver.Busy
-	}
 	f.mu.Unlock()
 	if program != nil {
 		return program(ctx, usual)
@@ -176,4 +164,11 @@ func cardOf(id string, bus uint8, regions ...driver.Region) driver.Card {
 		ID: id, Board: id, Model: "Test card", Management: []string{"/dev/" + id + "-fme"}, Regions: regions, Dir: "devices/" + id,
 		PCI: &pci.Device{Address: pci.Address{Bus: bus}, NUMANode: 1, Driver: "dfl-pci"},
 	}
+}
+
+// count is the number of readings.
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reads
 }

@@ -1,12 +1,10 @@
 package fpga
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -84,29 +82,6 @@ func TestAlarms(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, functionA)))
 }
 
-// A region in reset keeps its place and what it was; one that stays so needs help.
-func TestBusy(t *testing.T) {
-	run(t, quick, func(r *rig, f *fake) {
-		r.inventory("both", healthy(2))
-		was := *f.region("a", 0)
-		f.change(func() {
-			busy := f.region("a", 0)
-			busy.State, busy.Function, busy.Loaded = driver.Busy, "", ""
-		})
-		inv := r.inventory("the reset", only("a-port0", "resetting"))
-		if d := device(inv, "a-port0"); text(d, "functionName") != "af-"+functionA || d.GetClass() != classAF {
-			t.Errorf("in reset it is %v", d)
-		}
-		began := time.Now()
-		r.inventory("no end of it", only("a-port0", "reset-failed"))
-		if took := time.Since(began); took < (2*time.Minute)-2*time.Second || took > (2*time.Minute) {
-			t.Errorf("that was told after %v", took)
-		}
-		f.change(func() { *f.region("a", 0) = was })
-		r.inventory("the end of it", healthy(2))
-	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA)))
-}
-
 // A function that got lost is a fault in mode af, by the name that it had, unless
 // containers can have the region programmed: then why its resource has less is told; so is a region that never had one.
 func TestNoFunction(t *testing.T) {
@@ -156,49 +131,6 @@ func (r *rig) reset(ids ...string) map[string]*backendv1.ResetResult {
 	return all
 }
 
-// A reset is evidence for its region, and for others that only shared the card's fault;
-// one that does not help says why.
-func TestReset(t *testing.T) {
-	run(t, quick, func(r *rig, f *fake) {
-		r.inventory("all regions", healthy(3))
-		latched := driver.Fault{Code: "fme-errors", Recovery: sdk.RecoveryReset, Text: "fme_errors is 0x1"}
-		f.change(func() {
-			f.card("a").Faults = []driver.Fault{latched}
-			f.region("a", 2).Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReboot, Text: "errors is 0x1"}}
-		})
-		r.inventory("the faults", func(inv *backendv1.Inventory) bool {
-			return device(inv, "a-port0").GetHealth().GetCode() == "fme-errors" && device(inv, "a-port2").GetHealth().GetCode() == "port-errors"
-		})
-		if got := r.reset("a-port0")["a-port0"]; !got.GetRecovered() || got.GetMessage() != "reset of a-port0" {
-			t.Errorf("the reset: %v", got)
-		}
-		evidence := func(inv *backendv1.Inventory) bool {
-			return device(inv, "a-port0").GetHealth().GetRecovered() && device(inv, "a-port1").GetHealth().GetRecovered() &&
-				device(inv, "a-port2").GetHealth().GetCode() == "port-errors"
-		}
-		if !evidence(r.Last) {
-			r.inventory("evidence for two", evidence)
-		}
-		if got := r.reset("a-port2")["a-port2"]; !got.GetRecovered() {
-			t.Errorf("the other reset: %v", got)
-		}
-		f.change(func() { f.reset = func(context.Context) error { return errors.New("the kernel says EIO") } })
-		if got := r.reset("a-port1")["a-port1"]; got.GetRecovered() || got.GetMessage() != "the kernel says EIO" {
-			t.Errorf("a reset that fails: %v", got)
-		}
-		f.change(func() {
-			f.reset = func(context.Context) error {
-				f.change(func() { f.region("a", 1).State = driver.Busy })
-				return nil
-			}
-		})
-		began := time.Now()
-		if got := r.reset("a-port1")["a-port1"]; got.GetRecovered() || time.Since(began) > time.Minute {
-			t.Errorf("a region that does not come back: %v after %v", got, time.Since(began))
-		}
-	}, cardOf("a", 1, port("a", 0, functionA), port("a", 1, functionA), port("a", 2, functionA)))
-}
-
 // A whole card is reset with all that is on its board, so not without being asked to, and
 // not before a start.
 func TestResetOfABoard(t *testing.T) {
@@ -229,34 +161,6 @@ func TestResetOfABoard(t *testing.T) {
 			}
 		}
 	}, cards...)
-}
-
-// During a reset, which others see, a region keeps its place.
-func TestResetIsSeen(t *testing.T) {
-	run(t, quick, func(r *rig, f *fake) {
-		r.inventory("the region", healthy(1))
-		f.change(func() {
-			f.reset = func(context.Context) error {
-				f.change(func() { f.region("a", 0).State = driver.Unloaded })
-				<-time.After(5 * time.Second)
-				f.change(func() { f.region("a", 0).State = driver.Loaded })
-				return nil
-			}
-		})
-		seen := false
-		for _, inv := range r.During(func() {
-			_, err := r.Reset(r.t.Context(), &backendv1.ResetRequest{DeviceIds: []string{"a-port0"}})
-			r.do(err)
-		}) {
-			seen = seen || only("a-port0", "resetting")(inv)
-			if text(device(inv, "a-port0"), "functionName") == "" {
-				t.Errorf("it lost its function: %v", inv)
-			}
-		}
-		if !seen {
-			t.Error("nobody saw the reset")
-		}
-	}, cardOf("a", 1, port("a", 0, functionA)))
 }
 
 // Sensors and counts are measured while somebody listens: those of a card under its ID,
@@ -295,25 +199,6 @@ func TestSample(t *testing.T) {
 			t.Errorf("metrics: %v", got)
 		}
 	}, manages, a)
-}
-
-// A reset is evidence for what was before it alone: not for a fault from after it.
-func TestEvidenceEnds(t *testing.T) {
-	run(t, quick, func(r *rig, f *fake) {
-		r.inventory("the region", healthy(1))
-		if got := r.reset("a-port0")["a-port0"]; !got.GetRecovered() {
-			t.Fatal(got)
-		}
-		if !recovered("a-port0")(r.Last) {
-			r.inventory("evidence", recovered("a-port0"))
-		}
-		f.change(func() {
-			f.region("a", 0).Faults = []driver.Fault{{Code: "port-errors", Recovery: sdk.RecoveryReset, Text: "errors is 0x1"}}
-		})
-		r.inventory("the fault", only("a-port0", "port-errors"))
-		f.change(func() { f.region("a", 0).Faults = nil })
-		r.inventory("no evidence", recovered(""))
-	}, cardOf("a", 1, port("a", 0, functionA)))
 }
 
 // Sensors with values that cannot be are a problem of their card, told once for all of

@@ -196,48 +196,6 @@ func TestConflict(t *testing.T) {
 	}, cardOf("a", 1, port("a", 0, "")))
 }
 
-// Regions of one card are programmed one after the other, those of several at the same
-// time, and nobody else sees a fault meanwhile.
-func TestOneAtATime(t *testing.T) {
-	run(t, programming, func(r *rig, f *fake) {
-		r.inventory("all regions", healthy(3))
-		r.gbs("a.gbs", functionA)
-		var mu sync.Mutex
-		now, most := 0, 0
-		f.change(func() {
-			f.visible = true
-			f.program = func(_ context.Context, usual func() error) error {
-				mu.Lock()
-				now++
-				most = max(most, now)
-				mu.Unlock()
-				f.change(func() {
-					if f.region("b", 0).State == driver.Busy {
-						f.card("b").Faults = []driver.Fault{{Code: "away", Recovery: sdk.RecoverySelf, Text: "the shell is being loaded"}}
-					}
-				})
-				<-time.After(3 * time.Second)
-				f.change(func() { f.card("b").Faults = nil })
-				mu.Lock()
-				now--
-				mu.Unlock()
-				return usual()
-			}
-		})
-		began := time.Now()
-		var err error
-		for _, inv := range r.During(func() { err = r.prepareCall(r.t.Context(), "a.gbs", nil, "a-port0", "a-port1", "b-port0") }) {
-			if !healthy(3)(inv) {
-				t.Errorf("meanwhile %v", sdktest.Summary(inv))
-			}
-		}
-		r.do(err)
-		if took := time.Since(began); most != 2 || took < 6*time.Second || took > 8*time.Second {
-			t.Errorf("%d at a time, and it took %v; want 2, and 6 s", most, took)
-		}
-	}, cardOf("a", 1, port("a", 0, ""), port("a", 1, "")), cardOf("b", 2, port("b", 0, "")))
-}
-
 // A programming that does not end in time is abandoned with an answer before the
 // deadline; its region cannot be used until it is known what became of it, and nothing
 // else of the card is programmed meanwhile.
@@ -274,57 +232,6 @@ func TestAbandoned(t *testing.T) {
 		r.do(r.prepare("a.gbs", nil, "a-port1"))
 		r.programs(f, "a-port0 a.gbs", "a-port1 a.gbs")
 	}, cardOf("a", 1, port("a", 0, ""), port("a", 1, "")))
-}
-
-// A driver that breaks off in time says itself what became of the region, and why, also
-// if it needs a moment for it; the region is healthy all the time.
-func TestBrokenOff(t *testing.T) {
-	run(t, programming, func(r *rig, f *fake) {
-		r.inventory("the region", healthy(1))
-		r.gbs("a.gbs", functionA)
-		f.change(func() {
-			f.program = func(ctx context.Context, _ func() error) error {
-				<-ctx.Done()
-				<-time.After(time.Second)
-				return errors.New("the tool was killed; it said: waiting for the card")
-			}
-		})
-		began := time.Now()
-		r.says("broken off", r.prepare("a.gbs", nil, "a-port0"), "it said: waiting for the card")
-		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		if !healthy(1)(r.Last) {
-			t.Errorf("the region is %v", sdktest.Summary(r.Last))
-		}
-		f.change(func() { f.program = nil })
-		r.do(r.prepare("a.gbs", nil, "a-port0"))
-	}, cardOf("a", 1, port("a", 0, "")))
-}
-
-// A call that is cancelled is over at once, even if the kernel cannot be left.
-func TestCancelled(t *testing.T) {
-	run(t, programming, func(r *rig, f *fake) {
-		r.inventory("the region", healthy(1))
-		r.gbs("a.gbs", functionA)
-		free := make(chan struct{})
-		f.change(func() { f.program = func(context.Context, func() error) error { <-free; return nil } })
-		ctx, cancel := context.WithCancel(r.t.Context())
-		var err error
-		began := time.Now()
-		r.During(func() {
-			go func() {
-				<-time.After(time.Second)
-				cancel()
-			}()
-			err = r.prepareCall(ctx, "a.gbs", nil, "a-port0")
-		})
-		if took := time.Since(began); err == nil || took > 2*time.Second {
-			t.Errorf("%v after %v", err, took)
-		}
-		close(free)
-		r.inventory("the end of it", healthy(1))
-	}, cardOf("a", 1, port("a", 0, "")))
 }
 
 // A region is reset before a start if settings say so, which helps against what it has

@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
+)
+
+// The gravest fault is reported, a board's by all its devices, and a fault that needs more
+// than time leaves no evidence when it is gone.
+func TestFaults(t *testing.T) {
+	a, b, c := unitOf("a", 1, "a0", "a1"), unitOf("b", 2, "b0"), unitOf("c", 3, "c0")
+	b.Board = "a"
+	f := &fake{name: "f", result: Scan{Units: []Unit{a, b, c}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= a1= b0= c0=")
+		f.set(func() {
+			f.device("a1").Vendor = faults{sdk.Fault("hot", sdk.RecoverySelf, "x"), sdk.Fault("broken", sdk.RecoveryReset, "x")}
+		})
+		r.wait("a0= a1=broken b0= c0=")
+		f.set(func() { f.unit("a").Vendor = faults{sdk.Fault("fatal", sdk.RecoveryReboot, "x")} })
+		r.wait("a0=fatal a1=fatal b0=fatal c0=")
+		f.set(func() { f.unit("a").Vendor = nil })
+		r.wait("a0= a1=broken b0= c0=")
+		f.fail("a1", "", 0)
+		r.wait("a0= a1= b0= c0=")
+	}, f)
+}
+
+// A busy device keeps what it was; after two minutes it needs a reset.
+func TestBusy(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= a1=")
+		f.set(func() { f.device("a0").Busy, f.device("a0").Content = true, "" })
+		if inv := r.wait("a0=resetting a1="); inv.GetDevices()[0].GetAttributes()["content"].GetStringValue() != "x" {
+			t.Errorf("it is %v", inv.GetDevices()[0])
+		}
+		began := time.Now()
+		r.wait("a0=reset-failed a1=")
+		if took := time.Since(began); took < busyLimit-2*time.Second || took > busyLimit {
+			t.Errorf("after %v", took)
+		}
+		f.set(func() { f.device("a0").Busy, f.device("a0").Content = false, "x" })
+		r.wait("a0= a1=")
+	}, f)
+}
+
+// A reset is evidence of recovery for its device, and for others that had only shared the
+// fault; the evidence ends with the next fault. One without success says why.
+func TestReset(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1", "a2")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= a1= a2=")
+		f.set(func() { f.unit("a").Vendor = faults{sdk.Fault("latched", sdk.RecoveryReset, "x")} })
+		f.fail("a2", "broken", sdk.RecoveryReboot)
+		r.wait("a0=latched a1=latched a2=broken")
+		if failed := r.reset("a0"); failed != "" {
+			t.Error(failed)
+		}
+		r.wait("a0=recovered a1=recovered a2=broken")
+		if failed := r.reset("a2"); failed != "" {
+			t.Error(failed)
+		}
+		r.wait("a0=recovered a1=recovered a2=recovered")
+		f.fail("a0", "broken", sdk.RecoveryReset)
+		r.wait("a0=broken a1=recovered a2=recovered")
+		f.fail("a0", "", 0)
+		r.wait("a0= a1=recovered a2=recovered")
+
+		f.set(func() { f.reset = func(context.Context) error { return errors.New("the kernel says EIO") } })
+		r.says("a reset that fails", errors.New(r.reset("a1")), "the kernel says EIO")
+		f.set(func() {
+			f.reset = func(context.Context) error { f.set(func() { f.device("a1").Busy = true }); return nil }
+		})
+		began := time.Now()
+		r.says("a device that does not come back", errors.New(r.reset("a1")), "not all of the devices answer")
+		if took := time.Since(began); took > answerLimit+time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.says("one that is not there", errors.New(r.reset("x")), "there is no device x")
+	}, f)
+}
+
+// Nothing is reset with others that the call does not name; a group is reset at once.
+func TestResetGroup(t *testing.T) {
+	a, b := unitOf("a", 1, "a0"), unitOf("b", 2, "b0")
+	a.Devices[0].ResetGroup, b.Devices[0].ResetGroup = "g", "g"
+	f := &fake{name: "f", result: Scan{Units: []Unit{a, b, unitOf("c", 3, "c0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= b0= c0=")
+		r.says("one alone", errors.New(r.reset("a0")), "take along", "b0")
+		if failed := r.reset("a0", "b0", "c0"); failed != "" || !slices.Equal(f.resets, []string{"[a0 b0]", "[c0]"}) {
+			t.Errorf("%s; resets: %q", failed, f.resets)
+		}
+	}, f)
+}
+
+// A device that is being reset keeps its place, whatever a scan finds of it.
+func TestResetIsSeen(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0=")
+		f.set(func() {
+			f.reset = func(context.Context) error {
+				f.set(func() { f.unit("a").Devices = nil })
+				<-time.After(5 * time.Second)
+				f.set(func() { *f.unit("a") = unitOf("a", 1, "a0") })
+				return nil
+			}
+		})
+		seen := false
+		for _, inv := range r.During(func() { _, err := r.Reset(r.t.Context(), []string{"a0"}); r.do(err) }) {
+			seen = seen || codes(inv) == "a0=resetting"
+			if c := codes(inv); c != "a0=resetting" && c != "a0=recovered" {
+				t.Errorf("meanwhile %s", c)
+			}
+		}
+		if !seen {
+			t.Error("the reset was not reported")
+		}
+	}, f)
+}
+
+// operate runs an operation on a device as a start of a container does.
+func (r *rig) operate(ctx context.Context, device string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
+	defer cancel()
+	ctx, early := sdk.InTime(ctx)
+	defer early()
+	t, err := r.Find(ctx, []string{device})
+	if err != nil {
+		return err
+	}
+	leave, err := r.Enter(ctx, t.Devices[0].Unit.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.Run(ctx, t.Devices, leave, Operation{What: device + " is being programmed", Do: do}); err != nil {
+		return err
+	}
+	seen, err := r.Scan(ctx, true, device)
+	return errors.Join(err, seen.Healthy(device, false))
+}
+
+// Operations on one unit run one after the other, those on several at the same time, and
+// nothing is reported of the devices meanwhile.
+func TestOneOperation(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1"), unitOf("b", 2, "b0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= a1= b0=")
+		var mu sync.Mutex
+		now, most := 0, 0
+		began := time.Now()
+		for _, inv := range r.During(func() {
+			var all sync.WaitGroup
+			for _, id := range []string{"a0", "a1", "b0"} {
+				all.Go(func() {
+					err := r.operate(r.t.Context(), id, func(context.Context) error {
+						mu.Lock()
+						now++
+						most = max(most, now)
+						mu.Unlock()
+						f.fail(id, "away", sdk.RecoverySelf)
+						<-time.After(3 * time.Second)
+						f.fail(id, "", 0)
+						mu.Lock()
+						now--
+						mu.Unlock()
+						return nil
+					})
+					if err != nil {
+						t.Errorf("%s: %v", id, err)
+					}
+				})
+			}
+			all.Wait()
+		}) {
+			if c := codes(inv); c != "a0= a1= b0=" {
+				t.Errorf("meanwhile %s", c)
+			}
+		}
+		if took := time.Since(began); most != 2 || took < 6*time.Second || took > 8*time.Second {
+			t.Errorf("%d at a time, in %v; want 2, in 6 s", most, took)
+		}
+	}, f)
+}
+
+// An operation that does not end in time is abandoned: the call is answered, the device has
+// a fault, and no other operation begins on the unit, until it has ended and was scanned.
+func TestAbandoned(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0", "a1")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= a1=")
+		free := make(chan struct{})
+		var err error
+		began := time.Now()
+		r.During(func() { err = r.operate(r.t.Context(), "a0", func(context.Context) error { <-free; return nil }) })
+		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.says("abandoned", err, "a0 is being programmed, which has not ended")
+		r.wait("a0=programming a1=")
+		r.During(func() { err = r.operate(r.t.Context(), "a1", nil) })
+		r.says("the other device", err, "another operation on the card a has not ended")
+		if all := r.idle(time.Minute); len(all) > 0 {
+			t.Errorf("meanwhile %s", codes(all[0]))
+		}
+		close(free)
+		r.wait("a0= a1=")
+		r.During(func() { err = r.operate(r.t.Context(), "a1", func(context.Context) error { return nil }) })
+		r.do(err)
+	}, f)
+}
+
+// An operation that ends when its context does has time to say what became of the device;
+// a call that is cancelled is answered at once.
+func TestCancelled(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0=")
+		var err error
+		for _, inv := range r.During(func() {
+			err = r.operate(r.t.Context(), "a0", func(ctx context.Context) error {
+				<-ctx.Done()
+				<-time.After(time.Second)
+				return errors.New("the tool was killed; it said: waiting")
+			})
+		}) {
+			t.Errorf("meanwhile %s", codes(inv))
+		}
+		r.says("it ended", err, "it said: waiting")
+
+		ctx, cancel := context.WithCancel(r.t.Context())
+		free := make(chan struct{})
+		began := time.Now()
+		r.During(func() {
+			time.AfterFunc(time.Second, cancel)
+			err = r.operate(ctx, "a0", func(context.Context) error { <-free; return nil })
+		})
+		if took := time.Since(began); err == nil || took > 2*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+		close(free)
+		r.wait("a0=")
+	}, f)
+}
+
+// What a vendor remembers of a device goes with its targets, and it is told when another
+// process may have changed the device.
+func TestMemory(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0=")
+		memory := func(want string) {
+			t.Helper()
+			r.During(func() {
+				targets, err := r.Find(r.t.Context(), []string{"a0", "b0"})
+				r.do(err)
+				if got := targets.Devices[0].Memory; got != want || !slices.Equal(targets.Unknown, []string{"b0"}) {
+					t.Errorf("it remembers %q, want %q; unknown: %v", got, want, targets.Unknown)
+				}
+			})
+		}
+		memory("x>x")
+		f.set(func() { f.device("a0").Content = "y" })
+		r.Until("y", func(inv *backendv1.Inventory) bool {
+			return inv.GetDevices()[0].GetAttributes()["content"].GetStringValue() == "y"
+		})
+		r.idle(2 * time.Second)
+		memory("y>y")
+		f.set(func() { f.result.Absent, f.result.Units = true, nil })
+		r.wait("a0=driver-away")
+		memory("")
+		if !slices.Contains(r.lost, "a0") {
+			t.Errorf("lost: %v", r.lost)
+		}
+	}, f)
+}
+
+// Sensors are read after each interval, and for telemetry; a unit that hangs costs its own
+// metrics, and is not read twice at a time.
+func TestSensors(t *testing.T) {
+	a, b, manages := unitOf("a", 1, "a0"), unitOf("b", 2, "b0"), unitOf("m", 3)
+	manages.Board = "a"
+	f := &fake{name: "f", result: Scan{Units: []Unit{a, b, manages}}}
+	run(t, time.Second, func(r *rig) {
+		r.wait("a0= b0=")
+		alarm := faults(nil)
+		hold := make(chan struct{})
+		close(hold)
+		var mu sync.Mutex
+		reading, most := 0, 0
+		f.set(func() {
+			f.sense = func(unit string) faults {
+				if unit != "a" {
+					return nil
+				}
+				mu.Lock()
+				reading++
+				most = max(most, reading)
+				mu.Unlock()
+				<-hold
+				mu.Lock()
+				reading--
+				mu.Unlock()
+				return alarm
+			}
+		})
+		alarm = faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		sample := func() (all string) {
+			r.During(func() {
+				metrics, err := r.Sample(r.t.Context())
+				r.do(err)
+				var names []string
+				for _, m := range metrics {
+					names = append(names, fmt.Sprint(m.GetDeviceId(), ":", m.GetName()))
+				}
+				slices.Sort(names)
+				all = strings.Join(names, " ")
+			})
+			return all
+		}
+		const counted, hot = "a:a_total a:m_total", " a:temperature_celsius"
+		if got := sample(); got != counted+hot+hot+" b:b_total b:temperature_celsius" {
+			t.Error(got)
+		}
+		r.wait("a0=hot b0=")
+		alarm = nil
+		r.configure(func(s *Settings) { s.Sensing = 5 * time.Second })
+		r.wait("a0= b0=")
+		alarm = faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		r.wait("a0=hot b0=")
+		r.configure(func(s *Settings) { s.Sensing = 0 })
+		hold = make(chan struct{})
+		for range 2 {
+			if got := sample(); got != counted+hot+" b:b_total b:temperature_celsius" {
+				t.Error(got)
+			}
+		}
+		close(hold)
+		r.idle(time.Second)
+		if most != 1 {
+			t.Errorf("the sensors of one unit were read %d times at once", most)
+		}
+	}, f)
+}
