@@ -17,11 +17,11 @@ type fake struct {
 	mu sync.Mutex
 	// units and the rest of the result of a scan.
 	result Scan
-	// scans counts scans. A scan waits for hold to be closed, if there is one; hangs makes
-	// one for the first scan.
-	scans int
-	hold  chan struct{}
-	hangs bool
+	// scans counts scans. A scan waits for hold to be closed, if there is one, before it
+	// reads, or after that (late). Hangs makes one for the first scan.
+	scans       int
+	hold        chan struct{}
+	late, hangs bool
 	// resets are the devices that were reset, one string a call.
 	resets []string
 	// reset is called during a reset, sense during a reading of sensors.
@@ -36,10 +36,16 @@ func (f *fake) Name() string { return f.name }
 
 func (f *fake) Scan([]Unit) Scan {
 	f.mu.Lock()
-	hold := f.hold
+	hold, late := f.hold, f.late
 	f.scans++
 	f.mu.Unlock()
-	if hold != nil {
+	if late {
+		defer func() {
+			if hold != nil {
+				<-hold
+			}
+		}()
+	} else if hold != nil {
 		<-hold
 	}
 	f.mu.Lock()

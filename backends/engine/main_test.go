@@ -31,7 +31,7 @@ type rig struct {
 	t      *testing.T
 	sysfs  string
 	kernel *ueventtest.Kernel
-	set    Settings
+	set    *Settings
 	server *sdk.Server
 	lost   []string
 }
@@ -55,7 +55,7 @@ func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fa
 			Log: log, Hardware: "FPGA", Unit: "card", Part: "region", Listen: r.kernel.Listen,
 			Concerns: func(e uevent.Event) bool { return e.Subsystem == "fake" },
 		})
-		r.set = Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs}
+		r.set = &Settings{Vendor: vendor{&r.lost}, Interval: interval, Sysfs: r.sysfs}
 		for _, f := range drivers {
 			r.set.Drivers = append(r.set.Drivers, f)
 			if f.hangs {
@@ -65,7 +65,7 @@ func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fa
 				r.plug(u, "fake")
 			}
 		}
-		r.Configure(&r.set)
+		r.Configure(r.set)
 		var err error
 		if r.server, err = sdk.NewServer(backend{r.Engine}, log); err != nil {
 			t.Fatal(err)
@@ -78,10 +78,10 @@ func run(t *testing.T, interval time.Duration, test func(r *rig), drivers ...*fa
 // configure changes the settings while the loop runs.
 func (r *rig) configure(change func(*Settings)) {
 	r.t.Helper()
-	next := r.set
+	next := *r.set
 	change(&next)
-	r.set = next
-	r.Configure(&next)
+	r.set = &next
+	r.Configure(r.set)
 	// Any change of the pace wakes the loop, as accepted settings do.
 	if _, err := r.server.Configure(r.t.Context(), &backendv1.ConfigureRequest{SettingsJson: []byte("{}")}); err != nil {
 		r.t.Fatal(err)

@@ -67,6 +67,10 @@ func TestReset(t *testing.T) {
 			t.Error(failed)
 		}
 		r.wait("a0=recovered a1=recovered a2=broken")
+		f.fail("a2", "", 0)
+		r.wait("a0=recovered a1=recovered a2=") // nobody reset it
+		f.fail("a2", "broken", sdk.RecoveryReboot)
+		r.wait("a0=recovered a1=recovered a2=broken")
 		if failed := r.reset("a2"); failed != "" {
 			t.Error(failed)
 		}
@@ -130,6 +134,36 @@ func TestResetIsSeen(t *testing.T) {
 	}, f)
 }
 
+// A scan that began before the end of an operation may have seen half of it, and counts for
+// nothing.
+func TestScanDuringOperation(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		r.idle(2 * time.Second)
+		var err error
+		for _, inv := range r.During(func() {
+			err = r.operate(r.t.Context(), "a0", func(context.Context) error {
+				hold := make(chan struct{})
+				f.set(func() {
+					f.hold, f.late = hold, true
+					f.device("a0").Vendor = faults{sdk.Fault("half", sdk.RecoveryReset, "x")}
+				})
+				r.event()
+				<-time.After(time.Second) // the scan has read it
+				f.set(func() { f.hold, f.device("a0").Vendor = nil, nil })
+				time.AfterFunc(100*time.Millisecond, func() { close(hold) })
+				return nil
+			})
+		}) {
+			if c := codes(inv); c != "a0=" {
+				t.Errorf("meanwhile %s", c)
+			}
+		}
+		r.do(err)
+	}, f)
+}
+
 // operate runs an operation on a device as a start of a container does.
 func (r *rig) operate(ctx context.Context, device string, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
@@ -169,9 +203,15 @@ func TestOneOperation(t *testing.T) {
 						now++
 						most = max(most, now)
 						mu.Unlock()
-						f.fail(id, "away", sdk.RecoverySelf)
+						away := faults{sdk.Fault("away", sdk.RecoverySelf, "x")}
+						f.set(func() {
+							if id == "b0" {
+								f.unit("b").Vendor = away
+							}
+							f.device(id).Vendor = away
+						})
 						<-time.After(3 * time.Second)
-						f.fail(id, "", 0)
+						f.set(func() { f.unit("b").Vendor, f.device(id).Vendor = nil, nil })
 						mu.Lock()
 						now--
 						mu.Unlock()
@@ -294,28 +334,35 @@ func TestSensors(t *testing.T) {
 	f := &fake{name: "f", result: Scan{Units: []Unit{a, b, manages}}}
 	run(t, time.Second, func(r *rig) {
 		r.wait("a0= b0=")
-		alarm := faults(nil)
-		hold := make(chan struct{})
-		close(hold)
 		var mu sync.Mutex
+		var alarm faults
+		var hold chan struct{}
 		reading, most := 0, 0
+		set := func(to faults, until chan struct{}) {
+			mu.Lock()
+			defer mu.Unlock()
+			alarm, hold = to, until
+		}
 		f.set(func() {
 			f.sense = func(unit string) faults {
 				if unit != "a" {
 					return nil
 				}
 				mu.Lock()
+				defer mu.Unlock()
 				reading++
 				most = max(most, reading)
-				mu.Unlock()
-				<-hold
-				mu.Lock()
+				if until := hold; until != nil {
+					mu.Unlock()
+					<-until
+					mu.Lock()
+				}
 				reading--
-				mu.Unlock()
 				return alarm
 			}
 		})
-		alarm = faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		hotter := faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		set(hotter, nil)
 		sample := func() (all string) {
 			r.During(func() {
 				metrics, err := r.Sample(r.t.Context())
@@ -334,19 +381,20 @@ func TestSensors(t *testing.T) {
 			t.Error(got)
 		}
 		r.wait("a0=hot b0=")
-		alarm = nil
+		set(nil, nil)
 		r.configure(func(s *Settings) { s.Sensing = 5 * time.Second })
 		r.wait("a0= b0=")
-		alarm = faults{sdk.Fault("hot", sdk.RecoverySelf, "x")}
+		set(hotter, nil)
 		r.wait("a0=hot b0=")
 		r.configure(func(s *Settings) { s.Sensing = 0 })
-		hold = make(chan struct{})
+		until := make(chan struct{})
+		set(hotter, until)
 		for range 2 {
 			if got := sample(); got != counted+hot+" b:b_total b:temperature_celsius" {
 				t.Error(got)
 			}
 		}
-		close(hold)
+		close(until)
 		r.idle(time.Second)
 		if most != 1 {
 			t.Errorf("the sensors of one unit were read %d times at once", most)
