@@ -53,8 +53,8 @@ func (d *decoder) fail(line int, path, format string, args ...any) {
 func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
 	n = resolve(n)
 	switch u := v.Addr().Interface().(type) {
-	case yaml.Unmarshaler:
-		d.custom(line, path, u.UnmarshalYAML(n))
+	case *Settings:
+		*u = d.settings(n, line, path)
 		return
 	case encoding.TextUnmarshaler:
 		if n.Kind != yaml.ScalarNode {
@@ -87,28 +87,6 @@ func (d *decoder) value(n *yaml.Node, line int, v reflect.Value, path string) {
 	}
 }
 
-// custom takes over the errors of a type that decodes itself.
-func (d *decoder) custom(line int, path string, err error) {
-	var errs Errors
-	switch {
-	case err == nil:
-	case errors.As(err, &errs):
-		for _, e := range errs {
-			below := path
-			switch {
-			case strings.HasPrefix(e.Field, "["):
-				below += e.Field
-			case e.Field != "":
-				below += "." + e.Field
-			}
-			d.fail(e.Line, below, "%s", e.Message)
-		}
-		d.failed[path] = true
-	default:
-		d.fail(line, path, "%s", err)
-	}
-}
-
 // object decodes a mapping into a struct: known fields only, each once.
 func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
 	fields, names := yamlFields(v.Type())
@@ -133,12 +111,7 @@ func (d *decoder) object(n *yaml.Node, line int, v reflect.Value, path string) {
 
 // unknownField reports a field that does not exist.
 func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
-	at := fieldPath(path, key.Value)
-	if key.ShortTag() == mergeTag {
-		d.fail(key.Line, at, "merge keys are not supported; write the fields out")
-		return
-	}
-	d.fail(key.Line, at, "unknown field %s%s; the fields here are %s",
+	d.fail(key.Line, fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
 		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
 		// That the field which was meant is missing is the same mistake.
@@ -186,16 +159,21 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 	seen := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := resolve(n.Content[i])
-		if !isString(key) && (key.Kind != yaml.ScalarNode || key.ShortTag() != mergeTag) {
+		at := fieldPath(path, key.Value)
+		first, dup := seen[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode:
 			d.fail(key.Line, path, "a key must be a string, this one is %s", describe(key))
-			continue
+		case key.ShortTag() == mergeTag:
+			d.fail(key.Line, at, "merge keys are not supported; write the fields out")
+		case !isString(key):
+			d.fail(key.Line, path, "a key must be a string, this one is %s; put it in quotes", describe(key))
+		case dup:
+			d.fail(key.Line, at, "given twice, first on line %d", first)
+		default:
+			seen[key.Value] = key.Line
+			visit(key, n.Content[i+1])
 		}
-		if first, dup := seen[key.Value]; dup {
-			d.fail(key.Line, fieldPath(path, key.Value), "given twice, first on line %d", first)
-			continue
-		}
-		seen[key.Value] = key.Line
-		visit(key, n.Content[i+1])
 	}
 }
 

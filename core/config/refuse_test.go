@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
 		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
 		"merge key":      {with("<<: {command: x}", ""), []string{`node.yaml:7: ` + backend + `["<<"]: merge keys are not supported; write the fields out`}},
-		"key not string": {with("1: x", ""), []string{`node.yaml:7: ` + backend + `: a key must be a string, this one is the number "1"`}},
+		"key not string": {with("1: x", ""), []string{`node.yaml:7: ` + backend + `: a key must be a string, this one is the number "1"; put it in quotes`}},
 		"number for string": {strings.Replace(with("", ""), "name: default", "name: 5", 1), []string{
 			`node.yaml:4: profiles[0].name: must be a string, is the number "5"; put it in quotes`,
 		}},

@@ -31,35 +31,24 @@ func (s *Settings) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// UnmarshalYAML takes any YAML mapping and keeps it as one JSON object with
-// sorted keys. Numbers keep every digit. What JSON does not have is refused:
-// keys that are not strings, the same key twice, .nan and .inf, binary and
-// custom tags. The error is an [Errors] with paths below the settings.
-func (s *Settings) UnmarshalYAML(n *yaml.Node) error {
-	n = resolve(n)
+// settings reads any mapping as one JSON object with sorted keys. Numbers keep every
+// digit. What JSON does not have is refused: keys that are not strings, the same key
+// twice, .nan and .inf, binary and custom tags.
+func (d *decoder) settings(n *yaml.Node, line int, path string) Settings {
 	if n.Kind != yaml.MappingNode {
-		return Errors{{Line: n.Line, Message: "must be a mapping, is " + describe(n)}}
+		d.wrongType(n, line, path, "a mapping")
+		return nil
 	}
-	if at, err := checkBounds(n); err != nil {
-		return Errors{{Line: at.Line, Message: err.Error()}}
-	}
-	w := &jsonWriter{}
-	w.value(n, n.Line, "")
-	if len(w.errs) > 0 {
-		return w.errs
-	}
-	*s = w.out.Bytes()
-	return nil
+	w := &jsonWriter{decoder: d}
+	w.value(n, line, path)
+	return w.out.Bytes()
 }
 
-// jsonWriter turns a YAML node within bounds into JSON.
+// jsonWriter turns a YAML node within bounds into JSON. After an error the output is of
+// no use.
 type jsonWriter struct {
-	out  bytes.Buffer
-	errs Errors
-}
-
-func (w *jsonWriter) fail(line int, path, format string, args ...any) {
-	w.errs = append(w.errs, Error{Line: line, Field: path, Message: fmt.Sprintf(format, args...)})
+	*decoder
+	out bytes.Buffer
 }
 
 func (w *jsonWriter) value(n *yaml.Node, line int, path string) {
@@ -85,24 +74,8 @@ func (w *jsonWriter) value(n *yaml.Node, line int, path string) {
 // equal bytes.
 func (w *jsonWriter) object(n *yaml.Node, path string) {
 	type pair struct{ key, item *yaml.Node }
-	pairs, seen := make([]pair, 0, len(n.Content)/2), map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := resolve(n.Content[i])
-		if !isString(key) {
-			hint := "; put it in quotes"
-			if key.Kind != yaml.ScalarNode || key.ShortTag() == mergeTag {
-				hint = ""
-			}
-			w.fail(key.Line, path, "a key must be a string, this one is %s%s", describe(key), hint)
-			continue
-		}
-		if first, dup := seen[key.Value]; dup {
-			w.fail(key.Line, fieldPath(path, key.Value), "given twice, first on line %d", first)
-			continue
-		}
-		seen[key.Value] = key.Line
-		pairs = append(pairs, pair{key, n.Content[i+1]})
-	}
+	var pairs []pair
+	w.eachPair(n, path, func(key, item *yaml.Node) { pairs = append(pairs, pair{key, item}) })
 	slices.SortFunc(pairs, func(a, b pair) int { return strings.Compare(a.key.Value, b.key.Value) })
 	w.out.WriteByte('{')
 	for i, p := range pairs {
@@ -182,8 +155,8 @@ func jsonNumber(text, tag string) (string, error) {
 	return string(encoded), nil
 }
 
-// MarshalYAML gives the settings as a mapping that UnmarshalYAML reads back to
-// the same object.
+// MarshalYAML returns the settings as a mapping that Parse reads back to the same
+// object.
 func (s Settings) MarshalYAML() (any, error) {
 	if len(s) == 0 {
 		return &yaml.Node{Kind: yaml.MappingNode}, nil
