@@ -42,8 +42,8 @@ type Choice struct {
 	// RunnerUpBetter: the runner-up is better than the choice, which is possible if Exact is
 	// false.
 	RunnerUpBetter bool `json:"runnerUpBetter,omitempty"`
-	// Method is how the set was found: enumeration, greedy, or order if there was nothing to
-	// choose.
+	// Method is how the set was found: enumeration, hierarchy, greedy, or order if there
+	// was nothing to choose.
 	Method string `json:"method"`
 	// Exact: no other set is better.
 	Exact bool `json:"exact"`

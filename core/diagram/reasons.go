@@ -143,6 +143,8 @@ func (c *Choice) method() string {
 		return "How: found without comparing."
 	case "enumeration":
 		return "How: found by comparing all sets of that size; no other set is better."
+	case "hierarchy":
+		return "How: found from the best sets of the parts of the hierarchy; no other set is better."
 	}
 	return "How: built unit by unit from several starts; with this many units not all sets are compared, so another may be better."
 }

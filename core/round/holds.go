@@ -91,6 +91,6 @@ func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Alloc
 			}}}})
 		}
 	}
-	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Key.Compare(b.Key) })
+	slices.SortFunc(devices, func(a, b resource.Device) int { return a.Compare(b.Key) })
 	return devices
 }

@@ -26,7 +26,7 @@ var tallied = []struct {
 	{"prepare_duration_seconds", "Histogram: how long PreStartContainer took; kubelet gives up after 30 s.", nil},
 	{
 		"preferred_allocations_total",
-		"Choices of devices for a container; method is enumeration (all sets were compared), greedy, or order where there was no choice.",
+		"Choices of devices for a container; method is enumeration (all sets were compared), hierarchy (of many devices, just as exact), greedy (another set may be better), or order where there was no choice.",
 		[]string{"resource", "method"},
 	},
 	{"preferred_allocation_duration_seconds", "Histogram: how long a choice took.", nil},

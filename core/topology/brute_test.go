@@ -99,6 +99,34 @@ func TestBruteForce(t *testing.T) {
 	})
 }
 
+// TestHierarchy verifies that a choice among the devices of a hierarchy is as good as the
+// best of all sets, under any policy.
+func TestHierarchy(t *testing.T) {
+	asked := 0
+	rapid.Check(t, func(t *rapid.T) {
+		units, options := drawUnits(t, 12), drawOptions(t)
+		b, topology := newOracle(units, options), Prepare(units, options)
+		if topology.table, topology.tree = nil, topology.newTree(); topology.tree == nil {
+			t.Skip("no hierarchy")
+		}
+		for range 4 {
+			r := drawRequest(t, units)
+			b.open = b.set(r.Available)
+			got := topology.Choose(r)
+			checkAnswer(t, units, r, got)
+			checkParts(t, b, &got)
+			set := b.set(got.IDs)
+			if score, want := b.score(set, b.open), b.best(b.open, b.set(r.Must), r.Size); slices.Compare(score, want) != 0 {
+				t.Fatalf("%s chose %v with %v, best is %v", got.Method, got.IDs, score, want)
+			}
+			asked++
+		}
+	})
+	if asked < 100 {
+		t.Errorf("only %d choices in hierarchies", asked)
+	}
+}
+
 // TestGreedy verifies that a greedy choice has what any choice must have, that its score
 // is what is reported, and that nearly all of them are the best, on any graph.
 func TestGreedy(t *testing.T) {

@@ -21,6 +21,8 @@ type Method string
 const (
 	// Enumeration compares all sets: no other set is better.
 	Enumeration Method = "enumeration"
+	// Hierarchy joins the best sets of the parts of a hierarchy: no other set is better.
+	Hierarchy Method = "hierarchy"
 	// Greedy builds sets unit by unit: another set may be better.
 	Greedy Method = "greedy"
 	// Order is no choice: the policy is [None], or all that is available was asked for.
@@ -60,6 +62,7 @@ type call struct {
 	// by busyGroup.
 	counts, remain, parts, nodes, busy []int64
 	table                              tableCall
+	tree                               treeCall
 	greedy                             greedy
 }
 
@@ -94,6 +97,9 @@ func (t *Topology) without(r Request, ban string) Result {
 	case t.table != nil:
 		result.Method = Enumeration
 		t.table.choose(t.shape, c, size)
+	case t.tree != nil && c.tree.prepare(t.shape, c, int64(size)):
+		result.Method = Hierarchy
+		c.tree.choose(t.shape, c, int64(size))
 	default:
 		result.Method = Greedy
 		c.greedy.choose(t.shape, c, int64(size))

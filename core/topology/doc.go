@@ -70,11 +70,16 @@
 // Among up to 16 units all sets of a size are compared: [Prepare] makes a table with the
 // score of each set. No other set is better.
 //
-// Among more units, equivalent units (replicas of one device; devices with the same links)
-// form classes. A set begins with units of one class, and the class that adds most for each
-// unit is added until the set is complete. This is done with each class as the beginning,
-// as far as a fixed amount of work allows, and the best set is chosen. On machines with
-// replicas or partitions it is mostly the best there is.
+// Among more units of a hierarchy (partitions of GPUs, GPUs at PCIe switches and sockets;
+// all whose links between any two parts are equal, and whose NUMA nodes and physical devices
+// are parts) the best set of each size in a part follows from those of its two halves. No
+// other set is better. Up to 4,096 devices are always within the bound on the work.
+//
+// Among all others, such as replicas or partitions of a mesh, equivalent units (replicas of
+// one device; devices with the same links) form classes. A set begins with units of one
+// class, and the class that adds most for each unit is added until the set is complete. This
+// is done with each class as the beginning, as far as a fixed amount of work allows, and the
+// best set is chosen. It is marked: another set may be better.
 //
 // There is no clock: requests with the same IDs have the same answer, in any order of the
 // IDs.

@@ -192,20 +192,7 @@ func (p *partial) near(i int32, value, n int64) {
 // level chooses the same number of units of every device, as many as possible, and allows
 // one more of each.
 func (g *greedy) level(size int64) {
-	total := func(level int64) (n int64) {
-		for i := range g.low {
-			n += max(g.low[i], min(g.high[i], level))
-		}
-		return n
-	}
-	level := int64(0)
-	for high := size; level < high; { // the greatest level that is not too much
-		if middle := (level + high + 1) / 2; total(middle) <= size {
-			level = middle
-		} else {
-			high = middle - 1
-		}
-	}
+	level := evenLevel(g.low, g.high, size)
 	for i := range g.low {
 		high := max(g.low[i], min(g.high[i], level+1))
 		if n := min(high, level) - g.low[i]; n > 0 {
@@ -214,6 +201,25 @@ func (g *greedy) level(size int64) {
 		}
 		g.high[i] = high
 	}
+}
+
+// evenLevel returns the greatest number of units that can be chosen of every device, as far
+// as its bounds allow, within size.
+func evenLevel(low, high []int64, size int64) (level int64) {
+	total := func(level int64) (n int64) {
+		for i := range low {
+			n += max(low[i], min(high[i], level))
+		}
+		return n
+	}
+	for most := size; level < most; {
+		if middle := (level + most + 1) / 2; total(middle) <= size {
+			level = middle
+		} else {
+			most = middle - 1
+		}
+	}
+	return level
 }
 
 // step returns how many units of a class are added at once: all, if no other class has

@@ -53,15 +53,15 @@ func TestRealMachines(t *testing.T) {
 		"MI210: a hive":                           {mi210, BestLinks, []string{"gpu2"}, nil, 4, "gpu4-0 gpu5-0 gpu6-0 gpu7-0", Enumeration},
 		"MI210: the broken hive first":            {mi210, BestLinks, []string{"gpu5"}, nil, 2, "gpu4-0 gpu6-0", Enumeration},
 		"MI210: five":                             {mi210, BestLinks, []string{"gpu0", "gpu4", "gpu5"}, nil, 5, "gpu1-0 gpu2-0 gpu3-0 gpu6-0 gpu7-0", Order},
-		"MI300X: one of the GPU that has 7":       {mi300x, BestLinks, nil, nil, 1, "gpu7-0", Greedy},
-		"MI300X: seven are that GPU":              {mi300x, BestLinks, nil, nil, 7, "gpu7-0 gpu7-1 gpu7-2 gpu7-3 gpu7-4 gpu7-5 gpu7-6", Greedy},
-		"MI300X: eight are a GPU":                 {mi300x, BestLinks, []string{"gpu0-3"}, nil, 8, "gpu1-0 gpu1-1 gpu1-2 gpu1-3 gpu1-4 gpu1-5 gpu1-6 gpu1-7", Greedy},
-		"MI300X: one of the fullest":              {mi300x, BestLinks, []string{"gpu3-1", "gpu5-0", "gpu5-1", "gpu5-2", "gpu5-3"}, nil, 1, "gpu5-4", Greedy},
-		"MI300X: spread over GPUs":                {mi300x, Spread, []string{"gpu0"}, nil, 3, "gpu4-0 gpu5-0 gpu7-0", Greedy},
-		"MI300X: packed beside what is in use":    {mi300x, Pack, []string{"gpu4-0", "gpu4-1", "gpu4-2"}, nil, 2, "gpu4-3 gpu4-4", Greedy},
-		"replicas: two devices, one NUMA node":    {replicas(a100, 4), BestLinks, []string{"gpu00"}, nil, 2, "gpu01::0 gpu02::0", Greedy},
+		"MI300X: one of the GPU that has 7":       {mi300x, BestLinks, nil, nil, 1, "gpu7-0", Hierarchy},
+		"MI300X: seven are that GPU":              {mi300x, BestLinks, nil, nil, 7, "gpu7-0 gpu7-1 gpu7-2 gpu7-3 gpu7-4 gpu7-5 gpu7-6", Hierarchy},
+		"MI300X: eight are a GPU":                 {mi300x, BestLinks, []string{"gpu0-3"}, nil, 8, "gpu1-0 gpu1-1 gpu1-2 gpu1-3 gpu1-4 gpu1-5 gpu1-6 gpu1-7", Hierarchy},
+		"MI300X: one of the fullest":              {mi300x, BestLinks, []string{"gpu3-1", "gpu5-0", "gpu5-1", "gpu5-2", "gpu5-3"}, nil, 1, "gpu5-4", Hierarchy},
+		"MI300X: spread over GPUs":                {mi300x, Spread, []string{"gpu0"}, nil, 3, "gpu4-0 gpu5-0 gpu7-0", Hierarchy},
+		"MI300X: packed beside what is in use":    {mi300x, Pack, []string{"gpu4-0", "gpu4-1", "gpu4-2"}, nil, 2, "gpu4-3 gpu4-4", Hierarchy},
+		"replicas: two devices, one NUMA node":    {replicas(a100, 4), BestLinks, []string{"gpu00"}, nil, 2, "gpu01::0 gpu02::0", Hierarchy},
 		"replicas: the device with less on it":    {replicas(a100, 2), BestLinks, []string{"gpu00::0", "gpu01::1"}, nil, 1, "gpu02::0", Enumeration},
-		"replicas: packed":                        {replicas(a100, 4), Pack, []string{"gpu05::1"}, nil, 2, "gpu05::0 gpu05::2", Greedy},
+		"replicas: packed":                        {replicas(a100, 4), Pack, []string{"gpu05::1"}, nil, 2, "gpu05::0 gpu05::2", Hierarchy},
 		"no choice":                               {a100, None, nil, []string{"gpu07"}, 3, "gpu00 gpu01 gpu07", Order},
 		"replicas: of a mesh, the double lane":    {replicas(dgx1(), 128), BestLinks, []string{"gpu00"}, nil, 2, "gpu02::0 gpu03::0", Greedy},
 		"partitions: of a mesh, in one GPU":       {split(dgx1(), 7), BestLinks, nil, nil, 3, "gpu00-p0 gpu00-p1 gpu00-p2", Greedy},
@@ -93,5 +93,34 @@ func TestManyUnits(t *testing.T) {
 	}
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
+	}
+}
+
+// Verifies that a choice among 4,096 devices of a hierarchy, or replicas of fewer, is the
+// best: partitions of the GPUs with the most free ones, on as few NUMA nodes as it can be.
+func TestLargeHierarchy(t *testing.T) {
+	units := split(machine(512, func(int, int) inventory.Link { return inventory.Link{} }), 8)
+	topology := Prepare(units, Options{})
+	if topology.Len() != 4096 {
+		t.Fatalf("%d units", topology.Len())
+	}
+	// GPU i has 8 - i%3 free partitions.
+	var free []string
+	for i, u := range units {
+		if gpu, part := i/8, i%8; part >= gpu%3 {
+			free = append(free, u.ID)
+		}
+	}
+	for _, size := range []int{2, 8, 100, 2000} {
+		r := topology.Choose(Request{Available: free, Size: size})
+		want, left := int64(0), int64(size) // pairs in one GPU: 171 have 8 free, then 171 have 7
+		for gpu := range 342 {
+			n := min(left, int64(8-gpu/171))
+			want += pairs(n)
+			left -= n
+		}
+		if r.Method != Hierarchy || !r.Exact() || len(r.IDs) != size || r.Parts[0].Aspect != SumOfLinks || r.Parts[0].Value != want*sameDevice {
+			t.Errorf("%d by %s: %+v, want %d pairs in one GPU", size, r.Method, r.Parts, want)
+		}
 	}
 }

@@ -51,6 +51,9 @@ type shape struct {
 	classes  []class
 	class    []int32 // of the units
 	table    *table  // nil for more than maxTable units
+	tree     tree    // nil with a table, and if the devices are no hierarchy
+	// unitsOf has the units of each device.
+	unitsOf [][]int32
 
 	scratch sync.Pool
 }
@@ -74,8 +77,12 @@ func Prepare(units []Unit, options Options) *Topology {
 	s.criteria = s.options.criteria(s.replicas)
 	s.graph = newGraph(s.devices)
 	s.classify()
-	if len(s.units) <= maxTable && s.options.Policy != None {
+	switch {
+	case s.options.Policy == None:
+	case len(s.units) <= maxTable:
 		s.table = s.newTable()
+	default:
+		s.tree = s.newTree()
 	}
 	return s.with(s.units)
 }
@@ -120,7 +127,9 @@ func (s *shape) number() {
 			d = int32(len(s.devices)) //nolint:gosec // bounded by the units
 			devices[u.Device.Key] = d
 			s.devices = append(s.devices, u.Device)
+			s.unitsOf = append(s.unitsOf, nil)
 		}
+		s.unitsOf[d] = append(s.unitsOf[d], int32(i)) //nolint:gosec // bounded by the units
 		s.replicas = s.replicas || ok
 		s.device[i] = d
 	}

@@ -83,14 +83,14 @@ func (t *Topology) group(devices, above []int32, units [][]string) (g Group, ok 
 // split divides devices by the links that are better than the least of them; if all links
 // are equal, by NUMA nodes, then by physical device. ok is false if none of these divides
 // them although the links differ.
-func (t *Topology) split(devices []int32) (parts [][]int32, least int64, ok bool) {
-	in := make(map[int32]bool, len(devices))
+func (s *shape) split(devices []int32) (parts [][]int32, least int64, ok bool) {
+	in := make([]bool, len(s.devices))
 	for _, d := range devices {
 		in[d] = true
 	}
 	least, best, links := int64(noLink), int64(0), 0
 	for _, d := range devices {
-		for _, n := range t.graph[d] {
+		for _, n := range s.graph[d] {
 			if in[n.device] {
 				links++
 				least, best = min(least, n.value), max(best, n.value)
@@ -101,27 +101,27 @@ func (t *Topology) split(devices []int32) (parts [][]int32, least int64, ok bool
 		least = 0 // a pair without a link, or no pair
 	}
 	if best > least {
-		parts = t.linked(devices, in, least)
+		parts = s.linked(devices, in, least)
 		return parts, least, len(parts) > 1
 	}
-	if parts = by(devices, t.numa); len(parts) == 1 {
-		parts = by(devices, t.physical)
+	if parts = by(devices, s.numa); len(parts) == 1 {
+		parts = by(devices, s.physical)
 	}
 	return parts, least, true
 }
 
 // linked divides devices into groups that links of more than least join.
-func (t *Topology) linked(devices []int32, in map[int32]bool, least int64) (parts [][]int32) {
+func (s *shape) linked(devices []int32, in []bool, least int64) (parts [][]int32) {
 	for _, d := range devices {
 		if !in[d] {
 			continue
 		}
-		delete(in, d)
+		in[d] = false
 		part := []int32{d}
 		for i := 0; i < len(part); i++ {
-			for _, n := range t.graph[part[i]] {
+			for _, n := range s.graph[part[i]] {
 				if n.value > least && in[n.device] {
-					delete(in, n.device)
+					in[n.device] = false
 					part = append(part, n.device)
 				}
 			}

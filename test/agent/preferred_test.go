@@ -33,7 +33,7 @@ func TestPreferredPartitions(t *testing.T) {
 			t.Fatalf("eight partitions are of %v; want a whole GPU", eight)
 		}
 	}
-	n.wantMetrics(`accelmux_preferred_allocations_total{method="greedy",resource="amd.com/cpx_nps4"} 9`,
+	n.wantMetrics(`accelmux_preferred_allocations_total{method="hierarchy",resource="amd.com/cpx_nps4"} 9`,
 		`accelmux_preferred_allocation_duration_seconds_count 9`)
 }
 
