@@ -6,12 +6,8 @@
 //
 // One goroutine runs that pipeline (reconcile.go), from the newest snapshot,
 // whenever something changed; it may skip what it was too slow for. What runs
-// beside it: which profile of the configuration applies, by the node's labels
-// (choice.go), the change from one to another without a gap (transition.go), what
-// backends report (sink.go), kubelet's calls (lifecycle.go), what a container asks of
-// its devices (parameters.go), what one container alone gets
-// (holders.go), the release of what a holder had (releases.go), resets of faulted devices (resets.go), and what schedulers are told
-// of the node (features.go).
+// beside it: the choice of a profile by the node's labels (choice.go), what backends report
+// (sink.go), kubelet's calls, releases and resets (kubelet.go, package lifecycle).
 //
 // An agent can be replaced while it runs, by one on standby (takeover.go).
 package agent

@@ -58,6 +58,17 @@ func (b *Book) allocationsOf(device inventory.Key) []Allocation {
 	return all
 }
 
+// DeviceOf returns the device of a unit that is allocated.
+func (b *Book) DeviceOf(resource, unit string) (inventory.Key, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.allocations[unitName{resource, unit}]
+	if a == nil {
+		return inventory.Key{}, false
+	}
+	return a.device, true
+}
+
 func compareContainers(a, b Container) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Name, b.Name))
 }

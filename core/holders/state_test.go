@@ -1,9 +1,12 @@
 package holders
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +196,37 @@ func FuzzReadState(f *testing.F) {
 			t.Errorf("cannot read what was written: %v", err)
 		}
 	})
+}
+
+// Verifies that the file of an earlier version is read, and written again as it was but for
+// the times.
+func TestEarlierFile(t *testing.T) {
+	const payload = `{"bootID":"boot-1","holds":[` +
+		`{"backend":"mock","device":"a","holder":"H1","resource":"example.com/gpu","unit":"a::0","since":"2026-01-02T03:04:05Z","seen":true,` +
+		`"holders":[{"namespace":"ns","pod":"p","container":"main"}],"resetGroup":"g","parents":["card"]},` +
+		`{"backend":"mock","device":"b","holder":"H1","resource":"example.com/gpu","unit":"b","since":"2026-01-02T03:04:05Z"},` +
+		`{"backend":"mock","device":"c","holder":"H2","resource":"example.com/gpu","unit":"c","since":"2026-01-02T03:04:05Z","unannounced":true}],` +
+		`"ended":[{"backend":"mock","device":"d","holder":"H3"}]}`
+	k := newKubelet()
+	k.now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	opts := options(t, k)
+	if err := checkpoint.Write(opts.Path, "accelmux-usage/2", []byte(payload)); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, k, opts)
+	want := []Holder{{Ref: Ref{KindContainer, "H1"}, Resource: gpu, Units: []string{"a::0", "b"}}}
+	if diff := cmp.Diff(want, b.HoldersOf(key("b"))); diff != "" || !slices.Equal(users(b, "a"), []string{"a::0 ns/p/main"}) {
+		t.Errorf("%v; holders (-want +got):\n%s", users(b, "a"), diff)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := checkpoint.Read(opts.Path, "accelmux-usage/2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flat bytes.Buffer
+	if err := json.Compact(&flat, got); err != nil || flat.String() != payload {
+		t.Errorf("%v, the file is\n%s\nwant\n%s", err, &flat, payload)
+	}
 }

@@ -46,7 +46,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unnamed }) {
 		return checkNone(r.Resource, prepared)
 	}
-	name, device := r.definition()
+	name, device := l.definition(r)
 	d := cdi.HolderDefinition{Name: name, Device: device}
 	for _, key := range slices.SortedFunc(maps.Keys(prepared), inventory.Key.Compare) {
 		d.Edits = append(d.Edits, prepared[key])

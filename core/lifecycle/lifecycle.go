@@ -70,6 +70,9 @@ type Options struct {
 	ReleaseBackoff, ResetBackoff time.Duration
 }
 
+// maxDoubled bounds the pause between two attempts, in times the first.
+const maxDoubled = 64
+
 // Lifecycle takes, prepares, releases and resets devices. Its methods are safe for
 // concurrent use.
 type Lifecycle struct {
@@ -158,8 +161,8 @@ func (r Request) ids() []string {
 }
 
 // definition returns the CDI name of what the holder alone gets, and the device that the
-// definition belongs to: that of the first unit by ID.
-func (r Request) definition() (name string, device inventory.Key) {
+// definition belongs to: that of the first unit by ID, also if it is known to the book alone.
+func (l *Lifecycle) definition(r Request) (name string, device inventory.Key) {
 	first := r.Units[0]
 	for _, u := range r.Units[1:] {
 		if u.ID < first.ID {
@@ -167,6 +170,13 @@ func (r Request) definition() (name string, device inventory.Key) {
 		}
 	}
 	device = first.Device.Key
+	if len(r.Unknown) > 0 {
+		if id := slices.Min(r.Unknown); id < first.ID {
+			if held, ok := l.opts.Book.DeviceOf(r.Resource, id); ok {
+				device = held
+			}
+		}
+	}
 	return cdi.HolderName(device, r.Resource, slices.Concat(r.ids(), r.Unknown)), device
 }
 
@@ -180,7 +190,7 @@ func (l *Lifecycle) Take(ctx context.Context, r Request) (name string, err error
 		return "", err
 	}
 	if slices.ContainsFunc(r.Units, needsPrepare) {
-		name, _ = r.definition()
+		name, _ = l.definition(r)
 	}
 	return name, nil
 }

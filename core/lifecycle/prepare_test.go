@@ -46,3 +46,30 @@ func TestPrepareAfterACallThatWasGivenUp(t *testing.T) {
 		t.Errorf("after the end of the call: %v", err)
 	}
 }
+
+// Verifies that the CDI definition that Prepare writes has the name that Take returned, also
+// if the device of the first unit was removed meanwhile.
+func TestDefinitionKeepsItsName(t *testing.T) {
+	for name, removed := range map[string]bool{"all devices are there": false, "the first was removed": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			plain, hooked := &inventory.Device{Key: keyA, Class: "gpu"}, &inventory.Device{Key: keyB, Class: "gpu", Hooks: inventory.Hooks{Prepare: true}}
+			r.round = roundOf(plain, hooked)
+			request := Request{Resource: gpu, Units: []Unit{{ID: "a", Device: plain}, {ID: "b", Device: hooked}}}
+			want, err := r.l.Take(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if removed {
+				r.round = roundOf(hooked)
+				request = Request{Resource: gpu, Units: request.Units[1:], Unknown: []string{"a"}}
+			}
+			if err := r.l.Prepare(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			if all := r.store.Definitions(); len(all) != 1 || all[0].Name != want {
+				t.Errorf("definitions %+v, want %s alone", all, want)
+			}
+		})
+	}
+}

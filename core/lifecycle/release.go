@@ -13,20 +13,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// maxReleasePause is the longest pause between releases that fail, as a multiple of the
-// first.
-const maxReleasePause = 64
-
 // release releases devices whose holder ended. Each has its own goroutine, which tries
 // again until the device is released.
 func (l *Lifecycle) release(ctx context.Context, all []holders.Ended) {
 	for _, ended := range all {
 		l.calls.Go(func() {
-			pauses := backoff.New(l.opts.ReleaseBackoff, maxReleasePause*l.opts.ReleaseBackoff)
-			for !l.tryRelease(ctx, ended) {
-				if !backoff.Sleep(ctx, pauses.Step()) {
-					return
-				}
+			pauses := backoff.New(l.opts.ReleaseBackoff, maxDoubled*l.opts.ReleaseBackoff)
+			for !l.tryRelease(ctx, ended) && backoff.Sleep(ctx, pauses.Step()) {
 			}
 		})
 	}

@@ -15,10 +15,6 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// maxResetPause is the longest pause between resets that do not help, as a multiple of the
-// first.
-const maxResetPause = 64
-
 // maxResets is how many groups of a backend are reset at a time: more than a machine has
 // that fail at once, and few enough calls for any backend.
 const maxResets = 64
@@ -185,7 +181,7 @@ func (r *resets) finish(group resetGroup, members []inventory.Key, err error) {
 	}
 	current.resets++
 	first := r.lifecycle.opts.ResetBackoff
-	current.next = time.Now().Add(backoff.After(current.resets, first, maxResetPause*first))
+	current.next = time.Now().Add(backoff.After(current.resets, first, maxDoubled*first))
 }
 
 func orNothing(text string) string {
