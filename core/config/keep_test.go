@@ -96,7 +96,7 @@ func TestKeeperOnFullDisk(t *testing.T) {
 			t.Errorf("notes: %s", notes)
 		}
 		full.Store(false)
-		<-time.After(maxKeepPause)
+		<-time.After(2 * maxKeepPause)
 		synctest.Wait()
 		if data, err := k.Kept(); err != nil || string(data) != "text" || len(k.Notes()) > 0 {
 			t.Errorf("kept %q, %v, notes %v", data, err, k.Notes())
