@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 
 	"github.com/accelmux/accelmux/core/backoff"
 	"github.com/accelmux/accelmux/core/checkpoint"
@@ -26,11 +25,9 @@ type memory struct {
 	Profile string `json:"profile,omitempty"`
 }
 
-// recall takes over the file of an earlier run. That of another node is none.
+// recall reads the file of an earlier run, or of the agent that this one is to replace: its
+// temporary files may be in use. A file of another node is ignored.
 func (w *Watcher) recall() {
-	if _, err := checkpoint.Sweep(filepath.Dir(w.opts.Path), filepath.Base(w.opts.Path)); err != nil {
-		w.log.Warn("remove temporary files of an earlier run", "error", err)
-	}
 	payload, err := checkpoint.Read(w.opts.Path, magic)
 	var m memory
 	if err == nil {
