@@ -238,7 +238,7 @@ func testDisk(t *testing.T, c diskDamage) {
 		n.eventually("both are in the reserved room", func() bool { return n.saved("health", "mock-0") && n.saved("usage", held[0]) })
 	} else {
 		n.wantProblem("health", "is not being saved", c.says)
-		n.wantProblem("record of held devices cannot be written", c.says)
+		n.wantProblem("record of allocations cannot be written", c.says)
 	}
 	n.crash()
 	n.wantNoDip(fpga, 2)
