@@ -8,6 +8,10 @@ import (
 	"github.com/accelmux/accelmux/core/backoff"
 )
 
+// stableRun is how long a process must have run for the pauses to begin at Timing.Backoff
+// again.
+const stableRun = 2 * time.Minute
+
 // minCrashes is how many failures within Timing.Window are a problem, even while the
 // backend runs again.
 const minCrashes = 2
@@ -69,7 +73,7 @@ func (b *breaker) recent(now time.Time) int {
 // grave is the weight with which the second failure opens the breaker.
 func (b *breaker) grave() int { return (b.timing.Failures + 1) / 2 }
 
-// stable records that a process ran for Timing.Stable: the next pause is the first one again.
+// stable records that a process ran for stableRun: the next pause is the first one again.
 func (b *breaker) stable() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

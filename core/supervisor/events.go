@@ -134,7 +134,7 @@ func (b *backend) ended(i *instance, f *failure) {
 // failed decides how long to wait after a failure.
 func (b *backend) failed(i *instance, f *failure) {
 	now, t := time.Now(), &b.sup.timing
-	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= t.Stable {
+	if !i.readyAt.IsZero() && now.Sub(i.readyAt) >= stableRun {
 		b.breaker.stable()
 	}
 	b.didFail = true

@@ -362,18 +362,6 @@ func TestParseLine(t *testing.T) {
 	}
 }
 
-// Verifies that spaces and the order of keys are no change of settings, and that large
-// numbers stay exact.
-func TestCanonical(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "{}", " null ": "{}", `{"b":1, "a":12345678901234567890}`: `{"a":12345678901234567890,"b":1}`, "{": "{",
-	} {
-		if got := string(canonical(json.RawMessage(in))); got != want {
-			t.Errorf("canonical(%q) = %s, want %s", in, got, want)
-		}
-	}
-}
-
 // Verifies that a stream is read at no more than its rate, whatever the size of its parts,
 // and that its end is not delayed.
 func TestThrottle(t *testing.T) {

@@ -1,12 +1,10 @@
 package supervisor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -103,26 +101,4 @@ func checkAgainst(ctx context.Context, reaper *Reaper, text string, value json.R
 // printableField returns the error of a field in a bounded and printable form.
 func printableField(field, message string) schema.FieldError {
 	return schema.FieldError{Field: printable(field, 128), Message: printable(message, 512)}
-}
-
-// canonical normalizes settings, so that a different layout or order of keys is not a
-// change. Invalid JSON stays as it is and is refused later.
-func canonical(settings json.RawMessage) json.RawMessage {
-	if len(bytes.TrimSpace(settings)) == 0 {
-		return json.RawMessage("{}")
-	}
-	decoder := json.NewDecoder(bytes.NewReader(settings))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil || decoder.Decode(new(any)) != io.EOF {
-		return bytes.Clone(settings)
-	}
-	same, err := json.Marshal(value)
-	if err != nil {
-		return bytes.Clone(settings)
-	}
-	if string(same) == "null" {
-		return json.RawMessage("{}")
-	}
-	return same
 }

@@ -31,7 +31,8 @@ type Spec struct {
 	Checksum string
 	// Env is added to the small environment that every backend gets.
 	Env map[string]string
-	// Settings are one JSON object; empty means {}.
+	// Settings are one JSON object; empty means {}. Equal settings are equal bytes, as
+	// package config writes them.
 	Settings json.RawMessage
 	// Heartbeat is the interval at which the loop that watches the hardware must show that
 	// it runs. Zero means 10s; other values are limited to 100ms to 1m.
@@ -157,7 +158,9 @@ func normalized(spec Spec) Spec {
 	}
 	spec.Heartbeat = min(max(spec.Heartbeat, 100*time.Millisecond), time.Minute)
 	spec.Env = maps.Clone(spec.Env)
-	spec.Settings = canonical(spec.Settings)
+	if len(spec.Settings) == 0 {
+		spec.Settings = json.RawMessage("{}")
+	}
 	return spec
 }
 

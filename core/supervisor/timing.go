@@ -17,8 +17,6 @@ type Timing struct {
 	Abandon time.Duration
 	// Health is the deadline of the health check. Default 1s.
 	Health time.Duration
-	// MissedHeartbeats is how many intervals may pass without a message. Default 3.
-	MissedHeartbeats int
 	// Terminate is the time between SIGTERM and SIGKILL. Default 2s.
 	Terminate time.Duration
 	// Kill is how long a process may take to end after SIGKILL: it must be scheduled first,
@@ -39,9 +37,6 @@ type Timing struct {
 	// Quarantine is the length of the first quarantine; each failed retry doubles it up to
 	// QuarantineLimit. Default 2m, 15m.
 	Quarantine, QuarantineLimit time.Duration
-	// Stable is how long a process must have run for the pauses to begin at Backoff again.
-	// Default 2m.
-	Stable time.Duration
 	// Misconfigured is the pause after settings were refused. Default 5m.
 	Misconfigured time.Duration
 	// ProgramPoll is how often the program file of a waiting backend is checked for changes.
@@ -65,7 +60,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.Terminate, 2 * time.Second}, {&t.Kill, 2 * time.Second}, {&t.Reap, 250 * time.Millisecond}, {&t.Retire, 25 * time.Second},
 		{&t.Backoff, time.Second}, {&t.BackoffLimit, time.Minute}, {&t.Window, 10 * time.Minute},
 		{&t.Quarantine, 2 * time.Minute}, {&t.QuarantineLimit, 15 * time.Minute},
-		{&t.Stable, 2 * time.Minute}, {&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
+		{&t.Misconfigured, 5 * time.Minute}, {&t.ProgramPoll, 2 * time.Second},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.value
@@ -74,7 +69,7 @@ func (t Timing) withDefaults() Timing {
 	for _, n := range []struct {
 		field *int
 		value int
-	}{{&t.MissedHeartbeats, 3}, {&t.Failures, 6}, {&t.LogLines, 50}, {&t.LogBurst, 500}} {
+	}{{&t.Failures, 6}, {&t.LogLines, 50}, {&t.LogBurst, 500}} {
 		if *n.field <= 0 {
 			*n.field = n.value
 		}

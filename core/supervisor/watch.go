@@ -17,6 +17,9 @@ import (
 	"github.com/accelmux/accelmux/proto/backendplugin"
 )
 
+// missedHeartbeats is how many intervals may pass without a message.
+const missedHeartbeats = 3
+
 // message is a message of the stream, or the error that ended it.
 type message struct {
 	received
@@ -69,7 +72,7 @@ func (i *instance) watch() error {
 	w := &watcher{
 		instance: i, messages: messages, intake: in,
 		silence: time.NewTimer(i.timing.FirstInventory), deadline: time.Now().Add(i.timing.FirstInventory),
-		limit:    time.Duration(i.timing.MissedHeartbeats) * i.spec.Heartbeat,
+		limit:    missedHeartbeats * i.spec.Heartbeat,
 		accepted: []uint64{i.revision}, unfollowed: time.NewTimer(i.timing.FirstInventory),
 	}
 	defer w.silence.Stop()
