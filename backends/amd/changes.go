@@ -36,7 +36,7 @@ func concerns(e uevent.Event) bool {
 
 // told takes what the kernel tells.
 func (l *loop) told(e uevent.Event, ok bool) {
-	if methods, wedged := e.Properties["WEDGED"]; l.kernel.Hear(e, ok) && wedged {
+	if methods, wedged := e.Properties["WEDGED"]; l.kernel.Accept(e, ok) && wedged {
 		l.wedged(e.DevPath, methods)
 	}
 	l.change()

@@ -53,8 +53,8 @@ type loop struct {
 	doubts int
 	// incomplete are looks, one after another, that found something missing.
 	incomplete int
-	// kernel tells of changes.
-	kernel *uevent.Ear
+	// kernel has the events of the kernel.
+	kernel *uevent.Subscription
 	// hearings are the events of the cards, by ID.
 	hearings map[string]*hearing
 	// opinions is when the exporter is asked next, asking whether it is being asked, and
@@ -71,7 +71,7 @@ type loop struct {
 func newLoop(b *Backend, out *sdk.Reporter) *loop {
 	return &loop{
 		backend: b, out: out, roster: newRoster(), results: make(chan func()), ended: make(chan struct{}),
-		hearings: map[string]*hearing{}, kernel: uevent.NewEar(b.log, b.seams.uevents, concerns),
+		hearings: map[string]*hearing{}, kernel: uevent.NewSubscription(b.log, b.seams.uevents, concerns),
 	}
 }
 
@@ -175,7 +175,7 @@ func (l *loop) look(now time.Time) {
 	quick := now.Before(l.full())
 	if !quick {
 		l.wanted, l.due = time.Time{}, now.Add(l.cfg.rescan)
-		l.kernel.Attend(l.cfg.poll)
+		l.kernel.Subscribe(l.cfg.poll)
 	}
 	cfg, last := l.cfg, l.last
 	var known []gpu.GPU

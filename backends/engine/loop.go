@@ -25,7 +25,7 @@ type loop struct {
 	checks  []*check
 	results chan func()
 	ended   chan struct{}
-	kernel  *uevent.Ear
+	kernel  *uevent.Subscription
 	// changed: there is something to publish. published: something was.
 	changed, published bool
 	waiters            []*waiter
@@ -34,7 +34,7 @@ type loop struct {
 func newLoop(e *Engine, out *sdk.Reporter) *loop {
 	return &loop{
 		Engine: e, out: out, roster: newRoster(e.options), results: make(chan func()), ended: make(chan struct{}),
-		kernel: uevent.NewEar(e.options.Log, e.options.Listen, e.options.Concerns),
+		kernel: uevent.NewSubscription(e.options.Log, e.options.Listen, e.options.Concerns),
 	}
 }
 
@@ -222,7 +222,7 @@ func (l *loop) close() {
 
 // heard has all drivers scanned soon: an event does not say what there is now.
 func (l *loop) heard(e uevent.Event, ok bool) {
-	l.kernel.Hear(e, ok)
+	l.kernel.Accept(e, ok)
 	now := time.Now()
 	for _, s := range l.sources {
 		s.soon(now)

@@ -103,7 +103,7 @@ func (s *source) scanned() bool { return s.last.number > 0 || s.hung || s.unstab
 
 // scan begins a scan.
 func (l *loop) scan(s *source, now time.Time) {
-	l.kernel.Attend(l.set.Interval)
+	l.kernel.Subscribe(l.set.Interval)
 	s.scanning, s.wanted, s.due = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
 	d, own, known := s.driver, l.roster.of(s), l.roster.all()

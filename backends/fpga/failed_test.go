@@ -46,8 +46,8 @@ func TestFailedProgramming(t *testing.T) {
 			problems := fmt.Sprint(inv.GetProblems())
 			return healthy(1)(inv) && strings.Contains(problems, "a-port0: programming a.gbs failed, and until") && strings.Contains(problems, "CRC error")
 		})
-		r.says("no file", r.prepare("", nil, "a-port0"), "nobody knows what region 0 of the card a has", "a.gbs", "CRC error", "parameter bitstream")
-		r.says("shared", r.prepare("a.gbs", []string{"a-port0"}, "a-port0"), "what is left of it since programming a.gbs failed")
+		r.says("no file", r.prepare("", nil, "a-port0"), "the content of region 0 of the card a is not known", "a.gbs", "CRC error", "parameter bitstream")
+		r.says("shared", r.prepare("a.gbs", []string{"a-port0"}, "a-port0"), "what is left since programming a.gbs failed")
 		r.programs(f)
 		r.do(r.prepare("a.gbs", nil, "a-port0")) // though it shows this ID
 		r.programs(f, "a-port0 a.gbs")
@@ -73,7 +73,7 @@ func TestFailedProgrammingIsOver(t *testing.T) {
 		r.inventory("no driver", only("a-port0", "driver-away"))
 		f.change(func() { f.reading = driver.Reading{Cards: []driver.Card{card}} })
 		r.inventory("the driver", healthy(1))
-		r.says("no file", r.prepare("", nil, "a-port0"), "nobody knows")
+		r.says("no file", r.prepare("", nil, "a-port0"), "is not known")
 		f.change(func() { *f.region("a", 0) = port("a", 0, functionB) })
 		r.inventory("another function", func(inv *backendv1.Inventory) bool {
 			return text(device(inv, "a-port0"), "functionID") == functionB && len(inv.GetProblems()) == 0

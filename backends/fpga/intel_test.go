@@ -98,7 +98,7 @@ func TestIntelDevice(t *testing.T) {
 	r.file(string(b), r.root, "bitstreams/b.gbs") // built anew
 	r.says("a file that the card finds faulty", r.prepare("b.gbs", nil, id), id, "faulty")
 	r.programmed("faulty", 3)
-	r.says("no file", r.prepare("", nil, id), "nobody knows what region 0 of the card fpga-0001-05-00-1 has", "faulty")
+	r.says("no file", r.prepare("", nil, id), "the content of region 0 of the card fpga-0001-05-00-1 is not known", "faulty")
 	r.do(r.prepare("b.gbs", nil, id)) // which it still shows
 	r.programmed("again", 4)
 }

@@ -18,7 +18,7 @@ import (
 
 // parameters are what parameters.schema.json describes.
 type parameters struct {
-	// Bitstream names a file; empty: the container asks for none.
+	// Bitstream names a file; empty if the container asks for none.
 	Bitstream string `json:"bitstream"`
 }
 
@@ -105,20 +105,20 @@ func (p *preparation) run(ctx context.Context) error {
 	return p.unasked(seen)
 }
 
-// unasked is an error if a container that asks for no file cannot use a region as it is.
-// Who has the nodes that manage the card, or a whole card, programs it itself.
+// unasked is an error if a container that asks for no file cannot use a region as it is. A
+// container with a whole card, or with the nodes that manage it, programs it itself.
 func (p *preparation) unasked(is target) error {
 	if is.region.Kind == driver.Platform || p.cfg.managed(p.card, is.region) {
 		return nil
 	}
 	if is.put != nil && is.put.failed != nil {
-		return fmt.Errorf("nobody knows what %s has, for programming %s failed, and the container asks for no file: "+
+		return fmt.Errorf("the content of %s is not known since programming %s failed, and the container asks for no file: "+
 			"give the resource %s the parameter %s, or program it from the host and restart the agent: %w",
 			p.Device.Name, is.put.name, p.resource, bitstreamParameter, is.put.failed)
 	}
 	if is.region.State == driver.Unloaded && is.region.Kind == driver.Port {
 		return fmt.Errorf("no accelerator function is loaded in %s, and the container asks for no file: "+
-			"give the resource %s the parameter %s, or have the region programmed before", p.Device.Name, p.resource, bitstreamParameter)
+			"give the resource %s the parameter %s, or program the region before", p.Device.Name, p.resource, bitstreamParameter)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (p *preparation) scan(ctx context.Context, back bool) (target, error) {
 	return targetOf(seen.Targets[p.region.ID]), err
 }
 
-// renew resets the region if settings say so and nobody else holds it.
+// renew resets the region if settings want that and no other container has it.
 func (p *preparation) renew(ctx context.Context) error {
 	if !p.cfg.Prepare.Reset || p.shared {
 		return nil
@@ -151,10 +151,10 @@ func (p *preparation) renew(ctx context.Context) error {
 
 // load has the file in the region before the container starts.
 //
-//	held by others ─┬─ has the file already ─► nothing is done
-//	                └─ has another ─► refused, and nothing is touched
-//	else            ─┬─ has the file already ─► nothing is done
-//	                 └─ has another ─► programmed, verified, looked at
+//	shared     ─┬─ has the file ──► nothing is done
+//	            └─ has another one ► refused, nothing is touched
+//	not shared ─┬─ has the file ──► nothing is done
+//	            └─ has another one ► programmed, and scanned
 func (p *preparation) load(ctx context.Context) error {
 	if err := p.allowed(); err != nil {
 		return err
@@ -210,8 +210,8 @@ func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, e
 	}
 	p.target = seen
 	if !p.region.Programmable {
-		// What is loaded is of use without what programs it, as in a virtual machine or
-		// while XRT's tool is away.
+		// It can be used without being programmed, as in a virtual machine or while XRT's
+		// tool is missing.
 		if p.holds(file) {
 			return false, nil
 		}
@@ -231,10 +231,10 @@ func (p *preparation) needed(ctx context.Context, file *bitstream.File) (bool, e
 	return true, nil
 }
 
-// holds reports whether the region has a file. What this process put into it since is
-// told apart by the version of the file, so that a function that was built anew counts
-// as another one; else only IDs are known. Where nobody can tell what is loaded it is
-// programmed again for each container that has it for itself.
+// holds reports whether the region has a file. Of a file that this process put into it the
+// version counts, so that a function that was built again is another one; otherwise only IDs
+// are known. A region that does not report its content is programmed for each container
+// that does not share it.
 func (p *preparation) holds(file *bitstream.File) bool {
 	switch {
 	case p.put == nil:
@@ -245,21 +245,21 @@ func (p *preparation) holds(file *bitstream.File) bool {
 	return p.put.version == file.Version() && (p.region.State != driver.Untold || p.shared || p.joined)
 }
 
-// loaded is what is in the region, in words.
+// loaded names the content of the region, for messages.
 func (t target) loaded() string {
 	switch {
 	case t.put != nil && t.put.failed != nil:
-		return "what is left of it since programming " + t.put.name + " failed"
+		return "what is left since programming " + t.put.name + " failed"
 	case t.put != nil:
 		return t.put.name
 	case t.region.Function != "":
 		return "the function " + t.region.Function
 	}
-	return "what nobody can tell"
+	return "an unknown content"
 }
 
-// program programs the region, and makes sure that it has the file then. The caller has
-// entered the card, and over is called when the kernel is done.
+// program programs the region, and checks that it has the file then. The caller has entered
+// the card; over is called when the kernel is done.
 func (p *preparation) program(ctx context.Context, file *bitstream.File, version string, over func()) error {
 	began := time.Now()
 	err := p.b.Run(ctx, []engine.Target{p.Target}, over, engine.Operation{
@@ -278,7 +278,7 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 	}
 	is, err := p.scan(ctx, true)
 	if err != nil {
-		return fmt.Errorf("%s was programmed into %s, but then: %w", file.Path, p.Device.Name, err)
+		return fmt.Errorf("%s was programmed into %s, then: %w", file.Path, p.Device.Name, err)
 	}
 	if is.region.State == driver.Unloaded || is.put == nil || is.put.version != version {
 		return fmt.Errorf("%s was programmed into %s, which has %s now: see the kernel's log", file.Path, p.Device.Name, is.loaded())
@@ -288,7 +288,7 @@ func (p *preparation) program(ctx context.Context, file *bitstream.File, version
 	return nil
 }
 
-// leftovers looks for processes that are on the device before the container is.
+// leftovers finds processes that use the device before its container starts.
 func (p *preparation) leftovers(ctx context.Context) error {
 	setting := p.cfg.Prepare.Leftovers
 	if !setting.Wanted() || p.shared {

@@ -70,7 +70,7 @@ func TestProgramUntold(t *testing.T) {
 		r.inventory("a region", healthy(1))
 		r.file("a bitstream without a header", r.root, "bitstreams/x.bin")
 		r.file("another one without a header", r.root, "bitstreams/y.bin")
-		r.says("shared and not known", r.prepare("x.bin", []string{"a-port0"}, "a-port0"), "x.bin was not programmed into region 0 of the card a", "what nobody can tell")
+		r.says("shared and not known", r.prepare("x.bin", []string{"a-port0"}, "a-port0"), "x.bin was not programmed into region 0 of the card a", "an unknown content")
 		r.do(r.prepare("x.bin", nil, "a-port0"))
 		r.do(r.prepare("x.bin", []string{"a-port0"}, "a-port0"))
 		r.programs(f, "a-port0 x.bin")

@@ -47,7 +47,7 @@ func concerns(e uevent.Event) bool {
 // told handles an event of the kernel. If NVML does not list a GPU, or still lists one that
 // is gone, it is opened again: another GPU may be at that address now.
 func (l *loop) told(e uevent.Event, ok bool) {
-	l.kernel.Hear(e, ok)
+	l.kernel.Accept(e, ok)
 	l.renew = l.renew || len(l.mismatched) > 0
 	l.change()
 }

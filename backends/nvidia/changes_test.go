@@ -326,7 +326,7 @@ func TestKernelTellsNothing(t *testing.T) {
 			t.Errorf("after an end it was listened to %d times, want once", n)
 		}
 		synctest.Wait()
-		for text, want := range map[string]int{"the kernel does not tell": 1, "the kernel's uevents ended": 1} {
+		for text, want := range map[string]int{"no uevents from the kernel": 1, "uevents ended": 1} {
 			if n := strings.Count(said.String(), text); n != want {
 				t.Errorf("%q was said %d times, want %d:\n%s", text, n, want, said.String())
 			}

@@ -73,8 +73,8 @@ type loop struct {
 	// failures are looks, one after another, that found no driver; incomplete those
 	// that found something missing that containers need.
 	failures, incomplete int
-	// kernel tells of changes.
-	kernel *uevent.Ear
+	// kernel has the events of the kernel.
+	kernel *uevent.Subscription
 	// renew says that the driver must be opened anew to see which GPUs there are;
 	// mismatched are the GPUs that only one of the kernel and NVML listed when the driver
 	// was last opened again.
@@ -95,7 +95,7 @@ func newLoop(b *Backend, out *sdk.Reporter) *loop {
 	return &loop{
 		backend: b, out: out, roster: newRoster(), looks: make(chan look, 1),
 		mps:    mps.NewSupervisor(b.log, mps.DefaultTiming()),
-		kernel: uevent.NewEar(b.log, b.uevents, concerns),
+		kernel: uevent.NewSubscription(b.log, b.uevents, concerns),
 	}
 }
 
@@ -195,7 +195,7 @@ func (l *loop) look(ctx context.Context) {
 		found.only = l.suspects()
 	} else {
 		l.wanted, l.last = time.Time{}, found.began
-		l.kernel.Attend(cfg.rescan)
+		l.kernel.Subscribe(cfg.rescan)
 	}
 	go func() {
 		if renew {

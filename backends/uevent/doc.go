@@ -1,13 +1,11 @@
-// Package uevent hears what the kernel tells of devices and drivers as they come
-// and go: its uevents, which udev acts upon, too. It is for backends of any kind;
-// what an event means is theirs to know.
+// Package uevent receives the kernel's uevents: devices and drivers that come and go. It is
+// for backends of any kind, which know what an event means to them.
 //
 //	kernel ──► netlink socket ──► want? ──► channel ──► reader
 //
 // The reader's channel is short and the socket's buffer is bounded by the kernel.
-// When a reader is too slow for both, events are dropped, and it is told so by
-// [Missed]: then it has to look for itself. An event is a reason to look anyway,
-// and no more: by the time it is read it may have been overtaken.
+// When a reader is too slow for both, events are dropped, and it receives [Missed]. An event
+// is a reason to scan and no more: by the time it is read it may be outdated.
 //
 // # Containers
 //
@@ -15,10 +13,9 @@
 // namespace, which are all but network interfaces, are sent to every network
 // namespace that the initial user namespace owns (uevent_net_init and
 // uevent_net_broadcast_untagged in lib/kobject_uevent.c, since Linux 4.18; before
-// that, to all). So a pod hears them in its own network namespace, unless the pod
-// has a user namespace of its own: then the socket is there, and silent. A sandbox
-// such as gVisor has no such socket. A reader therefore looks now and then by
-// itself, too.
+// that, to all). So a pod receives them in its own network namespace, unless it has a user
+// namespace of its own: then the socket receives nothing. A sandbox such as gVisor has no
+// such socket. A reader therefore scans at an interval, too.
 //
 // Only the kernel is believed: its messages have the port ID 0, which no process
 // can have (netlink(7)). A process with CAP_SYS_ADMIN in the user namespace that
