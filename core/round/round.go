@@ -1,10 +1,3 @@
-// Package round has the value that one run of the agent's pipeline computes: the verdicts,
-// the resources and the CDI names of one snapshot. The rooms downstream (lifecycle, the
-// frontends, status) read it; a room that needs a newer one waits for the next.
-//
-// The package also composes each device's verdict: what health judged, and the faults that
-// follow from work on the device, from who holds it, and from what the host lacks. It calls
-// nobody and stores nothing between two rounds, but for [Nodes]' cache.
 package round
 
 import (
