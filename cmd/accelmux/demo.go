@@ -108,7 +108,7 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 	}
 	d := &demo{screen: newScreen(out, unread), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
 	options := agent.Options{
-		ConfigPath: f.config, Profile: f.profile, BackendDir: f.backendDir, HostPaths: f.paths, Log: log,
+		ConfigPath: f.config, Profile: f.profile, HostPaths: f.paths, Log: log, Directories: agent.Directories{BackendDir: f.backendDir},
 	}
 	watched := kubelettest.Options{OnEvent: d.screen.event, Log: log}
 	s := newSession(d, f.config)

@@ -1,13 +1,14 @@
-// Package agent puts the parts together: it is the only package that knows all
-// the others, and it holds what belongs to no single one of them.
+// Package agent puts the parts together: it is the only package that knows all the others. It
+// opens the parts, runs the round and closes the parts, and has no logic of its own.
 //
-//	configuration ─► supervisor ─► inventory ─► health ─► resource ─► cdi ─► deviceplugin ─► kubelet
-//	                                                                      └► status
+//	node labels, configuration file ─► profile ─► supervisor
+//	backend process ─► supervisor ─► inventory ─► health ─► resource ─► cdi ─► deviceplugin ─► kubelet
+//	kubelet's calls ─► deviceplugin ─► lifecycle ─► holders, supervisor
+//	all of them ─► status, events, features, telemetry
 //
-// One goroutine runs that pipeline (reconcile.go), from the newest snapshot,
-// whenever something changed; it may skip what it was too slow for. What runs
-// beside it: the choice of a profile by the node's labels (choice.go), what backends report
-// (sink.go), kubelet's calls, releases and resets (kubelet.go, package lifecycle).
-//
-// An agent can be replaced while it runs, by one on standby (takeover.go).
+// options.go has what a caller gives; agent.go and open.go open the parts, run.go runs and
+// closes them; reconcile.go is the round, from the newest snapshot to what kubelet gets: one
+// goroutine runs it whenever something changed, and it may skip snapshots; sink.go hands what
+// backends report to the inventory; facts.go hands what the parts know to status. An agent can
+// be replaced while it runs, by one on standby (takeover.go).
 package agent

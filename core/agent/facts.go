@@ -18,13 +18,13 @@ import (
 func (a *Agent) facts() status.Facts {
 	f := status.Facts{
 		Agent:   status.Agent{Role: a.role(), Node: a.opts.NodeName, StartedAt: a.startedAt},
-		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.view.Load(),
+		Profile: a.plans.Status(), Backends: a.supervisor.Status(), Inventory: a.inventory.Snapshot(), Round: a.round.Load(),
 		Sysfs: a.opts.HostPaths.Sysfs, Features: a.features, Telemetry: a.telemetry,
 	}
 	if a.opts.Cluster != nil {
 		f.Cluster = &status.Cluster{EventsFailing: len(a.events.Notes()) > 0}
-		if a.selection != nil {
-			watching := a.selection.Watching()
+		if a.labels != nil {
+			watching := a.labels.Watching()
 			f.Cluster.Watching = &watching
 		}
 	}
@@ -65,7 +65,7 @@ func (a *Agent) sample(ctx context.Context, backend string, interval time.Durati
 
 // owners returns who has a device by the newest round.
 func (a *Agent) owners() func(inventory.Key) (telemetry.Owner, bool) {
-	return telemetry.OwnersOf(a.view.Load(), a.book.Sole)
+	return telemetry.OwnersOf(a.round.Load(), a.book.Sole)
 }
 
 // chosen counts a choice of units for a container.

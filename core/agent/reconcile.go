@@ -3,11 +3,22 @@ package agent
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/accelmux/accelmux/core/profile"
 	"github.com/accelmux/accelmux/core/round"
 )
+
+// pipeline is what the round is run with.
+type pipeline struct {
+	// wake asks for another round; one pending is enough.
+	wake chan struct{}
+	// round is the newest; nil before the first.
+	round atomic.Pointer[round.Round]
+	// nodes finds missing device nodes.
+	nodes round.Nodes
+}
 
 // holdersPause is how long a change of who holds what may wait for its round: it only
 // matters for definitions to remove and resets to begin, and comes with every allocation.
@@ -85,7 +96,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	judged := a.health.Judge(all)
 	snapshot := current.Part(all)
 	held := a.book.Allocations()
-	before := a.view.Load()
+	before := a.round.Load()
 	removed := round.Removed(current.Profile, snapshot, held, before)
 	table := current.Mapper.Map(snapshot, round.Verdicts{Health: judged, Resets: a.lifecycle.Faults(judged)}, round.HeldResources(current.Profile, snapshot, held))
 	table = round.WithAllocations(table, held, removed)
@@ -99,7 +110,7 @@ func (a *Agent) reconcile() (time.Time, error) {
 	v := round.New(round.Round{
 		Profile: current.Profile, Snapshot: snapshot, Health: judged, Table: table, Names: names, Removed: removed, Unusable: unusable,
 	})
-	a.view.Store(v)
+	a.round.Store(v)
 	a.journal.Round(v)
 	a.plugin.Publish(table, names)
 	a.opts.Settled()

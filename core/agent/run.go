@@ -68,8 +68,8 @@ func (a *Agent) start(parts, duty context.Context, end context.CancelCauseFunc) 
 	onDuty("release and reset devices", a.lifecycle.Run)
 	onDuty("watch the CDI directory", a.cdi.Run)
 	a.part(parts, end, &a.serving, "serve kubelet", a.plugin.Run)
-	if a.selection != nil {
-		onDuty("watch the node's labels", a.selection.Run)
+	if a.labels != nil {
+		onDuty("watch the node's labels", a.labels.Run)
 	}
 	if a.events != nil {
 		onDuty("write Events", a.events.Run)

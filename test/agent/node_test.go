@@ -183,10 +183,11 @@ func (n *node) options() agent.Options {
 func (n *node) optionsOf(backends string) agent.Options {
 	return agent.Options{
 		ConfigPath: n.path("node.yaml"), NodeName: "node-1",
-		KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"), RunDir: n.path("run"),
-		BackendDir: backends,
-		HostPaths:  agent.HostPaths{Procfs: n.path("proc"), Sysfs: n.path("sys")},
-		Log:        slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Directories: agent.Directories{
+			KubeletDir: n.path("kubelet"), CDIDir: n.path("cdi"), StateDir: n.path("state"), RunDir: n.path("run"), BackendDir: backends,
+		},
+		HostPaths: agent.HostPaths{Procfs: n.path("proc"), Sysfs: n.path("sys")},
+		Log:       slog.New(slog.NewTextHandler(&n.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timing: agent.Timing{
 			// With Kill: a disk that stands still is no backend that does not die.
 			Stop:         patience.Long / 2,

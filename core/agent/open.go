@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/accelmux/accelmux/core/cdi"
+	"github.com/accelmux/accelmux/core/checkpoint"
+	"github.com/accelmux/accelmux/core/conflict"
+	"github.com/accelmux/accelmux/core/deviceplugin"
+	"github.com/accelmux/accelmux/core/events"
+	"github.com/accelmux/accelmux/core/health"
+	"github.com/accelmux/accelmux/core/holders"
+	"github.com/accelmux/accelmux/core/inventory"
+	"github.com/accelmux/accelmux/core/lifecycle"
+	"github.com/accelmux/accelmux/core/profile"
+	"github.com/accelmux/accelmux/core/supervisor"
+)
+
+// openCluster makes what needs the API server, if there is one. It does not
+// contact it.
+func (a *Agent) openCluster() {
+	if a.opts.Cluster == nil {
+		return
+	}
+	a.events = events.New(events.Options{
+		Client: a.opts.Cluster, Node: a.opts.NodeName, Log: a.log, Timing: a.opts.Timing.Events,
+	})
+	if !a.opts.byLabels() {
+		return
+	}
+	a.labels = profile.Open(profile.Options{
+		Nodes: a.opts.Cluster.NodeMetadata(a.opts.NodeName), Node: a.opts.NodeName, Path: filepath.Join(a.opts.StateDir, "selection"),
+		Log: a.log, Timing: a.opts.Timing.Selection,
+	})
+}
+
+// openSwitch chooses the first plan.
+func (a *Agent) openSwitch(loaded profile.Loaded) (err error) {
+	options := profile.SwitchOptions{
+		Path: a.opts.ConfigPath, Name: a.opts.Profile, Node: a.opts.NodeName, Labels: a.labels, Keeper: a.keeper, Limit: a.opts.Timing.SwitchLimit,
+		Statuses: a.supervisor.Status, Wake: a.poke, Nodes: a.opts.HostPaths.nodes(), Events: a.events, Log: a.log,
+		Apply: func(specs []supervisor.Spec, policies map[string]inventory.Policy) {
+			a.inventory.SetPolicies(policies)
+			a.supervisor.Apply(specs)
+		},
+	}
+	a.plans, err = profile.NewSwitch(options, loaded)
+	return err
+}
+
+// openState opens what only the active agent may touch: the parts that write to
+// the state directory and to the CDI directory.
+func (a *Agent) openState() error {
+	bootID, err := health.BootID(a.opts.HostPaths.Procfs)
+	if err != nil {
+		return err
+	}
+	if _, err := checkpoint.Sweep(a.opts.StateDir, ""); err != nil {
+		a.log.Warn("remove temporary files of an earlier run", "error", err)
+	}
+	if a.health, err = health.Open(health.Options{
+		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,
+	}); err != nil {
+		return fmt.Errorf("open the health state: %w", err)
+	}
+	if a.book, err = holders.Open(holders.Options{
+		Path: filepath.Join(a.opts.StateDir, "usage"), BootID: bootID,
+		Socket:     filepath.Join(a.opts.KubeletDir, "pod-resources", "kubelet.sock"),
+		Checkpoint: filepath.Join(a.opts.KubeletDir, "device-plugins", "kubelet_internal_checkpoint"),
+		Rewrite:    func() { a.plugin.Repeat() },
+		Resolve:    a.resolve,
+		Owns:       func(name string) bool { return a.plans.InForce().Mapper.Owns(name) },
+		Interval:   a.opts.Timing.UsagePoll,
+		Timing:     a.opts.Timing.Usage,
+		Log:        a.log,
+	}); err != nil {
+		return fmt.Errorf("open the book of holders: %w", err)
+	}
+	if a.cdi, err = cdi.Open(cdi.Options{Dir: a.opts.CDIDir, Files: a.files, Adopted: a.book.Suspect, Log: a.log, Timing: a.opts.Timing.CDI}); err != nil {
+		return fmt.Errorf("open the CDI directory: %w", err)
+	}
+	if err := errors.Join(a.openKubelet(), a.ownSpecs(a.plans.InForce())); err != nil {
+		return errors.Join(err, a.cdi.Close(nil))
+	}
+	// Containers may hold devices of backends that this configuration does not have.
+	held := map[string]bool{}
+	for key := range a.book.Allocations() {
+		held[key.Backend] = true
+	}
+	a.cdi.Adopt(slices.Sorted(maps.Keys(held)))
+	a.conflicts = a.newConflicts()
+	a.active.Store(true)
+	return nil
+}
+
+// openKubelet makes the frontend for kubelet, and what it calls.
+func (a *Agent) openKubelet() (err error) {
+	a.lifecycle = lifecycle.New(lifecycle.Options{
+		Book: a.book, Backends: a.supervisor, Definitions: a.cdi, Health: a.health,
+		Round: a.round.Load, Nodes: a.opts.HostPaths.nodes(), Pods: a.opts.Pods, NodeName: a.opts.NodeName,
+		Changed: a.poke,
+		Released: func(device inventory.Key, err error) {
+			a.tally.Released(device.Backend, err)
+			a.opts.Released(device.Backend, device.ID, err)
+		},
+		Reset: a.tally.Reset, Log: a.log,
+		ReleaseBackoff: a.opts.Timing.ReleaseBackoff, ResetBackoff: a.opts.Timing.ResetBackoff,
+	})
+	if a.plugin, err = deviceplugin.New(deviceplugin.Options{
+		Dir:         filepath.Join(a.opts.KubeletDir, "device-plugins"),
+		RegistryDir: filepath.Join(a.opts.KubeletDir, "plugins_registry"),
+		Lifecycle:   a.lifecycle, Answered: a.answered, Chosen: a.chosen, Trouble: a.kubeletTrouble,
+		Nodes: a.opts.HostPaths.nodes(), Files: a.files, Log: a.log, Timing: a.opts.Timing.Plugin,
+	}); err != nil {
+		return fmt.Errorf("open the device plugin: %w", err)
+	}
+	return nil
+}
+
+// resolve finds the device of a unit that kubelet lists.
+func (a *Agent) resolve(name, unitID string) (inventory.Key, bool) {
+	id, _, _ := deviceplugin.SplitUnitID(unitID)
+	device := a.round.Load().Assigned(name, id)
+	if device == nil {
+		return inventory.Key{}, false
+	}
+	return device.Key, true
+}
+
+// newConflicts makes what finds conflicting device plugins.
+func (a *Agent) newConflicts() *conflict.Detector {
+	return conflict.New(conflict.Options{
+		Advertised:  func() conflict.Devices { return a.plugin.Advertised() },
+		Allocatable: func(ctx context.Context) (conflict.Devices, error) { return a.book.Allocatable(ctx) },
+		Found:       func(c conflict.Conflict) { a.events.Record(events.ResourceContested, "%s", c.Message) },
+		Register:    a.plugin.Renew, Sockets: a.plugin.OtherSockets, Log: a.log, Timing: a.opts.Timing.Conflict,
+	})
+}
