@@ -78,8 +78,9 @@
 // Among all others, such as replicas or partitions of a mesh, equivalent units (replicas of
 // one device; devices with the same links) form classes. A set begins with units of one
 // class, and the class that adds most for each unit is added until the set is complete. This
-// is done with each class as the beginning, as far as a fixed amount of work allows, and the
-// best set is chosen. It is marked: another set may be better.
+// is done with each class as the beginning, as far as a fixed amount of work allows. In the
+// best set units are replaced one by one as long as that makes a better one. It is marked:
+// another set may be better.
 //
 // There is no clock: requests with the same IDs have the same answer, in any order of the
 // IDs.

@@ -63,6 +63,7 @@ func (g *greedy) choose(s *shape, c *call, size int64) {
 			}
 			g.from(int32(i), size) //nolint:gosec // bounded by the units
 		}
+		g.improve()
 	}
 	for i, x := range g.best.x {
 		c.markUnits(s.classes[i].units, x)
@@ -242,19 +243,7 @@ func (g *greedy) from(first int32, size int64) {
 		return
 	}
 	for g.now.size < size {
-		found, foundStep := int32(-1), int64(0)
-		var best score
-		for i := range g.now.x {
-			i := int32(i) //nolint:gosec // bounded by the units
-			n := g.step(i, size-g.now.size)
-			if n == 0 {
-				continue
-			}
-			if r := g.with(&g.now, i, n); found < 0 || g.betterStep(&r, n, &best, foundStep) {
-				found, foundStep, best = i, n, r
-			}
-		}
-		if found < 0 || !g.grow(found, size) {
+		if i := g.bestStep(size - g.now.size); i < 0 || !g.grow(i, size) {
 			return
 		}
 	}
@@ -265,12 +254,32 @@ func (g *greedy) from(first int32, size int64) {
 
 func (g *greedy) grow(i int32, size int64) bool {
 	n := g.step(i, size-g.now.size)
-	if n == 0 {
-		return false
-	}
+	g.put(i, n)
+	return n > 0
+}
+
+// put adds n units of a class.
+func (g *greedy) put(i int32, n int64) {
 	g.now.score = g.with(&g.now, i, n)
 	g.now.add(&g.s.classes[i], i, n)
-	return true
+}
+
+// bestStep returns the class that adds most for each unit, if so many are wanted; -1 if
+// there is none.
+func (g *greedy) bestStep(wanted int64) int32 {
+	found, foundStep := int32(-1), int64(0)
+	var best score
+	for i := range g.now.x {
+		i := int32(i) //nolint:gosec // bounded by the units
+		n := g.step(i, wanted)
+		if n == 0 {
+			continue
+		}
+		if r := g.with(&g.now, i, n); found < 0 || g.betterStep(&r, n, &best, foundStep) {
+			found, foundStep, best = i, n, r
+		}
+	}
+	return found
 }
 
 // betterStep reports whether a step of n units is better than one of m, by what each adds
@@ -286,6 +295,32 @@ func (g *greedy) betterStep(a *score, n int64, b *score, m int64) bool {
 		}
 	}
 	return false
+}
+
+// improve replaces one unit of the best set by another as long as that makes a better set,
+// within maxWork sets of one unit fewer.
+func (g *greedy) improve() {
+	for left, better := int64(maxWork), true; better; {
+		better = false
+		for i := range g.best.x {
+			n := g.best.x[i] - g.begun.x[i]
+			if left -= g.best.size; n == 0 || left < 0 {
+				continue
+			}
+			g.now.copyFrom(&g.begun)
+			for j := range g.best.x {
+				n := g.best.x[j] - g.begun.x[j]
+				if j == i {
+					n--
+				}
+				g.put(int32(j), n) //nolint:gosec // bounded by the units
+			}
+			g.put(g.bestStep(1), 1) // the unit that was taken out can be put in again
+			if g.s.compare(&g.now.score, &g.best.score) > 0 {
+				g.now, g.best, better = g.best, g.now, true
+			}
+		}
+	}
 }
 
 // compare is above 0 if a is the better score.
