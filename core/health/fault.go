@@ -222,7 +222,7 @@ func (r *record) restartDelays(now time.Time) {
 // or zero.
 func (r *record) expire(delay time.Duration, now time.Time) (gone []*fault, next time.Time) {
 	delay = stretch(delay, r.falls)
-	kept := r.faults[:0]
+	left := r.faults[:0]
 	for _, f := range r.faults {
 		end := f.clearedAt.Add(delay)
 		switch {
@@ -233,10 +233,10 @@ func (r *record) expire(delay time.Duration, now time.Time) (gone []*fault, next
 			gone = append(gone, f)
 			continue
 		}
-		kept = append(kept, f)
+		left = append(left, f)
 	}
-	clear(r.faults[len(kept):])
-	r.faults = kept
+	clear(r.faults[len(left):])
+	r.faults = left
 	if len(gone) > 0 {
 		r.published = nil
 		r.healthySince = now

@@ -44,7 +44,7 @@ type stateFault struct {
 	Recovery string    `json:"recovery"`
 	Reach    string    `json:"reach,omitempty"`
 	Since    time.Time `json:"since"`
-	// Over says that the fault is cleared and waits for its delay. Over and Reset are flags,
+	// Over is set if the fault is cleared and waits for its delay. Over and Reset are flags,
 	// not times: the delay starts again after a restart.
 	Over    bool `json:"over,omitempty"`
 	Reset   bool `json:"reset,omitempty"`

@@ -43,7 +43,7 @@ type stateFile struct {
 
 // save writes the state if it changed since the latest write. It returns when to try again
 // after a failed write; zero means never. force writes before that time. It holds no lock
-// while it writes, so that nobody but the caller waits for the disk.
+// while it writes, so that only the caller waits for the disk.
 func (j *Judge) save(force bool) (retryAt time.Time) {
 	f := j.file
 	j.mu.Lock()

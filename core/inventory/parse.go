@@ -120,7 +120,7 @@ func parseNUMA(wire []uint32) ([]int, error) {
 	nodes := make([]int, 0, len(wire))
 	for _, n := range wire {
 		if n > maxNUMANode {
-			return nil, fmt.Errorf("NUMA node %d does not exist; the largest is %d, and where sysfs says -1 the list stays empty",
+			return nil, fmt.Errorf("NUMA node %d does not exist; the largest is %d, and where sysfs has -1 the list stays empty",
 				n, maxNUMANode)
 		}
 		nodes = append(nodes, int(n))
