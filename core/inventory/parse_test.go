@@ -86,7 +86,7 @@ func TestDeviceLeftOut(t *testing.T) {
 		"class unknown":       {func(d *device) { d.Class = "npu" }, "none of those that the backend described (gpu, fpga)"},
 		"class malformed":     {func(d *device) { d.Class = "GPU" }, "class \"GPU\" is malformed"},
 		"class missing":       {func(d *device) { d.Class = "" }, "malformed"},
-		"NUMA -1":             {func(d *device) { d.NumaNodes = []uint32{math.MaxUint32} }, "where sysfs says -1"},
+		"NUMA -1":             {func(d *device) { d.NumaNodes = []uint32{math.MaxUint32} }, "where sysfs has -1"},
 		"NUMA nodes":          {func(d *device) { d.NumaNodes = make([]uint32, 65) }, "names 65 NUMA nodes"},
 		"PCI without domain":  {func(d *device) { d.PciBusId = "65:00.0" }, "PCI address"},
 		"PCI upper case":      {func(d *device) { d.PciBusId = "0000:AF:00.0" }, "lower-case hex"},
