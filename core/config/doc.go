@@ -14,7 +14,7 @@
 // field or know a default. [Schema] says the same to editors.
 //
 // A profile says by its nodeSelector and its priority on which nodes it applies.
-// The package does not decide which one does (package selection does, and
+// The package does not decide which one does (package profile does, and
 // [NodeConfig.Profile] where nobody knows a node's labels), does not start anything, and does not look into a
 // backend's [Settings]: it only makes sure that they are one JSON object.
 package config

@@ -25,9 +25,8 @@ type Profile struct {
 	// Name is a DNS label (RFC 1123), unique in the file. The one named
 	// "default" applies if no other is chosen.
 	Name string `yaml:"name"`
-	// NodeSelector says on which nodes the profile applies by itself: those whose
-	// labels it matches. Nil: on those that no other profile is for. Package
-	// selection has the rules.
+	// NodeSelector selects the nodes on which the profile applies, by their labels. Nil:
+	// those that no other profile is for. Package profile has the rules.
 	NodeSelector *NodeSelector `yaml:"nodeSelector"`
 	// Priority decides between profiles that match the same node: the highest
 	// applies. Default 0; -1000000 to 1000000. It belongs to a nodeSelector.
