@@ -58,7 +58,7 @@ const (
 type call struct {
 	state   []uint8
 	foreign []string // what must be included and is no unit
-	// counts and remain are indexed by class, parts by physical device, nodes by place, busy
+	// counts and remain are indexed by device, parts by physical device, nodes by place, busy
 	// by busyGroup.
 	counts, remain, parts, nodes, busy []int64
 	table                              tableCall

@@ -75,12 +75,11 @@
 // are parts) the best set of each size in a part follows from those of its two halves. No
 // other set is better. Up to 4,096 devices are always within the bound on the work.
 //
-// Among all others, such as replicas or partitions of a mesh, equivalent units (replicas of
-// one device; devices with the same links) form classes. A set begins with units of one
-// class, and the class that adds most for each unit is added until the set is complete. This
-// is done with each class as the beginning, as far as a fixed amount of work allows. In the
-// best set units are replaced one by one as long as that makes a better one. It is marked:
-// another set may be better.
+// Among all others, such as replicas or partitions of a mesh, a set begins with a unit of
+// one device, and a unit of the device that adds most is added until the set is complete.
+// This is done with each device as the beginning, as far as a fixed amount of work allows.
+// In the best set units are replaced one by one as long as that makes a better one. It is
+// marked: another set may be better.
 //
 // There is no clock: requests with the same IDs have the same answer, in any order of the
 // IDs.

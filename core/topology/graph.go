@@ -7,7 +7,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// neighbor is a linked device (for a class: a linked class), and the points of the pair.
+// neighbor is a linked device, and the points of the pair.
 type neighbor struct {
 	device int32
 	value  int64
@@ -67,24 +67,4 @@ func (g graph) value(a, b int32) int64 {
 		return 0
 	}
 	return g[a][i].value
-}
-
-// alike reports whether two devices have the same links to all others.
-func (g graph) alike(a, b int32) bool {
-	x, y := g[a], g[b]
-	for {
-		for len(x) > 0 && x[0].device == b {
-			x = x[1:]
-		}
-		for len(y) > 0 && y[0].device == a {
-			y = y[1:]
-		}
-		if len(x) == 0 || len(y) == 0 {
-			return len(x) == len(y)
-		}
-		if x[0] != y[0] {
-			return false
-		}
-		x, y = x[1:], y[1:]
-	}
 }

@@ -1,7 +1,5 @@
 package topology
 
-import "slices"
-
 // Bounds of the work for a choice, in additions to a set, about 10 ns each. Within maxWork
 // sets are built from several beginnings. A request for which one set takes more than
 // maxGreedy is filled in the order of IDs.
@@ -10,8 +8,8 @@ const (
 	maxGreedy = 1 << 20
 )
 
-// greedy is the working memory of one choice. Slices are indexed by class, except parts and
-// busy.
+// greedy is the working memory of one choice. Slices are indexed by device, except parts and
+// nodes.
 type greedy struct {
 	s *shape
 	// low and high bound how many units are chosen; load is the load that one unit adds.
@@ -44,20 +42,19 @@ func (p *partial) copyFrom(q *partial) {
 	}
 }
 
-// choose marks a good set. It builds a set from each class in turn, as far as maxWork
-// allows, by adding the class that adds most for each unit, and takes the best set.
+// choose marks a good set. It builds a set from each device in turn, as far as maxWork
+// allows, by adding a unit of the device that adds most, and takes the best set.
 func (g *greedy) choose(s *shape, c *call, size int64) {
 	g.begin(s, c)
 	if s.levels() {
 		g.level(size)
 	}
-	steps, classes := size-g.begun.size, int64(len(s.classes))
-	cost := steps * classes
+	cost := (size - g.begun.size) * int64(len(s.devices))
 	if cost > maxGreedy {
 		g.fill(size)
 	} else {
 		g.from(-1, size)
-		for i := range s.classes {
+		for i := range s.devices {
 			if int64(i+2)*cost > maxWork {
 				break
 			}
@@ -66,7 +63,7 @@ func (g *greedy) choose(s *shape, c *call, size int64) {
 		g.improve()
 	}
 	for i, x := range g.best.x {
-		c.markUnits(s.classes[i].units, x)
+		c.markUnits(s.unitsOf[i], x)
 	}
 }
 
@@ -78,7 +75,7 @@ func (s *shape) levels() bool {
 // begin counts the available units, and chooses the required ones.
 func (g *greedy) begin(s *shape, c *call) {
 	g.s, g.found = s, false
-	b, n := &g.begun, len(s.classes)
+	b, n := &g.begun, len(s.devices)
 	for _, p := range []*[]int64{&g.low, &g.high, &g.load, &b.x, &b.gain, &b.rest, &b.weakest, &b.linked} {
 		*p = grow(*p, n)
 		clear(*p)
@@ -92,7 +89,7 @@ func (g *greedy) begin(s *shape, c *call) {
 	c.remain = remain
 	clear(remain)
 	for u, state := range c.state {
-		i := s.class[u]
+		i := s.device[u]
 		switch state {
 		case must:
 			g.low[i]++
@@ -102,53 +99,43 @@ func (g *greedy) begin(s *shape, c *call) {
 		}
 		if state != 0 {
 			remain[i]++
-			if at := s.place[s.device[u]]; at >= 0 {
+			if at := s.place[i]; at >= 0 {
 				b.nodes[at]++
 			}
 		}
 	}
-	for i := range s.classes {
-		k := &s.classes[i]
+	for i := range s.devices {
 		b.weakest[i] = noLink
-		g.load[i] = c.busy[s.busyGroup(k.device)]
-		b.rest[i] = k.inner * (remain[i] - 1)
-		for _, near := range k.near {
+		g.load[i] = c.busy[s.busyGroup(int32(i))] //nolint:gosec // bounded by the units
+		for _, near := range s.graph[i] {
 			b.rest[i] += near.value * remain[near.device]
 		}
 	}
 	for i, low := range g.low {
-		b.score = g.with(b, int32(i), low)  //nolint:gosec // bounded by the units
-		b.add(&s.classes[i], int32(i), low) //nolint:gosec // bounded by the units
+		b.score = g.with(b, int32(i), low) //nolint:gosec // bounded by the units
+		b.add(s, int32(i), low)            //nolint:gosec // bounded by the units
 	}
 }
 
-// with returns the score of a set with n more units of a class.
+// with returns the score of a set with n more units of a device.
 func (g *greedy) with(p *partial, i int32, n int64) score {
-	r, k := p.score, &g.s.classes[i]
+	r, s := p.score, g.s
 	if n == 0 {
 		return r
 	}
-	r.onNode(k.numa, n)
+	r.onNode(s.numa[i], n)
 	r.load += n * g.load[i]
-	r.links += n*p.gain[i] + k.inner*pairs(n)
-	r.left -= n*p.rest[i] - k.inner*pairs(n)
-	if k.place >= 0 {
-		r.left -= onePlace * (pairs(p.nodes[k.place]) - pairs(p.nodes[k.place]-n))
+	r.links += n * p.gain[i]
+	r.left -= n * p.rest[i]
+	if at := s.place[i]; at >= 0 {
+		r.left -= onePlace * (pairs(p.nodes[at]) - pairs(p.nodes[at]-n))
 	}
-	if k.physical < 0 {
-		r.physical += n
-	} else {
-		in := p.parts[k.physical]
-		if in == 0 {
-			r.physical++
-		}
-		r.together += n*in + pairs(n)
+	in := p.parts[s.physical[i]]
+	if in == 0 {
+		r.physical++
 	}
-	if k.replicas {
-		r.repeats += n*p.x[i] + pairs(n)
-	} else if n > 1 {
-		r.weakest = min(r.weakest, k.inner)
-	}
+	r.together += n*in + pairs(n)
+	r.repeats += n*p.x[i] + pairs(n)
 	if p.linked[i] < p.size {
 		r.weakest = 0
 	}
@@ -156,38 +143,26 @@ func (g *greedy) with(p *partial, i int32, n int64) score {
 	return r
 }
 
-// add chooses n more units of a class; the score is the result of with.
-func (p *partial) add(k *class, i int32, n int64) {
+// add chooses n more units of a device; the score is the result of with.
+func (p *partial) add(s *shape, i int32, n int64) {
 	if n == 0 {
 		return
 	}
 	p.x[i] += n
 	p.size += n
-	if k.physical >= 0 {
-		p.parts[k.physical] += n
+	p.parts[s.physical[i]] += n
+	if at := s.place[i]; at >= 0 {
+		p.nodes[at] -= n
 	}
-	if k.place >= 0 {
-		p.nodes[k.place] -= n
+	p.linked[i] += n // pairs of replicas have no link, and need none
+	p.weakest[i] = noLink
+	for _, near := range s.graph[i] {
+		j, value := near.device, near.value
+		p.gain[j] += n * value
+		p.rest[j] -= n * value
+		p.weakest[j] = min(p.weakest[j], value)
+		p.linked[j] += n
 	}
-	p.near(i, k.inner, n)
-	if k.replicas {
-		p.linked[i] += n
-		p.weakest[i] = noLink
-	}
-	for _, near := range k.near {
-		p.near(near.device, near.value, n)
-	}
-}
-
-// near accounts for n more units, each of which has value points with a unit of class i.
-func (p *partial) near(i int32, value, n int64) {
-	if value == 0 {
-		return
-	}
-	p.gain[i] += n * value
-	p.rest[i] -= n * value
-	p.weakest[i] = min(p.weakest[i], value)
-	p.linked[i] += n
 }
 
 // level chooses the same number of units of every device, as many as possible, and allows
@@ -198,7 +173,7 @@ func (g *greedy) level(size int64) {
 		high := max(g.low[i], min(g.high[i], level+1))
 		if n := min(high, level) - g.low[i]; n > 0 {
 			g.begun.score = g.with(&g.begun, int32(i), n) //nolint:gosec // bounded by the units
-			g.begun.add(&g.s.classes[i], int32(i), n)     //nolint:gosec // bounded by the units
+			g.begun.add(g.s, int32(i), n)                 //nolint:gosec // bounded by the units
 		}
 		g.high[i] = high
 	}
@@ -223,20 +198,17 @@ func evenLevel(low, high []int64, size int64) (level int64) {
 	return level
 }
 
-// step returns how many units of a class are added at once: all, if no other class has
-// better links to them or the policy wants few devices; otherwise one.
+// step returns how many units of a device are added at once: all if the policy wants few
+// devices, otherwise one.
 func (g *greedy) step(i int32, wanted int64) int64 {
-	k, can := &g.s.classes[i], min(wanted, g.high[i]-g.now.x[i])
+	can := min(wanted, g.high[i]-g.now.x[i])
 	if g.s.options.Policy == Pack {
 		return can
 	}
-	if g.s.options.Policy == Spread || k.replicas || slices.ContainsFunc(k.near, func(n neighbor) bool { return n.value > k.inner }) {
-		return min(can, 1)
-	}
-	return can
+	return min(can, 1)
 }
 
-// from builds a set that begins with a class; with any if first is -1.
+// from builds a set that begins with a device; with any if first is -1.
 func (g *greedy) from(first int32, size int64) {
 	g.now.copyFrom(&g.begun)
 	if first >= 0 && !g.grow(first, size) {
@@ -258,13 +230,13 @@ func (g *greedy) grow(i int32, size int64) bool {
 	return n > 0
 }
 
-// put adds n units of a class.
+// put adds n units of a device.
 func (g *greedy) put(i int32, n int64) {
 	g.now.score = g.with(&g.now, i, n)
-	g.now.add(&g.s.classes[i], i, n)
+	g.now.add(g.s, i, n)
 }
 
-// bestStep returns the class that adds most for each unit, if so many are wanted; -1 if
+// bestStep returns the device that adds most for each unit, if so many are wanted; -1 if
 // there is none.
 func (g *greedy) bestStep(wanted int64) int32 {
 	found, foundStep := int32(-1), int64(0)

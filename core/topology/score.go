@@ -124,7 +124,7 @@ func (s *shape) countBusy(c *call) {
 
 // scoreOf returns the score of the chosen units.
 func (s *shape) scoreOf(c *call) (r score) {
-	c.counts, c.remain = grow(c.counts, len(s.classes)), grow(c.remain, len(s.classes))
+	c.counts, c.remain = grow(c.counts, len(s.devices)), grow(c.remain, len(s.devices))
 	clear(c.counts)
 	clear(c.remain)
 	c.parts, c.nodes = grow(c.parts, s.physicals), grow(c.nodes, s.places)
@@ -133,10 +133,10 @@ func (s *shape) scoreOf(c *call) (r score) {
 	s.countBusy(c)
 	different := int64(0)
 	for u, state := range c.state {
-		k, d := s.class[u], s.device[u]
+		d := s.device[u]
 		switch {
 		case state&chosen != 0:
-			c.counts[k]++
+			c.counts[d]++
 			r.onNode(s.numa[d], 1)
 			r.load += c.busy[s.busyGroup(d)]
 			r.together += c.parts[s.physical[d]]
@@ -144,7 +144,7 @@ func (s *shape) scoreOf(c *call) (r score) {
 				r.physical++
 			}
 		case state != 0:
-			c.remain[k]++
+			c.remain[d]++
 			if at := s.place[d]; at >= 0 {
 				r.left += c.nodes[at] * onePlace
 				c.nodes[at]++
@@ -154,22 +154,12 @@ func (s *shape) scoreOf(c *call) (r score) {
 	linked := int64(0)
 	r.weakest = noLink
 	total := int64(0)
-	for i := range s.classes {
-		k, x := &s.classes[i], c.counts[i]
-		if k.replicas {
-			r.repeats += pairs(x)
-		} else {
-			different += pairs(x)
-			r.links += k.inner * pairs(x)
-			r.left += k.inner * pairs(c.remain[i])
-			if x > 1 {
-				r.weakest = min(r.weakest, k.inner)
-			}
-			linked += pairs(x)
-		}
+	for i := range s.devices {
+		x := c.counts[i]
+		r.repeats += pairs(x)
 		different += x * total
 		total += x
-		for _, n := range k.near {
+		for _, n := range s.graph[i] {
 			if int(n.device) > i {
 				break
 			}

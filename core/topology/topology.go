@@ -48,10 +48,10 @@ type shape struct {
 	// replicas says that a device has several units.
 	replicas bool
 	graph    graph
-	classes  []class
-	class    []int32 // of the units
-	table    *table  // nil for more than maxTable units
-	tree     tree    // nil with a table, and if the devices are no hierarchy
+	// alike says that it makes no difference which units are chosen.
+	alike bool
+	table *table // nil for more than maxTable units
+	tree  tree   // nil with a table, and if the devices are no hierarchy
 	// unitsOf has the units of each device.
 	unitsOf [][]int32
 
@@ -76,7 +76,7 @@ func Prepare(units []Unit, options Options) *Topology {
 	s.number()
 	s.criteria = s.options.criteria(s.replicas)
 	s.graph = newGraph(s.devices)
-	s.classify()
+	s.alike = s.isAlike()
 	switch {
 	case s.options.Policy == None:
 	case len(s.units) <= maxTable:
@@ -191,5 +191,22 @@ func (t *Topology) Len() int { return len(t.units) }
 // Helps reports whether the choice of units can matter. It does not with the policy
 // [None], with two units, and where all units are alike.
 func (t *Topology) Helps() bool {
-	return t.options.Policy != None && len(t.units) > 2 && len(t.classes) > 1
+	return t.options.Policy != None && len(t.units) > 2 && !t.alike
+}
+
+// isAlike reports whether all units are on the same NUMA nodes, and their links and
+// physical devices make no difference.
+func (s *shape) isAlike() bool {
+	n := len(s.devices)
+	if n <= 1 || s.replicas {
+		return n <= 1
+	}
+	value := s.graph.value(0, 1)
+	for i, near := range s.graph {
+		if s.place[i] != s.place[0] || len(near) > 0 != (value > 0) || value > 0 && len(near) != n-1 ||
+			slices.ContainsFunc(near, func(n neighbor) bool { return n.value != value }) {
+			return false
+		}
+	}
+	return s.physicals == 1 || s.physicals == n
 }
