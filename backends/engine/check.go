@@ -6,15 +6,6 @@ import (
 	"time"
 )
 
-// check is a [Check] in progress or to come.
-type check struct {
-	Check
-	// since is the time at which the run in progress began; zero if there is none.
-	since, due time.Time
-	hung       bool
-	err        error // of the last run
-}
-
 // check begins to run a check if it is due, or notices that it hangs.
 func (l *loop) check(c *check, now time.Time) {
 	switch {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -79,15 +78,6 @@ func (e *Engine) configured() *Settings {
 	return e.settings
 }
 
-// Watch is the loop, for [sdk.Backend]. It returns when ctx ends, and does not wait for
-// hardware that hangs.
-func (e *Engine) Watch(ctx context.Context, out *sdk.Reporter) error {
-	if e.configured() == nil {
-		return errors.New("watch was called before Configure")
-	}
-	return newLoop(e, out).run(ctx)
-}
-
 // Do has the loop run f and waits for it, at most until ctx ends. F must not block. Device
 // returns a known device by ID; nil if there is none.
 func (e *Engine) Do(ctx context.Context, f func(device func(id string) *KnownDevice)) error {
@@ -105,22 +95,4 @@ func (e *Engine) Enter(ctx context.Context, unit string) (leave func(), err erro
 		return nil, fmt.Errorf("another operation on the %s %s has not ended: %w", e.options.Unit, unit, err)
 	}
 	return leave, nil
-}
-
-// ListOnce returns the devices and problems of one scan of each driver, without a loop: for
-// tests of vendors.
-func ListOnce(o Options, set *Settings) ([]*sdk.Device, []string) {
-	e := New(o)
-	e.Configure(set)
-	l := newLoop(e, nil)
-	l.set = set
-	var problems []string
-	for rank, d := range set.Drivers {
-		s := &source{driver: d, rank: rank, last: scan{Scan: d.Scan(nil), number: 1}}
-		s.duplicates = l.roster.take(s, s.last, time.Now(), l.remember())
-		problems = append(problems, s.problems(o.Hardware)...)
-	}
-	l.judge(time.Now())
-	devices, more := l.list()
-	return devices, append(problems, more...)
 }

@@ -47,6 +47,27 @@ func (d *KnownDevice) stuck(now time.Time) *sdk.Health {
 		d.busy.UTC().Format(time.RFC3339)))
 }
 
+// fault is that of a device with the operation; nil if there is none.
+func (o *operation) fault() *sdk.Health {
+	switch {
+	case o == nil:
+		return nil
+	case o.reset:
+		return sdk.Fault("resetting", sdk.RecoverySelf, "it is being reset: what ran on it is lost")
+	case o.abandoned:
+		return sdk.Fault("programming", sdk.RecoverySelf, fmt.Sprintf(
+			"%s since %s, which took longer than the start of a container may: it can be used when that has ended; if it does not end, see the kernel's log",
+			o.what, o.since.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// programming reports whether the health of the device stays as reported: it is being
+// programmed for a container, which waits for that.
+func (d *KnownDevice) programming() bool {
+	return d.operation != nil && !d.operation.reset && !d.operation.abandoned && d.reported != nil
+}
+
 // list returns all devices in a stable order, and problems.
 func (l *loop) list() (devices []*sdk.Device, problems []string) {
 	counter, counts := l.set.Vendor.(Counter)
@@ -83,5 +104,3 @@ func (l *loop) device(d *KnownDevice) (*sdk.Device, []string) {
 	}
 	return device, problems
 }
-
-func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,21 +15,13 @@ import (
 // hangs is how long a scan or a check may take before a problem is reported.
 const hangs = 5 * time.Second
 
-// loop owns all that is known of the devices. What waits for hardware runs beside it, and
-// posts a function that the loop runs.
-type loop struct {
-	*Engine
-	out     *sdk.Reporter
-	set     *Settings
-	sources []*source
-	roster  *roster
-	checks  []*check
-	results chan func()
-	ended   chan struct{}
-	kernel  *uevent.Subscription
-	// changed: there is something to publish. published: something was.
-	changed, published bool
-	waiters            []*waiter
+// Watch is the loop, for [sdk.Backend]. It returns when ctx ends, and does not wait for
+// hardware that hangs.
+func (e *Engine) Watch(ctx context.Context, out *sdk.Reporter) error {
+	if e.configured() == nil {
+		return errors.New("watch was called before Configure")
+	}
+	return newLoop(e, out).run(ctx)
 }
 
 func newLoop(e *Engine, out *sdk.Reporter) *loop {
@@ -66,14 +59,6 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		wake.Stop()
 		l.out.Beat()
-	}
-}
-
-// post has the loop run a function, unless the loop has ended.
-func (l *loop) post(result func()) {
-	select {
-	case l.results <- result:
-	case <-l.ended:
 	}
 }
 
@@ -234,4 +219,22 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// ListOnce returns the devices and problems of one scan of each driver, without a loop: for
+// tests of vendors.
+func ListOnce(o Options, set *Settings) ([]*sdk.Device, []string) {
+	e := New(o)
+	e.Configure(set)
+	l := newLoop(e, nil)
+	l.set = set
+	var problems []string
+	for rank, d := range set.Drivers {
+		s := &source{driver: d, rank: rank, last: scan{Scan: d.Scan(nil), number: 1}}
+		s.duplicates = l.roster.take(s, s.last, time.Now(), l.remember())
+		problems = append(problems, s.problems(o.Hardware)...)
+	}
+	l.judge(time.Now())
+	devices, more := l.list()
+	return devices, append(problems, more...)
 }

@@ -3,52 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/accelmux/accelmux/backends/sdk"
 )
-
-// exclusive allows one thing at a time for each unit. The zero value is ready; it is safe
-// for concurrent use.
-type exclusive struct {
-	mu    sync.Mutex
-	units map[string]chan struct{} // by ID; has one element while the unit is in use
-}
-
-// enter waits until the unit is free. Leave may be called more than once.
-func (x *exclusive) enter(ctx context.Context, unit string) (leave func(), err error) {
-	place := x.place(unit)
-	select {
-	case place <- struct{}{}:
-		return sync.OnceFunc(func() { <-place }), nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// try is enter without waiting.
-func (x *exclusive) try(unit string) (leave func(), ok bool) {
-	place := x.place(unit)
-	select {
-	case place <- struct{}{}:
-		return sync.OnceFunc(func() { <-place }), true
-	default:
-		return nil, false
-	}
-}
-
-func (x *exclusive) place(unit string) chan struct{} {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.units == nil {
-		x.units = map[string]chan struct{}{}
-	}
-	if x.units[unit] == nil {
-		x.units[unit] = make(chan struct{}, 1)
-	}
-	return x.units[unit]
-}
 
 // Operation is something done to devices of units that the caller has entered.
 type Operation struct {
@@ -62,38 +20,6 @@ type Operation struct {
 	Do func(context.Context) error
 	// Ended is called in the loop for each device with the result of Do; nil for nothing.
 	Ended func(d *KnownDevice, err error)
-}
-
-// operation is one in progress, or one that no scan has followed.
-type operation struct {
-	what  string
-	reset bool
-	since time.Time
-	// ended: Do has returned; a scan with a number above endedAt shows the result.
-	// abandoned: the caller no longer waits.
-	ended, abandoned bool
-	endedAt          uint64
-}
-
-// fault is that of a device with the operation; nil if there is none.
-func (o *operation) fault() *sdk.Health {
-	switch {
-	case o == nil:
-		return nil
-	case o.reset:
-		return sdk.Fault("resetting", sdk.RecoverySelf, "it is being reset: what ran on it is lost")
-	case o.abandoned:
-		return sdk.Fault("programming", sdk.RecoverySelf, fmt.Sprintf(
-			"%s since %s, which took longer than the start of a container may: it can be used when that has ended; if it does not end, see the kernel's log",
-			o.what, o.since.UTC().Format(time.RFC3339)))
-	}
-	return nil
-}
-
-// programming reports whether the health of the device stays as reported: it is being
-// programmed for a container, which waits for that.
-func (d *KnownDevice) programming() bool {
-	return d.operation != nil && !d.operation.reset && !d.operation.abandoned && d.reported != nil
 }
 
 // Run does an operation and returns its error. When ctx ends it returns although the

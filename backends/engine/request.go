@@ -82,17 +82,6 @@ func (s Seen) Healthy(id string, reset bool) error {
 	return nil
 }
 
-// waiter waits for scans of devices that begin later than it.
-type waiter struct {
-	ctx context.Context
-	// begun are the numbers of the scans that began before, by device.
-	begun   map[string]uint64
-	devices []string
-	// back: the devices must be present, and not busy.
-	back bool
-	seen chan Seen
-}
-
 // Scan has the drivers of devices scanned at once, and returns what the scan found. After
 // an operation (back) it waits until all of the devices are present and not busy. The
 // error is that of ctx.

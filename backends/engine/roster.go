@@ -9,59 +9,8 @@ import (
 
 	"github.com/accelmux/accelmux/backends/pci"
 	"github.com/accelmux/accelmux/backends/sdk"
+	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
-
-// roster has the units of the node and their devices, so that one that fails keeps its
-// identity.
-type roster struct {
-	options Options
-	units   map[string]*KnownUnit // by ID
-}
-
-// KnownUnit is a unit that was found. It may be used only in the loop.
-type KnownUnit struct {
-	// Unit is the last reading, without the devices that are missing in it.
-	Unit Unit
-	// Senses is [Senses.Vendor] of the last reading of the sensors; nil before the first.
-	Senses any
-
-	roster *roster
-	source *source
-	// absent is why the last scan did not find it; nil if it did.
-	absent *sdk.Health
-	// released: the driver released the unit, so it sets it up again if it comes back.
-	released bool
-	devices  map[string]*KnownDevice // by ID
-	// sensing is the time at which the reading of sensors in progress began, zero if there
-	// is none; nextSense is that of the next one.
-	sensing, nextSense time.Time
-}
-
-// KnownDevice is a device that was found. It may be used only in the loop.
-type KnownDevice struct {
-	Unit *KnownUnit
-	// Read is the last reading, Stable the last one in which the device was not busy.
-	Read, Stable Device
-	// Memory is what a [Rememberer] remembers of the device. Replace it, never change it in
-	// place: targets share it.
-	Memory any
-
-	// missing is why the last scan of its unit lacks it; nil if it does not.
-	missing *sdk.Health
-	// busy is the time since when it is busy; zero if it is not.
-	busy time.Time
-	// operation is the one of this process that is in progress, or that no scan has followed.
-	operation *operation
-	// renewed: it was reset, or its driver reloaded; a scan with a number above renewedAt
-	// sets recovered, which lasts until the next fault.
-	renewed   bool
-	renewedAt uint64
-	recovered bool
-	// ownFault: since it was last recovered it had a fault of its own that needs more than time.
-	ownFault bool
-	// reported is the health that was published.
-	reported *sdk.Health
-}
 
 // Driver is the one that the unit is read by.
 func (u *KnownUnit) Driver() Driver { return u.source.driver }
@@ -86,8 +35,6 @@ func (d *KnownDevice) Busy() bool { return !d.busy.IsZero() }
 
 // Reported is the health that was published last; nil before that.
 func (d *KnownDevice) Reported() *sdk.Health { return d.reported }
-
-func newRoster(o Options) *roster { return &roster{options: o, units: map[string]*KnownUnit{}} }
 
 // sorted returns the units by ID.
 func (r *roster) sorted() []*KnownUnit {
@@ -278,6 +225,8 @@ func (d *KnownDevice) operating(by scan) bool {
 // renew records that the device was reset, or its driver reloaded, before the scan after
 // the one with a number began.
 func (d *KnownDevice) renew(at uint64) { d.renewed, d.renewedAt, d.recovered = true, at, false }
+
+func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }
 
 // remember is the vendor's ability, or one that does nothing.
 func (l *loop) remember() Rememberer {

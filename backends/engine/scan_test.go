@@ -234,6 +234,30 @@ func TestHungFirstScan(t *testing.T) {
 	}, f, g)
 }
 
+// A scan that was made with older settings is made again.
+func TestSettingsDuringScan(t *testing.T) {
+	f := &fake{name: "f", result: Scan{Units: []Unit{unitOf("a", 1, "a0")}}}
+	run(t, time.Hour, func(r *rig) {
+		r.wait("a0=")
+		r.idle(2 * time.Second)
+		hold := make(chan struct{})
+		before := f.count()
+		f.set(func() { f.hold, f.late = hold, true })
+		r.event()
+		r.idle(time.Second) // the scan has read
+		f.set(func() {
+			f.hold = nil
+			f.result.Units = append(f.result.Units, unitOf("b", 2, "b0"))
+		})
+		r.configure(func(s *Settings) { s.Interval = 30 * time.Minute })
+		close(hold)
+		r.wait("a0= b0=")
+		if got := f.count() - before; got != 2 {
+			t.Errorf("%d scans, want 2", got)
+		}
+	}, f)
+}
+
 // Of two units or devices with one ID the first is listed; the other is a problem.
 func TestDuplicates(t *testing.T) {
 	a := unitOf("a", 1, "a0")

@@ -24,55 +24,6 @@ const (
 	maxUnstable = 16
 )
 
-// source has one driver scanned.
-type source struct {
-	driver Driver
-	// rank is the place of the driver in the settings.
-	rank int
-	// scanning is the time at which the scan in progress began; zero if there is none.
-	scanning time.Time
-	hung     bool
-	// begun counts the scans.
-	begun uint64
-	// last is the scan that was accepted last; its number is 0 if there was none.
-	last scan
-	// due is the time of the next periodic scan, wanted that of one that something asked
-	// for; zero if nothing did.
-	due, wanted time.Time
-	// candidate is the identity of a scan to be confirmed, unconfirmed the number of such
-	// scans in a row.
-	candidate   string
-	unconfirmed int
-	// unstable is the number of consecutive scans that saw a change in progress,
-	// unstableProblems are those of the last one.
-	unstable         int
-	unstableProblems []string
-	// incomplete is the number of consecutive scans that found something missing.
-	incomplete int
-	// duplicates are problems of units and devices whose IDs others have.
-	duplicates []string
-}
-
-// scan is the result of one scan.
-type scan struct {
-	Scan
-	set *Settings
-	// began is when, number counts the scans of the source from 1.
-	began  time.Time
-	number uint64
-	// slots tell what is where known units that were not found used to be, by their IDs.
-	slots map[string]slot
-}
-
-// slot is the place of a unit, such as a PCI address.
-type slot struct {
-	// occupied: something is there.
-	occupied bool
-	// pci is what the bus reports; nil for a unit that is not on PCI, or does not answer.
-	pci *pci.Device
-	err error // why it does not answer
-}
-
 // next is the time of the next scan.
 func (s *source) next() time.Time {
 	if s.wanted.IsZero() {

@@ -11,15 +11,6 @@ import (
 // unclaimLimit bounds the wait for a loop that has ended.
 const unclaimLimit = 5 * time.Second
 
-// claim is what a region is to have for the containers that start now. Of two that ask for
-// different files at once, the later one is refused, so that it does not replace what the
-// first one gets.
-type claim struct {
-	name, version string
-	// holders is the number of calls that have it.
-	holders int
-}
-
 // claim claims the region for a file; joined: others ask for the same one.
 func (p *preparation) claim(ctx context.Context, c claim) (joined bool, err error) {
 	other := ""

@@ -12,41 +12,9 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// The classes of devices.
-const (
-	// classAF is a port of Intel's that is listed by the accelerator function in it.
-	classAF = "af"
-	// classRegion is a region that is listed by the interface that bitstreams must fit.
-	classRegion = "region"
-	// classCard is a whole card with a shell.
-	classCard = "card"
-)
-
 // maxAttributes is how many attributes a device may have, maxName how many bytes a name
 // of a resource after the slash, or an attribute's text.
 const maxAttributes, maxName, maxText = 32, 63, 64
-
-// classOf is the class of a region. A port that does not report what is loaded cannot be
-// listed by that.
-func (s *settings) classOf(r driver.Region) string {
-	switch {
-	case r.Kind == driver.Platform:
-		return classCard
-	case r.Kind == driver.Port && s.Mode == modeAF && r.State != driver.Untold:
-		return classAF
-	}
-	return classRegion
-}
-
-// managed reports whether a container gets the nodes that manage the card. In the mode
-// for developers it gets only those of its own function: through those of the physical
-// function a virtual one would program all others.
-func (s *settings) managed(card driver.Card, region driver.Region) bool {
-	return s.Management || s.Mode == modeDevel && region.Kind == driver.Port && !card.Virtual
-}
-
-// programs reports whether containers can have a region programmed.
-func (s *settings) programs(r driver.Region) bool { return s.Bitstreams != "" && r.Programmable }
 
 // List implements [engine.Vendor].
 func (v vendor) List(d *engine.KnownDevice) (*sdk.Device, []string) {

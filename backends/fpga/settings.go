@@ -12,6 +12,7 @@ import (
 
 	"github.com/accelmux/accelmux/backends/devnode"
 	"github.com/accelmux/accelmux/backends/fpga/alveo"
+	"github.com/accelmux/accelmux/backends/fpga/driver"
 	"github.com/accelmux/accelmux/backends/fpga/manager"
 	"github.com/accelmux/accelmux/backends/process"
 	"github.com/accelmux/accelmux/backends/sdk"
@@ -165,3 +166,43 @@ func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
 func (s *settings) hooked() bool {
 	return s.Bitstreams != "" || s.Prepare.Reset || s.Prepare.Leftovers.Wanted()
 }
+
+// The classes of devices.
+const (
+	// classAF is a port of Intel's that is listed by the accelerator function in it.
+	classAF = "af"
+	// classRegion is a region that is listed by the interface that bitstreams must fit.
+	classRegion = "region"
+	// classCard is a whole card with a shell.
+	classCard = "card"
+)
+
+// classOf is the class of a region. A port that does not report what is loaded cannot be
+// listed by that.
+func (s *settings) classOf(r driver.Region) string {
+	switch {
+	case r.Kind == driver.Platform:
+		return classCard
+	case r.Kind == driver.Port && s.Mode == modeAF && r.State != driver.Untold:
+		return classAF
+	}
+	return classRegion
+}
+
+// managed reports whether a container gets the nodes that manage the card. In the mode
+// for developers it gets only those of its own function: through those of the physical
+// function a virtual one would program all others.
+func (s *settings) managed(card driver.Card, region driver.Region) bool {
+	return s.Management || s.Mode == modeDevel && region.Kind == driver.Port && !card.Virtual
+}
+
+// programs reports whether containers can have a region programmed.
+func (s *settings) programs(r driver.Region) bool { return s.Bitstreams != "" && r.Programmable }
+
+// ignores reports whether settings ignore a fault.
+func (s *settings) ignores(f driver.Fault) bool {
+	return f.Cause != "" && slices.Contains(s.Health.Ignore, f.Cause)
+}
+
+// senses reports whether sensors are read although nobody asks for telemetry.
+func (c *config) senses() bool { return c.sensors > 0 && c.Health.Alarms != ignore }

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/accelmux/accelmux/backends/pci"
+	"github.com/accelmux/accelmux/backends/sdk"
+	"github.com/accelmux/accelmux/backends/uevent"
+)
+
+// All that the loop knows. The other files have what it does with it, one stage each.
+
+// loop owns all that is known of the devices. What waits for hardware runs beside it, and
+// posts a function that the loop runs.
+type loop struct {
+	*Engine
+	out     *sdk.Reporter
+	set     *Settings
+	sources []*source
+	roster  *roster
+	checks  []*check
+	results chan func()
+	ended   chan struct{}
+	kernel  *uevent.Subscription
+	// changed: there is something to publish. published: something was.
+	changed, published bool
+	waiters            []*waiter
+}
+
+// post has the loop run a function, unless the loop has ended.
+func (l *loop) post(result func()) {
+	select {
+	case l.results <- result:
+	case <-l.ended:
+	}
+}
+
+// source has one driver scanned.
+type source struct {
+	driver Driver
+	// rank is the place of the driver in the settings.
+	rank int
+	// scanning is the time at which the scan in progress began; zero if there is none.
+	scanning time.Time
+	hung     bool
+	// begun counts the scans.
+	begun uint64
+	// last is the scan that was accepted last; its number is 0 if there was none.
+	last scan
+	// due is the time of the next periodic scan, wanted that of one that something asked
+	// for; zero if nothing did.
+	due, wanted time.Time
+	// candidate is the identity of a scan to be confirmed, unconfirmed the number of such
+	// scans in a row.
+	candidate   string
+	unconfirmed int
+	// unstable is the number of consecutive scans that saw a change in progress,
+	// unstableProblems are those of the last one.
+	unstable         int
+	unstableProblems []string
+	// incomplete is the number of consecutive scans that found something missing.
+	incomplete int
+	// duplicates are problems of units and devices whose IDs others have.
+	duplicates []string
+}
+
+// scan is the result of one scan.
+type scan struct {
+	Scan
+	set *Settings
+	// began is when, number counts the scans of the source from 1.
+	began  time.Time
+	number uint64
+	// slots tell what is where known units that were not found used to be, by their IDs.
+	slots map[string]slot
+}
+
+// slot is the place of a unit, such as a PCI address.
+type slot struct {
+	// occupied: something is there.
+	occupied bool
+	// pci is what the bus reports; nil for a unit that is not on PCI, or does not answer.
+	pci *pci.Device
+	err error // why it does not answer
+}
+
+// check is a [Check] in progress or to come.
+type check struct {
+	Check
+	// since is the time at which the run in progress began; zero if there is none.
+	since, due time.Time
+	hung       bool
+	err        error // of the last run
+}
+
+// roster has the units of the node and their devices, so that one that fails keeps its
+// identity.
+type roster struct {
+	options Options
+	units   map[string]*KnownUnit // by ID
+}
+
+// KnownUnit is a unit that was found. It may be used only in the loop.
+type KnownUnit struct {
+	// Unit is the last reading, without the devices that are missing in it.
+	Unit Unit
+	// Senses is [Senses.Vendor] of the last reading of the sensors; nil before the first.
+	Senses any
+
+	roster *roster
+	source *source
+	// absent is why the last scan did not find it; nil if it did.
+	absent *sdk.Health
+	// released: the driver released the unit, so it sets it up again if it comes back.
+	released bool
+	devices  map[string]*KnownDevice // by ID
+	// sensing is the time at which the reading of sensors in progress began, zero if there
+	// is none; nextSense is that of the next one.
+	sensing, nextSense time.Time
+}
+
+// KnownDevice is a device that was found. It may be used only in the loop.
+type KnownDevice struct {
+	Unit *KnownUnit
+	// Read is the last reading, Stable the last one in which the device was not busy.
+	Read, Stable Device
+	// Memory is what a [Rememberer] remembers of the device. Replace it, never change it in
+	// place: targets share it.
+	Memory any
+
+	// missing is why the last scan of its unit lacks it; nil if it does not.
+	missing *sdk.Health
+	// busy is the time since when it is busy; zero if it is not.
+	busy time.Time
+	// operation is the one of this process that is in progress, or that no scan has followed.
+	operation *operation
+	// renewed: it was reset, or its driver reloaded; a scan with a number above renewedAt
+	// sets recovered, which lasts until the next fault.
+	renewed   bool
+	renewedAt uint64
+	recovered bool
+	// ownFault: since it was last recovered it had a fault of its own that needs more than time.
+	ownFault bool
+	// reported is the health that was published.
+	reported *sdk.Health
+}
+
+func newRoster(o Options) *roster { return &roster{options: o, units: map[string]*KnownUnit{}} }
+
+// operation is one in progress, or one that no scan has followed.
+type operation struct {
+	what  string
+	reset bool
+	since time.Time
+	// ended: Do has returned; a scan with a number above endedAt shows the result.
+	// abandoned: the caller no longer waits.
+	ended, abandoned bool
+	endedAt          uint64
+}
+
+// waiter waits for scans of devices that begin later than it.
+type waiter struct {
+	ctx context.Context
+	// begun are the numbers of the scans that began before, by device.
+	begun   map[string]uint64
+	devices []string
+	// back: the devices must be present, and not busy.
+	back bool
+	seen chan Seen
+}
