@@ -12,14 +12,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 
 	"github.com/accelmux/accelmux/core/backoff"
 )
 
 const (
-	// maxConnections bounds the open connections; another one waits to be accepted.
-	maxConnections = 64
 	// scrapes bounds the scrapes that are answered at once, each with all metrics in memory,
 	// and scrapeWait how long another one waits.
 	scrapes    = 2
@@ -32,8 +29,8 @@ const (
 
 // Endpoint answers over TCP, for monitoring and probes: GET /metrics in the
 // formats of Prometheus, /healthz as long as the agent lives, and /readyz with 503
-// and what is missing while the agent is not ready. Its connections and the scrapes that it
-// answers at once are bounded. The chart's probes do not use it.
+// and what is missing while the agent is not ready. It has a bounded number of connections,
+// see [connections], and answers a bounded number of scrapes at once, see [scraping].
 type Endpoint struct {
 	address string
 	handler http.Handler
@@ -53,9 +50,9 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 		return nil, fmt.Errorf("the metrics address is host:port or :port: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", bounded(promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", &scraping{places: make(chan struct{}, scrapes), metrics: promhttp.HandlerFor(newRegistry(source, tally, more...), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true,
-	})))
+	})})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // the client may have gone
 	})
@@ -69,23 +66,6 @@ func NewEndpoint(address string, source Source, tally *Tally, log *slog.Logger, 
 	return &Endpoint{address: address, handler: mux, log: log, pause: bindPause}, nil
 }
 
-// bounded answers at most scrapes requests at once.
-func bounded(handler http.Handler) http.Handler {
-	places := make(chan struct{}, scrapes)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		wait := time.NewTimer(scrapeWait)
-		defer wait.Stop()
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			handler.ServeHTTP(w, r)
-		case <-wait.C:
-			http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
-		case <-r.Context().Done():
-		}
-	})
-}
-
 // Run answers until ctx ends. If the port is in use, that is logged and in Notes, and tried
 // again: a node must not lose its devices for that.
 func (e *Endpoint) Run(ctx context.Context) error {
@@ -94,7 +74,7 @@ func (e *Endpoint) Run(ctx context.Context) error {
 		if err == nil {
 			failures = 0
 			e.note(listener.Addr(), nil)
-			err = serve(ctx, netutil.LimitListener(listener, maxConnections), e.handler, e.log)
+			err = serve(ctx, boundedListener{listener, newConnections(affordable())}, e.handler, e.log)
 		}
 		if ctx.Err() != nil {
 			return err

@@ -1,12 +1,13 @@
 package status
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
-	"os"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,51 +29,73 @@ func (c crowd) Healths(show func(DeviceHealth)) {
 	}
 }
 
-// dial opens a connection to an endpoint, which is closed with the test.
-func dial(t *testing.T, e *Endpoint) net.Conn {
-	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Address())
+// pieces is a client that looks at how much it is sent at a time.
+type pieces struct {
+	header    http.Header
+	all, most int
+}
+
+func (p *pieces) Header() http.Header { return p.header }
+func (p *pieces) WriteHeader(int)     {}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.all, p.most = p.all+len(b), max(p.most, len(b))
+	return len(b), nil
+}
+
+// Verifies that an answer is in memory compressed only, and is sent in pieces.
+func TestAnswerIsNotKept(t *testing.T) {
+	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
+	client := &pieces{header: http.Header{}}
+	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if client.all < 400_000 || client.most > 32<<10 {
+		t.Errorf("%d bytes, up to %d at a time", client.all, client.most)
+	}
 }
 
-// Verifies that the open connections are bounded, and that a scrape is answered when idle
-// ones are closed.
-func TestConnectionsAreBounded(t *testing.T) {
-	e := endpoint(t, fixed{})
-	before := descriptors(t)
-	idle := make([]net.Conn, 2*maxConnections)
-	for i := range idle {
-		idle[i] = dial(t, e)
+// gone is a client that has gone after so many writes.
+type gone struct {
+	pieces
+	after, writes int
+}
+
+func (g *gone) Write(b []byte) (int, error) {
+	if g.writes++; g.writes > g.after {
+		return 0, errors.New("broken pipe")
 	}
-	const slack = 8
-	if n := descriptors(t) - before - len(idle); n > maxConnections+slack {
-		t.Errorf("the endpoint has %d connections, want %d at most", n, maxConnections)
+	return g.pieces.Write(b)
+}
+
+// Verifies that a client which has gone is not written to any more, in either encoding,
+// that the log does not tell of it, and that its place is free.
+func TestClientGone(t *testing.T) {
+	var log bytes.Buffer
+	e, err := NewEndpoint("127.0.0.1:0", crowd{devices: 5000}, NewTally(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, conn := range idle {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
+	for i := range 2 * scrapes {
+		request := httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody)
+		client := &gone{pieces: pieces{header: http.Header{}}, after: 1}
+		if i%2 == 0 {
+			request.Header.Set("Accept-Encoding", "gzip")
+		}
+		e.handler.ServeHTTP(client, request)
+		if client.writes > client.after+1 {
+			t.Errorf("%d writes, and the client went after %d", client.writes, client.after)
 		}
 	}
-	if code, _ := get(t, e, "/metrics"); code != http.StatusOK {
-		t.Errorf("a scrape gets %d", code)
+	client := &pieces{header: http.Header{}}
+	e.handler.ServeHTTP(client, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	if client.all < 400_000 || log.Len() > 0 {
+		t.Errorf("the next one got %d bytes; the log has %s", client.all, &log)
 	}
 }
 
-// descriptors is how many descriptors this process has open.
-func descriptors(t *testing.T) int {
-	t.Helper()
-	open, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(open)
-}
-
-// Verifies that more scrapes than are answered at once each get all of it, in the format
+// Verifies that more scrapes than are made at once each get all of it, in the format
 // and the encoding that they ask for.
 func TestScrapesAtOnce(t *testing.T) {
 	const devices = 1000

@@ -82,6 +82,9 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, log
 		// Mistakes of clients are no problem of the agent.
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	if bounded, ok := listener.(boundedListener); ok {
+		server.ConnState = bounded.set.state
+	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	select {

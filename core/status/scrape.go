@@ -1,0 +1,76 @@
+package status
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// scraping answers scrapes. It prepares a bounded number of answers at once, because each
+// takes the memory of all metrics. A finished answer is stored compressed and no longer
+// counts while it is sent, so a client that does not read does not block others.
+type scraping struct {
+	metrics http.Handler
+	places  chan struct{}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *scraping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	wait := time.NewTimer(scrapeWait)
+	defer wait.Stop()
+	select {
+	case s.places <- struct{}{}:
+	case <-wait.C:
+		http.Error(w, "too many scrapes at a time", http.StatusServiceUnavailable)
+		return
+	case <-r.Context().Done():
+		return
+	}
+	a := s.make(r)
+	maps.Copy(w.Header(), a.header)
+	if a.header.Get("Content-Encoding") != "gzip" || acceptsGzip(r) {
+		w.WriteHeader(a.code)
+		_, _ = a.body.WriteTo(w) // the client may have gone
+		return
+	}
+	w.Header().Del("Content-Encoding")
+	w.WriteHeader(a.code)
+	if plain, err := gzip.NewReader(&a.body); err == nil {
+		_, _ = io.Copy(w, plain) // the client may have gone
+	}
+}
+
+// make prepares the answer to a request, and then frees its place.
+func (s *scraping) make(r *http.Request) *scrapeAnswer {
+	defer func() { <-s.places }()
+	packed := r.Clone(r.Context())
+	packed.Header.Set("Accept-Encoding", "gzip")
+	a := &scrapeAnswer{header: http.Header{}, code: http.StatusOK}
+	s.metrics.ServeHTTP(a, packed)
+	return a
+}
+
+func acceptsGzip(r *http.Request) bool {
+	for encoding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		name, quality, _ := strings.Cut(strings.ReplaceAll(encoding, " ", ""), ";")
+		if name == "gzip" {
+			return strings.Trim(strings.TrimPrefix(quality, "q="), "0.") != "" || quality == ""
+		}
+	}
+	return false
+}
+
+// scrapeAnswer is a [http.ResponseWriter] that stores the answer.
+type scrapeAnswer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *scrapeAnswer) Header() http.Header         { return a.header }
+func (a *scrapeAnswer) WriteHeader(code int)        { a.code = code }
+func (a *scrapeAnswer) Write(b []byte) (int, error) { return a.body.Write(b) }
