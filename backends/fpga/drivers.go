@@ -11,8 +11,8 @@ import (
 	"github.com/accelmux/accelmux/backends/fpga/manager"
 )
 
-// openers are the drivers by what settings call them, in the order in which they are
-// asked: a card that two of them find is the first one's.
+// openers are the drivers by their names in settings, in the order of their precedence: a
+// card that two of them find is the first one's.
 var openers = []struct {
 	name string
 	// own are the driver's own settings.
@@ -29,7 +29,7 @@ var openers = []struct {
 
 func none(*config) any { return nil }
 
-// driverNames are what settings call the drivers.
+// driverNames are the names of the drivers in settings.
 func driverNames() []string {
 	var names []string
 	for _, o := range openers {
@@ -38,11 +38,11 @@ func driverNames() []string {
 	return names
 }
 
-// opened keeps drivers over a change of settings that are not theirs: some remember what
-// a card in reset does not say. The zero value is ready; it is for one goroutine.
+// opened keeps drivers over changes of settings that do not concern them: some remember
+// what a card in reset does not report. It is for one goroutine.
 type opened map[string]driver.Driver // by name and own settings
 
-// drivers are those that settings name.
+// drivers returns those that settings name.
 func (o opened) drivers(cfg *config) []driver.Driver {
 	var all []driver.Driver
 	for _, opener := range openers {

@@ -24,14 +24,14 @@ var settingsSchema string
 //go:embed parameters.schema.json
 var parametersSchema string
 
-// settings are what the node's configuration says; README.md is the reference.
+// settings are those of the node's configuration; README.md documents them.
 type settings struct {
 	// Mode is what ports of Intel's cards are listed as.
 	Mode mode `json:"mode"`
-	// Management gives containers the nodes that manage the card, too: who has them can
-	// program all of it.
+	// Management gives containers the nodes that manage the card, too, with which all of it
+	// can be programmed.
 	Management bool `json:"management"`
-	// Drivers are those that are asked.
+	// Drivers are the names of those in use.
 	Drivers []string `json:"drivers"`
 	// Bitstreams is the directory of the files that containers may ask for; empty:
 	// nothing is programmed.
@@ -44,7 +44,7 @@ type settings struct {
 	Manager managerSettings  `json:"manager"`
 }
 
-// mode is what ports of Intel's cards are listed as, in the words of Intel's own plugin.
+// mode is what ports of Intel's cards are listed as, by the names of Intel's own plugin.
 type mode string
 
 const (
@@ -58,26 +58,26 @@ const (
 
 // prepareSettings say what is done before a container starts, beside programming.
 type prepareSettings struct {
-	// Reset has a region reset that no other container holds.
+	// Reset resets a region that no other container has.
 	Reset bool `json:"reset"`
-	// Leftovers is what becomes of processes on it.
+	// Leftovers is what is done about processes that use it.
 	Leftovers process.Leftovers `json:"leftovers"`
 }
 
-// healthSettings say what is a fault.
+// healthSettings define what is a fault.
 type healthSettings struct {
-	// Interval is how often each driver is read though nothing tells of a change:
-	// cards, error registers, what is loaded.
+	// Interval is the time between scans without an event: cards, error registers, what is
+	// loaded.
 	Interval sdk.Duration `json:"interval"`
 	// Sensors is how often the sensors of a card are read; 0: only for telemetry.
 	Sensors sdk.Duration `json:"sensors"`
-	// Alarms is what becomes of alarms of sensors.
+	// Alarms is what is done about alarms of sensors.
 	Alarms reaction `json:"alarms"`
 	// Ignore are causes that are no fault, such as pcie0_errors.
 	Ignore []string `json:"ignore"`
 }
 
-// reaction is what becomes of something that is not always a fault.
+// reaction is what is done about something that is not always a fault.
 type reaction string
 
 const (
@@ -93,7 +93,7 @@ const (
 	maxIgnored, maxCause = 64, 64
 )
 
-// config is what the settings mean. It never changes.
+// config has the settings as they are used. It is never changed.
 type config struct {
 	settings
 	host              sdk.HostPaths
@@ -122,7 +122,7 @@ func (s *settings) check(host sdk.HostPaths, errs *sdk.FieldErrors) {
 		errs.Add("mode", "%q is none of the modes: af, region or region-devel", s.Mode)
 	}
 	if len(s.Drivers) == 0 {
-		errs.Add("drivers", "without a driver there is nothing to list: leave it out for all, or don't run this backend")
+		errs.Add("drivers", "it is empty, so nothing would be listed: leave it out for all drivers, or don't run this backend")
 	}
 	for i, name := range s.Drivers {
 		if !slices.Contains(driverNames(), name) {

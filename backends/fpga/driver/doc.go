@@ -1,13 +1,12 @@
-// Package driver is what the kernel's drivers of FPGAs look like to the backend: which
-// cards there are and how they are, and how a region of one is measured, programmed
-// and reset. Each driver is a package of its own; this one has only the terms that they
-// share.
+// Package driver defines what the backend needs of a kernel driver of FPGAs: listing cards,
+// reading sensors, programming and resetting regions. Each driver is implemented in a
+// package of its own; this one has the types that they share.
 //
 //	Board, which is lost as a whole
 //	  └─ Card, a PCI function or what stands for one
 //	       ├─ management: nodes by which the card is programmed
 //	       └─ Region: what a container is given, programmed and reset alone
 //
-// A driver reads sysfs each time that it is asked, keeps nothing of it, and takes as
-// long as the kernel does: who calls one keeps off a loop that must not wait.
+// A driver reads sysfs at each call, caches nothing, and takes as long as the kernel does:
+// don't call one from a loop that must not block.
 package driver

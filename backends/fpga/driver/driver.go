@@ -9,35 +9,35 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// Driver is one way to FPGAs. All methods may be called concurrently, but Program and
-// Reset never for one region at a time. Errors are sentences for the operator that name
-// the card and, where there is one, the file.
+// Driver gives access to the FPGAs of one kernel driver. All methods may be called
+// concurrently, except Program and Reset for one card. Errors are for the operator and name
+// the card and, if there is one, the file.
 type Driver interface {
 	// Name is that of the driver, such as "dfl": an attribute of its devices.
 	Name() string
-	// Read says what there is and how it is. It reads what can be read often: no
-	// sensors, which may be behind a slow controller.
+	// Read lists the cards and their state. It reads what can be read often: no sensors,
+	// which may be behind a slow controller.
 	Read() Reading
 	// Sense reads the sensors of a card.
 	Sense(Card) Senses
-	// Fits says whether a file is for a region: an error if it is for another card, or
-	// too large, or of a kind that the driver does not program. It touches nothing.
+	// Fits returns an error if a file is not for a region: it is for another card, too
+	// large, or of a kind that the driver does not program. It touches nothing.
 	Fits(Card, Region, *bitstream.File) error
-	// Holds reports whether the region has what the file has, by their IDs, as the
-	// region was read. It is false where IDs say nothing, as of raw files.
+	// Holds reports whether the region, as it was read, has the content of the file, by
+	// their IDs. It is false for files without IDs, such as raw ones.
 	Holds(Region, *bitstream.File) bool
-	// Program puts a file that fits into a region, and returns when the card has it and
-	// says so. When ctx ends it returns at once if the kernel can be left, and else when
-	// the kernel is done. The error says what became of the region, and is [UntouchedError]
-	// if that is for sure nothing.
+	// Program puts a file that fits into a region, and returns when the card reports it.
+	// When ctx ends it returns at once if the kernel can be interrupted, otherwise when the
+	// kernel is done. The error names the state of the region; it is [UntouchedError] if the
+	// region certainly was not changed.
 	Program(context.Context, Card, Region, *bitstream.File) error
-	// Reset resets a region, and clears errors that the card keeps until told
-	// otherwise. In words it says what was done.
+	// Reset resets a region, and clears the errors that the card latches. It returns what
+	// was done, for users.
 	Reset(context.Context, Card, Region) (done string, err error)
 }
 
-// UntouchedError is an error of Program after which the region has what it had. After others
-// nobody knows, whatever ID it shows.
+// UntouchedError is an error of Program after which the region is unchanged. After other
+// errors its content is not known, whatever ID it shows.
 type UntouchedError struct{ Err error }
 
 func (u UntouchedError) Error() string { return u.Err.Error() }
@@ -49,11 +49,11 @@ func (u UntouchedError) Unwrap() error { return u.Err }
 type Reading struct {
 	// Cards are by ID.
 	Cards []Card
-	// Problems are what is left out or doubtful.
+	// Problems are what is left out or uncertain.
 	Problems []Problem
-	// Unsettled says that the machine changed each time while it was read.
+	// Unsettled: the machine changed during each attempt to read it.
 	Unsettled bool
-	// Absent says that the kernel's driver is not loaded; then there is nothing else.
+	// Absent: the kernel driver is not loaded, and the other fields are empty.
 	Absent bool
 }
 
@@ -66,19 +66,19 @@ type Card struct {
 	// ID stays the same over restarts, reboots, reloads of the driver and another order
 	// of discovery; at most 48 bytes of [A-Za-z0-9_.-].
 	ID string
-	// Board is what cards that share fate have in common; the card's ID if it is alone.
+	// Board is the same for cards that fail and are reset together; the ID of a single card.
 	Board string
 	// PCI is nil for a card that is not on PCI.
 	PCI *pci.Device
 	// Model is for people, and for selectors: "Intel PAC D5005".
 	Model string
-	// Serial is empty if the card does not say one.
+	// Serial is empty if the card does not report one.
 	Serial string
-	// Virtual says that it is a virtual function, managed by another one.
+	// Virtual: it is a virtual function, managed by another one.
 	Virtual bool
-	// Management are the nodes of the function that manages the card, as containers
-	// see them: who has them can program all of it. A virtual function has those of its
-	// physical one.
+	// Management are the nodes of the function that manages the card, as containers see
+	// them: with them all of the card can be programmed. A virtual function has those of
+	// its physical one.
 	Management []string
 	// Attributes are what else is known of all regions of the card.
 	Attributes map[string]*sdk.Attribute
@@ -98,17 +98,17 @@ type Region struct {
 	ID string
 	// Number is the card's own.
 	Number int
-	// Interface is the ID of what bitstreams must fit, as the driver writes IDs in
-	// lower case; empty if it does not say.
+	// Interface is the ID of what bitstreams must fit, in lower case; empty if the driver
+	// does not report it.
 	Interface string
 	// Function is the ID of what is loaded; empty but in the state Loaded.
 	Function string
 	State    State
 	// Kind is what the region is for those who ask for it.
 	Kind Kind
-	// Name is what users know such a region by, and Loaded what they know what is
-	// loaded by: names of resources without the domain, such as "region-d8424dc4a4a3c4…"
-	// and "af-d84.244.…". Loaded is empty if nothing is, or nobody can tell.
+	// Name and Loaded are the names that users know for such a region and for its content:
+	// names of resources without the domain, such as "region-d8424dc4a4a3c4…" and
+	// "af-d84.244.…". Loaded is empty if nothing is loaded, or that is not known.
 	Name, Loaded string
 	// Nodes are the device nodes that a container is given, as containers see them.
 	Nodes []string
@@ -119,7 +119,7 @@ type Region struct {
 	Attributes map[string]*sdk.Attribute
 	Faults     []Fault
 	Counts     []Count
-	// Programmable says that a bitstream can be put into it from here.
+	// Programmable: it can be programmed from here.
 	Programmable bool
 	// Dir is where the driver finds the region, below the root of sysfs.
 	Dir string
@@ -137,17 +137,17 @@ const (
 	Plain Kind = "plain"
 )
 
-// State is what is known of what is loaded in a region.
+// State is what is known of the content of a region.
 type State string
 
 const (
-	// Loaded has an ID.
+	// Loaded: a function is loaded, and its ID is known.
 	Loaded State = "loaded"
-	// Unloaded has nothing loaded.
+	// Unloaded: nothing is loaded.
 	Unloaded State = "unloaded"
-	// Untold does not say.
+	// Untold: the region does not report its content.
 	Untold State = "untold"
-	// Busy is in reset or being programmed: it is there, and comes back by itself.
+	// Busy: it is in reset or being programmed, and comes back on its own.
 	Busy State = "busy"
 )
 
@@ -156,8 +156,7 @@ type Fault struct {
 	// Code is short and machine-readable, such as "port-errors".
 	Code     string
 	Recovery sdk.Recovery
-	// Text says what happened and what to do, in a sentence that names the file or the
-	// register.
+	// Text is for the operator: what happened, in which file or register, and what to do.
 	Text string
 	// Cause is what settings can ignore it by: the name of the register or the alarm,
 	// such as "pcie0_errors".
@@ -167,10 +166,9 @@ type Fault struct {
 // Count is a number that the card keeps. Its name is that of a metric.
 type Count struct {
 	Name string
-	// Label tells those of one name apart, such as the register.
+	// Label distinguishes those of one name, such as the register.
 	Label string
-	// Grows says that it only grows, until a reset; then, and only then, its name ends in
-	// _total.
+	// Grows: it only grows, until a reset. If so, and only then, its name ends in _total.
 	Grows bool
 	Value float64
 }
