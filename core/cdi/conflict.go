@@ -3,10 +3,12 @@ package cdi
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	cdi "tags.cncf.io/container-device-interface/pkg/cdi"
 )
@@ -29,6 +31,19 @@ func (s *Store) scanForeign() {
 			s.conflicts[qualified] = path
 		}
 	}
+}
+
+// uncheckedNotes returns the problems with files that are too large to be checked.
+func (s *Store) uncheckedNotes() []string {
+	var notes []string
+	for _, name := range slices.Sorted(maps.Keys(s.foreign)) {
+		if st := s.foreign[name]; st.mode.IsRegular() && st.size > maxForeignSize {
+			notes = append(notes, fmt.Sprintf("CDI: %s has %d bytes and is not checked for devices of accelmux, because it has more than %d; "+
+				"container runtimes read it whenever a spec changes, and ignore a device that two files define: make it smaller, or remove it",
+				filepath.Join(s.opts.Dir, name), st.size, maxForeignSize))
+		}
+	}
+	return notes
 }
 
 // foreignStamps returns the spec files in the directory that are not ours, by name. It is not

@@ -273,6 +273,27 @@ func TestNameThatIsNotDurableAfterARestart(t *testing.T) {
 	}
 }
 
+// Verifies that a foreign file that is too large to be checked is reported until it is gone.
+func TestLargeForeignFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	path := filepath.Join(dir, "vendor.json")
+	if err := os.WriteFile(path, make([]byte, 2<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Publish([]*inventory.Device{device("A", "1")}, nobody)
+	if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], path) || !strings.Contains(notes[0], "is not checked") {
+		t.Errorf("notes are %q, want that %s is not checked", notes, path)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s.Publish([]*inventory.Device{device("A", "1")}, nobody)
+	if notes := s.Notes(); len(notes) != 0 {
+		t.Errorf("notes are %q after the file was removed", notes)
+	}
+}
+
 // Verifies that a foreign file that defines our device is reported: runtimes ignore the device.
 func TestConflictIsReported(t *testing.T) {
 	dir := t.TempDir()

@@ -305,7 +305,7 @@ func (s *Store) Definitions() []Definition {
 func (s *Store) Notes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Concat(s.contestedNotes(), s.notes)
+	return slices.Concat(s.contestedNotes(), s.uncheckedNotes(), s.notes)
 }
 
 // kinds returns the kinds on disk and those wanted, sorted.
