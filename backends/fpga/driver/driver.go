@@ -141,13 +141,13 @@ const (
 type State string
 
 const (
-	// Loaded: a function is loaded, and its ID is known.
+	// Loaded means that a function is loaded, and its ID is known.
 	Loaded State = "loaded"
-	// Unloaded: nothing is loaded.
+	// Unloaded means that nothing is loaded.
 	Unloaded State = "unloaded"
-	// Untold: the region does not report its content.
+	// Untold means that the region does not report its content.
 	Untold State = "untold"
-	// Busy: it is in reset or being programmed, and comes back on its own.
+	// Busy means that it is in reset or being programmed, and comes back on its own.
 	Busy State = "busy"
 )
 
