@@ -177,7 +177,7 @@ func (c *crash) wantWhole(leftovers bool) {
 				return nil
 			case filepath.Ext(name) == ".json":
 				_, err = cdi.ReadSpec(path, 0)
-			case name != "lock" && filepath.Ext(name) != ".lock":
+			case name != "lock" && filepath.Ext(name) != ".lock" && filepath.Ext(name) != ".reserve":
 				err = sealed(path)
 			}
 			if err != nil {
