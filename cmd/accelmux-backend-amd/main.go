@@ -1,4 +1,4 @@
-// Command accelmux-backend-amd is the backend of AMD's GPUs. See package amd.
+// Command accelmux-backend-amd is the backend for AMD GPUs. See package amd.
 package main
 
 import (
@@ -9,8 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// gcPercent keeps the heap small: little is allocated, and memory costs a node more
-// than the rare collection.
+// gcPercent is GOGC, low to save memory: a backend allocates little, so collections are rare.
 const gcPercent = 25
 
 func main() {

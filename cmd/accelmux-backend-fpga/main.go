@@ -1,4 +1,4 @@
-// Command accelmux-backend-fpga is the backend of FPGAs. See package fpga.
+// Command accelmux-backend-fpga is the backend for FPGAs. See package fpga.
 package main
 
 import (
@@ -9,8 +9,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// gcPercent keeps the heap small: little is allocated, and memory costs a node more
-// than the rare collection.
+// gcPercent is GOGC, low to save memory: a backend allocates little, so collections are rare.
 const gcPercent = 25
 
 func main() {

@@ -1,4 +1,4 @@
-// Command accelmux-backend-mock is a backend of devices that exist only in its
+// Command accelmux-backend-mock is a backend whose devices exist only in its
 // settings. See package mock.
 package main
 

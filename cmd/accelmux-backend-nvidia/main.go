@@ -1,7 +1,7 @@
 //go:build cgo
 
-// Command accelmux-backend-nvidia is the backend of NVIDIA's GPUs. See package
-// nvidia. It needs cgo, since the driver's library is one of C.
+// Command accelmux-backend-nvidia is the backend for NVIDIA GPUs. See package
+// nvidia. It needs cgo, since the driver's library is written in C.
 package main
 
 import (
@@ -12,8 +12,7 @@ import (
 	"github.com/accelmux/accelmux/backends/sdk"
 )
 
-// gcPercent keeps the heap small: little is allocated, and memory costs a node more
-// than the rare collection.
+// gcPercent is GOGC, low to save memory: a backend allocates little, so collections are rare.
 const gcPercent = 25
 
 func main() {

@@ -10,8 +10,8 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// flagError is an error of a command's flags with what to do about it: the flag that
-// was probably meant, and where they are listed.
+// flagError adds to an error of flag parsing the closest known flag and where the flags are
+// listed.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := ""
 	var unknown *pflag.NotExistError
@@ -23,18 +23,18 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, hint, cmd.CommandPath())
 }
 
-// noArguments is for commands that have flags only.
+// noArguments refuses arguments: the command has flags only.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments, and was given %q; `%[1]s --help` lists its flags", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%s takes no arguments, got %q; `%[1]s --help` lists its flags", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// oneFile is for commands that are about one file.
+// oneFile requires exactly one argument, a file.
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%s takes one file, and was given %d: `%s`", cmd.CommandPath(), len(args), cmd.UseLine())
+		return fmt.Errorf("%s takes one file, got %d: `%s`", cmd.CommandPath(), len(args), cmd.UseLine())
 	}
 	return nil
 }

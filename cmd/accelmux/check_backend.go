@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/core/conformance"
 )
 
-// checkTimeout bounds check-backend by default.
+// checkTimeout is the default of --timeout.
 const checkTimeout = 5 * time.Minute
 
 func newCheckBackendCommand() *cobra.Command {
@@ -28,15 +28,14 @@ func newCheckBackendCommand() *cobra.Command {
 		Use:   "check-backend PROGRAM",
 		Short: "Check a backend program against the contract",
 		Long: `Starts a backend program as the agent does, makes the calls of the contract
-(proto/accelmux/backend/v1/backend.proto), and prints one line a rule: pass, fail or
-not applicable, and why. It exits with 0 only if no rule fails.
+(proto/accelmux/backend/v1/backend.proto), and prints one line for each rule: pass,
+fail or not applicable, and why. It exits with 0 only if no rule fails.
 
-The program is started several times, one after the other, and ended each time. It
-reads this machine's hardware. Prepare, Release and Reset are called only with
---exercise: they disturb whoever uses the devices. Don't check a backend on a node
+The program is started and stopped several times. It reads this machine's hardware. Prepare, Release and Reset are called only with
+--exercise: they disturb containers that use the devices. Don't check a backend on a node
 whose agent runs the same one, unless its hardware can be opened twice.
 
---hardware-change runs a command that changes something, such as unbinding a driver;
+--hardware-change runs a command that changes the hardware, such as unbinding a driver;
 the backend must then send another inventory.`,
 		Example: `  accelmux check-backend ./accelmux-backend-camera
   accelmux check-backend --settings settings.yaml --exercise ./accelmux-backend-camera
@@ -48,9 +47,9 @@ the backend must then send another inventory.`,
 	flags := cmd.Flags()
 	flags.StringVar(&settings, "settings", "", "`file` with the backend's settings, YAML or JSON (default: none)")
 	flags.StringArrayVar(&env, "env", nil, "environment variable `NAME=value` for the program; may be repeated")
-	flags.BoolVar(&options.Exercise, "exercise", false, "call Prepare, Release and Reset, too, for devices of this machine")
-	flags.StringVar(&options.HardwareChange, "hardware-change", "", "shell `command` that changes something about the hardware")
-	flags.DurationVar(&timeout, "timeout", checkTimeout, "how long the whole check may take")
+	flags.BoolVar(&options.Exercise, "exercise", false, "also call Prepare, Release and Reset for devices of this machine")
+	flags.StringVar(&options.HardwareChange, "hardware-change", "", "shell `command` that changes the hardware")
+	flags.DurationVar(&timeout, "timeout", checkTimeout, "limit for the whole check")
 	flags.StringVar(&options.HostPaths.Sysfs, "sysfs", "/sys", "root `dir`ectory of sysfs, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Devfs, "devfs", "/dev", "root `dir`ectory of device nodes, for the program; absolute")
 	flags.StringVar(&options.HostPaths.Procfs, "procfs", "/proc", "root `dir`ectory of procfs, for the program; absolute")
@@ -68,7 +67,7 @@ the backend must then send another inventory.`,
 		if options.Env, err = variables(env); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("it took longer than --timeout %s", timeout))
+		ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("the check took longer than --timeout %s", timeout))
 		defer cancel()
 		report, err := conformance.Check(ctx, options)
 		if len(report.Results) > 0 && cmd.Context().Err() == nil {
@@ -82,7 +81,7 @@ the backend must then send another inventory.`,
 	return cmd
 }
 
-// readSettings reads a file of settings as JSON; none if there is no file.
+// readSettings reads a settings file and converts it to JSON; nil if path is "".
 func readSettings(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -101,7 +100,7 @@ func readSettings(path string) ([]byte, error) {
 	return settings, nil
 }
 
-// variables splits NAME=value.
+// variables parses a list of NAME=value.
 func variables(list []string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, variable := range list {
@@ -114,11 +113,11 @@ func variables(list []string) (map[string]string, error) {
 	return env, nil
 }
 
-// checkTable prints one line a rule, and a summary.
+// checkTable prints one line for each rule, and a summary.
 func checkTable(w io.Writer, report conformance.Report) {
 	row(w, "RESULT", "RULE", "WHAT")
 	counts := map[conformance.Outcome]int{}
-	first := map[string]string{} // the rule that says why, by the reason
+	first := map[string]string{} // the first rule with each reason, by reason
 	var failed []string
 	for _, r := range report.Results {
 		counts[r.Outcome]++

@@ -19,16 +19,16 @@ import (
 	"github.com/accelmux/accelmux/core/holders"
 )
 
-// demoConfig is the node configuration of the script; SCENARIO stands for the path
-// of the file that drives the mock devices.
+// demoConfig is the node configuration of the script. SCENARIO is replaced by the path of the
+// mock backend's scenario file.
 //
 //go:embed demo.yaml
 var demoConfig string
 
-// demoResource is the resource of demo.yaml that the script plays with.
+// demoResource is the resource in demo.yaml that the script uses.
 const demoResource = "example.com/gpu"
 
-// demoFlags are the flags of the command demo.
+// demoFlags are the flags of `accelmux demo`.
 type demoFlags struct {
 	config, profile, backendDir string
 	paths                       agent.HostPaths
@@ -41,17 +41,17 @@ func newDemoCommand() *cobra.Command {
 		Use:   "demo",
 		Short: "Show what a kubelet sees, without a cluster, root or hardware",
 		Long: `Starts the agent with mock devices against a stand-in kubelet in a temporary
-directory, and plays what happens on a node: registration, an allocation, a
-device that fails and recovers, a backend that is killed, a kubelet restart.
-It ends by itself, and leaves nothing behind.
+directory, and plays a script of what happens on a node: registration, an allocation,
+a device that fails and recovers, a backend that is killed, a kubelet restart. It
+leaves nothing behind.
 
 With --config the agent runs with your configuration and the backends of
---backend-dir instead, and you play kubelet's part: commands, one a line, are read
-from standard input, and "help" lists them. So a backend can be tried without a
-cluster. The end of the input, "quit" or Ctrl-C ends the demo. Commands may come from
-a pipe: then the exit status is 1 if one of them failed.`,
+--backend-dir instead, and you act as kubelet: the demo reads commands, one per line,
+from standard input, and "help" lists them. Use it to try a backend without a cluster.
+The end of the input, "quit" or Ctrl-C ends the demo. If the commands come from a
+pipe, the exit status is 1 if one of them failed.`,
 		Example: `  accelmux demo
-  accelmux demo --watch      # stay, and play with the devices yourself
+  accelmux demo --watch      # then change the devices yourself
   accelmux demo --config node.yaml --backend-dir ./bin
   echo 'alloc example.com/gpu 2' | accelmux demo --config node.yaml --backend-dir ./bin`,
 		Args: noArguments,
@@ -62,9 +62,9 @@ a pipe: then the exit status is 1 if one of them failed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.config, "config", "", "node configuration `file`: run its backends, and read commands from standard input")
 	flags.StringVar(&f.profile, "profile", "", "`name` of the profile of --config to apply (default: the only one, or the one called default)")
-	flags.StringVar(&f.backendDir, "backend-dir", besideExecutable(), "`dir`ectory of the backend programs, without --config of accelmux-backend-mock")
-	flags.BoolVar(&f.watch, "watch", false, "stay after the summary until Ctrl-C, and show what kubelet sees")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's log too, on standard error")
+	flags.StringVar(&f.backendDir, "backend-dir", besideExecutable(), "`dir`ectory of the backend programs; without --config only accelmux-backend-mock is needed")
+	flags.BoolVar(&f.watch, "watch", false, "after the summary, keep running and show what kubelet sees, until Ctrl-C")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also show the agent's log, on standard error")
 	hostPathFlags(cmd, &f.paths)
 	completeDirs(cmd, "backend-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
@@ -72,7 +72,7 @@ a pipe: then the exit status is 1 if one of them failed.`,
 	return cmd
 }
 
-// demo is a node in a temporary directory.
+// demo is a node in a temporary directory: a stand-in kubelet and the agent.
 type demo struct {
 	screen   *screen
 	dir      string
@@ -93,10 +93,10 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 	if err := f.check(); err != nil {
 		return err
 	}
-	// Also when nobody reads any more what it shows, as after "| head", nothing is left behind.
+	// A closed output, as by "| head", must not kill the process before it has cleaned up.
 	defer outlivePipes()()
-	ctx, unread := context.WithCancelCause(ctx)
-	defer unread(nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	dir, err := kubelettest.TempDir("accelmux-", longestTemp)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 	if f.verbose {
 		log = slog.New(slog.NewTextHandler(logs, nil))
 	}
-	d := &demo{screen: newScreen(out, unread), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
+	d := &demo{screen: newScreen(out, cancel), dir: dir, scenario: filepath.Join(dir, "scenario.yaml")}
 	options := agent.Options{
 		ConfigPath: f.config, Profile: f.profile, HostPaths: f.paths, Log: log, Directories: agent.Directories{BackendDir: f.backendDir},
 	}
@@ -131,41 +131,41 @@ func runDemo(ctx context.Context, in io.Reader, out, logs io.Writer, f demoFlags
 	return d.script(ctx, f.watch)
 }
 
-// check refuses flags that cannot work.
+// check refuses flags that cannot work together, and a missing mock backend.
 func (f demoFlags) check() error {
 	if f.config != "" {
 		return nil
 	}
 	if f.profile != "" {
-		return errors.New("--profile is a profile of your own configuration: name its file with --config")
+		return errors.New("--profile needs --config: it names a profile of your own configuration")
 	}
 	if _, err := os.Stat(filepath.Join(f.backendDir, "accelmux-backend-mock")); err != nil {
-		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or name its directory with --backend-dir", err)
+		return fmt.Errorf("the demo needs the mock backend: %w; build it with `make build`, or give its directory with --backend-dir", err)
 	}
 	return nil
 }
 
-// longestTemp is how long the name of TMPDIR may be, in bytes, to leave the demo's sockets
-// room below it: unix(7) has 108 bytes for a path.
+// longestTemp is the longest TMPDIR, in bytes, that leaves room for the paths of the demo's
+// sockets: unix(7) limits a path to 108 bytes.
 const longestTemp = 20
 
-// configure writes the configuration of the script.
+// configure writes the script's configuration file.
 func (d *demo) configure(options *agent.Options) error {
 	options.ConfigPath = filepath.Join(d.dir, "node.yaml")
-	// Not the machine's own hardware: the script has no backend for it.
+	// An empty sysfs hides the machine's own hardware, which the script has no backend for.
 	options.HostPaths.Sysfs = filepath.Join(d.dir, "sys")
 	return os.WriteFile(options.ConfigPath, []byte(strings.ReplaceAll(demoConfig, "SCENARIO", d.scenario)), 0o600)
 }
 
-// startAgent starts the agent with its directories in that of the demo; stop waits for its
-// end.
+// startAgent starts the agent with its directories below the demo's. stop ends the agent and
+// waits for it.
 func (d *demo) startAgent(ctx context.Context, options agent.Options) (stop func() error, err error) {
 	options.NodeName = hostname()
 	options.KubeletDir = filepath.Join(d.dir, "kubelet")
 	options.CDIDir = filepath.Join(d.dir, "cdi")
 	options.StateDir = filepath.Join(d.dir, "state")
 	options.RunDir = filepath.Join(d.dir, "run")
-	// A node waits longer before it believes that a pod is gone.
+	// Much shorter than on a node, so that a release is seen at once.
 	options.Timing = agent.Timing{
 		UsagePoll: 100 * time.Millisecond,
 		Usage:     holders.Timing{Quiet: time.Millisecond, Grace: 100 * time.Millisecond, Settle: 100 * time.Millisecond},
@@ -179,10 +179,10 @@ func (d *demo) startAgent(ctx context.Context, options agent.Options) (stop func
 	return func() error { cancel(); return <-done }, nil
 }
 
-// errLate is the end of a wait.
-var errLate = errors.New("it takes too long")
+// errLate is await's error at a timeout.
+var errLate = errors.New("timed out")
 
-// await waits until the condition holds or fails; errLate if ctx ends before.
+// await polls until the condition is met or returns an error; errLate if ctx ends first.
 func await(ctx context.Context, condition func() (bool, error)) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

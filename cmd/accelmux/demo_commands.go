@@ -18,7 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// devices shows what kubelet knows.
+// devices prints the resources and devices that kubelet lists, and their pods.
 func (s *session) devices(context.Context, []string) error {
 	pods := map[string]map[string]string{} // by resource and device
 	for _, a := range s.kubelet.Allocations() {
@@ -51,16 +51,16 @@ func healthText(healthy bool) string {
 	return "unhealthy"
 }
 
-// alloc does for a new pod what kubelet does: GetPreferredAllocation and Allocate when it is
-// admitted, and then the start of its container.
+// alloc makes a pod and does what kubelet does for it: GetPreferredAllocation and Allocate at
+// admission, then the start of its container.
 func (s *session) alloc(ctx context.Context, args []string) error {
 	resource := args[0]
 	count, err := strconv.Atoi(args[1])
 	if err != nil || count < 1 {
-		return fmt.Errorf("%q is not a number of devices: 1 or more", args[1])
+		return fmt.Errorf("%q is not a number of devices: give 1 or more", args[1])
 	}
 	if known := slices.Sorted(maps.Keys(s.kubelet.State().Resources)); !slices.Contains(known, resource) {
-		return fmt.Errorf("kubelet knows no resource %s; it knows: %s%s", resource, list(known), suggestion.DidYouMean(resource, known))
+		return fmt.Errorf("kubelet has no resource %s; it has: %s%s", resource, list(known), suggestion.DidYouMean(resource, known))
 	}
 	name := fmt.Sprintf("pod-%d", s.newest+1)
 	pod, err := s.newPod(name, resource, args[2:])
@@ -73,14 +73,14 @@ func (s *session) alloc(ctx context.Context, args []string) error {
 	given, err := s.kubelet.Allocate(ctx, name, demoContainer, resource, count)
 	if err != nil {
 		s.forget(name)
-		return fmt.Errorf("no devices for a pod: %w", err)
+		return fmt.Errorf("allocate devices: %w", err)
 	}
 	s.newest++
 	return errors.Join(s.start(ctx, []string{name}), s.listed(ctx, given))
 }
 
-// listed waits until the agent has seen the pod in kubelet's list: only what it has seen
-// there it misses soon.
+// listed waits until the agent has seen the pod in kubelet's pod list. The agent releases a
+// pod that it has never seen there much later.
 func (s *session) listed(ctx context.Context, given *kubelettest.Allocation) error {
 	err := await(ctx, func() (bool, error) {
 		for _, d := range s.agent.Devices() {
@@ -93,12 +93,12 @@ func (s *session) listed(ctx context.Context, given *kubelettest.Allocation) err
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the agent has not seen %s in kubelet's list of pods: %w; `status` shows the agent's problems", given.Pod, err)
+		return fmt.Errorf("wait until the agent sees %s in kubelet's list of pods: %w; `status` shows the agent's problems", given.Pod, err)
 	}
 	return nil
 }
 
-// start starts a pod's container, as often as it is called.
+// start starts a pod's container; it may be called again.
 func (s *session) start(ctx context.Context, args []string) error {
 	name := args[0]
 	if err := s.checkPod(name); err != nil {
@@ -106,12 +106,12 @@ func (s *session) start(ctx context.Context, args []string) error {
 	}
 	settings, err := s.kubelet.StartContainer(ctx, name, demoContainer)
 	if err != nil {
-		return fmt.Errorf("the container of %s does not start: %w; `start %s` tries again, as kubelet does, and `free %[1]s` ends the pod", name, err, name)
+		return fmt.Errorf("start the container of %s: %w; `start %s` tries again, as kubelet does, and `free %[1]s` ends the pod", name, err, name)
 	}
 	return s.showContainer(settings)
 }
 
-// free ends a pod and waits for the release of each of its devices.
+// free ends a pod and waits until each of its devices is released.
 func (s *session) free(ctx context.Context, args []string) error {
 	name := args[0]
 	if err := s.checkPod(name); err != nil {
@@ -138,7 +138,7 @@ func (s *session) free(ctx context.Context, args []string) error {
 		case errors.Is(err, errLate):
 			return fmt.Errorf("device %s of backend %s is not released yet: %w; `status` shows the agent's problems", d.ID, d.Backend, err)
 		case err != nil:
-			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` has the problem until it succeeds", d.ID, d.Backend, err)
+			return fmt.Errorf("device %s of backend %s is not released: %w; the agent tries again, and `status` shows the problem until it succeeds", d.ID, d.Backend, err)
 		case len(others) > 0:
 			s.screen.say("%s is released; it is still allocated to %s", d.ID, holdersColumn(others))
 		default:
@@ -151,7 +151,7 @@ func (s *session) free(ctx context.Context, args []string) error {
 // restart restarts kubelet and waits until the agent has registered its resources again.
 func (s *session) restart(ctx context.Context, args []string) error {
 	if args[0] != "kubelet" {
-		return fmt.Errorf("only kubelet can be restarted, not %s; `kill BACKEND` ends a backend, which then starts again", args[0])
+		return fmt.Errorf("cannot restart %s, only kubelet; `kill BACKEND` kills a backend, which the agent starts again", args[0])
 	}
 	before := s.kubelet.State().Resources
 	if err := s.kubelet.Restart(); err != nil {
@@ -169,7 +169,7 @@ func (s *session) restart(ctx context.Context, args []string) error {
 		return len(missing) == 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the agent has not registered %s again: %w", strings.Join(missing, ", "), err)
+		return fmt.Errorf("wait until the agent registers %s again: %w", strings.Join(missing, ", "), err)
 	}
 	return nil
 }
@@ -178,15 +178,15 @@ func (s *session) killNamed(ctx context.Context, args []string) error {
 	return s.kill(ctx, args[0], func() error { return nil })
 }
 
-// kill kills the backend's process and waits until its successor has reported. While it
-// waits it calls meanwhile, whose error ends the wait.
-func (d *demo) kill(ctx context.Context, name string, meanwhile func() error) error {
+// kill kills the backend's process and waits until the new process has reported an inventory.
+// While it waits it calls check; an error of check ends the wait.
+func (d *demo) kill(ctx context.Context, name string, check func() error) error {
 	before, err := d.backend(name)
 	if err != nil {
 		return err
 	}
 	if before.PID == 0 {
-		return fmt.Errorf("backend %s has no process: it is %s: %s", name, before.State, before.LastError)
+		return fmt.Errorf("backend %s has no process: its state is %s: %s", name, before.State, before.LastError)
 	}
 	d.screen.say("kill -9 %d", before.PID)
 	if err := unix.Kill(before.PID, unix.SIGKILL); err != nil {
@@ -194,22 +194,22 @@ func (d *demo) kill(ctx context.Context, name string, meanwhile func() error) er
 	}
 	began, after := time.Now(), before
 	err = await(ctx, func() (bool, error) {
-		if err := meanwhile(); err != nil {
+		if err := check(); err != nil {
 			return false, err
 		}
 		after, err = d.backend(name)
 		return err == nil && after.State == "running" && after.PID != before.PID && after.Generation > before.Generation, err
 	})
 	if errors.Is(err, errLate) {
-		return fmt.Errorf("backend %s did not come back: %w; it is %s: %s", name, err, after.State, after.LastError)
+		return fmt.Errorf("wait until backend %s runs again: %w; its state is %s: %s", name, err, after.State, after.LastError)
 	}
 	if err == nil {
-		d.screen.say("backend %s is back as process %d after %s", name, after.PID, time.Since(began).Round(time.Millisecond))
+		d.screen.say("backend %s runs again as process %d after %s", name, after.PID, time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }
 
-// backend is what the agent reports of a backend.
+// backend returns the agent's report of a backend.
 func (d *demo) backend(name string) (status.Backend, error) {
 	var names []string
 	for _, b := range d.agent.Report().Backends {
@@ -218,5 +218,5 @@ func (d *demo) backend(name string) (status.Backend, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return status.Backend{}, fmt.Errorf("there is no backend %q; there are: %s%s", name, list(names), suggestion.DidYouMean(name, names))
+	return status.Backend{}, fmt.Errorf("no backend %q; the backends are: %s%s", name, list(names), suggestion.DidYouMean(name, names))
 }

@@ -40,8 +40,8 @@ func (d *demo) showContainer(settings *kubelettest.Settings) error {
 	return d.showCDI(settings.CDIDevices)
 }
 
-// showCDI resolves CDI names as a container runtime does, from the files on disk. What is
-// common to the devices of a spec is printed once.
+// showCDI resolves CDI names as a container runtime does, from the files on disk. The edits
+// that all devices of a spec share are printed once.
 func (d *demo) showCDI(names []string) error {
 	cache, err := cdi.NewCache(cdi.WithSpecDirs(filepath.Join(d.dir, "cdi")), cdi.WithAutoRefresh(false))
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *demo) showCDI(names []string) error {
 	return nil
 }
 
-// showEdits prints edits, a line each.
+// showEdits prints one line for each edit.
 func (d *demo) showEdits(indent string, edits *specs.ContainerEdits) {
 	show := func(kind, format string, args ...any) {
 		d.screen.say("%s%-*s %s", indent, 12-len(indent), kind, fmt.Sprintf(format, args...))

@@ -13,8 +13,8 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// newPod makes a pod that gives values to parameters of the resource, PARAMETER=VALUE each,
-// in the variables and annotations that the configuration has for them.
+// newPod makes a pod with values for parameters of the resource, each PARAMETER=VALUE, in the
+// variables and annotations that the configuration names for them.
 func (s *session) newPod(name, resource string, values []string) (*corev1.Pod, error) {
 	pod, main := &corev1.Pod{}, corev1.Container{Name: demoContainer}
 	pod.Namespace, pod.Name, pod.UID = "default", name, types.UID(name)
@@ -34,15 +34,15 @@ func (s *session) newPod(name, resource string, values []string) (*corev1.Pod, e
 		case p.Annotation != "":
 			pod.Annotations[p.Annotation] = value
 		default:
-			return nil, fmt.Errorf("a pod cannot give the parameter %s of %s: in the configuration, give it env or annotation", parameter, resource)
+			return nil, fmt.Errorf("a pod cannot set the parameter %s of %s: set its env or annotation in the configuration", parameter, resource)
 		}
 	}
 	pod.Spec.Containers = []corev1.Container{main}
 	return pod, nil
 }
 
-// parameter is what the configuration file has now of a parameter. The name of the file's
-// resource may have placeholders.
+// parameter returns a parameter from the configuration file as it is now. The resource's name
+// in the file may have placeholders.
 func (s *session) parameter(resource, name string) (config.Parameter, error) {
 	profile, err := s.profile()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *session) parameter(resource, name string) (config.Parameter, error) {
 		return strings.HasPrefix(resource, before) && strings.HasSuffix(resource, r.Name[strings.LastIndex(r.Name, "}")+1:])
 	})
 	if i < 0 {
-		return config.Parameter{}, fmt.Errorf("the configuration file has no resource %s any more", resource)
+		return config.Parameter{}, fmt.Errorf("the configuration file no longer has the resource %s", resource)
 	}
 	all := profile.Resources[i].Parameters
 	p, ok := all[name]
@@ -66,7 +66,7 @@ func (s *session) parameter(resource, name string) (config.Parameter, error) {
 	return p, nil
 }
 
-// profile is the one in force, as the configuration file has it now.
+// profile returns the profile in force from the configuration file as it is now.
 func (s *session) profile() (*config.Profile, error) {
 	file, err := config.Load(s.config)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *session) profile() (*config.Profile, error) {
 	return file.Profile(s.agent.Report().Config.Profile)
 }
 
-// pod is the agent's way to read a Pod.
+// pod is the agent's Options.Pods: it returns a Pod of the demo.
 func (s *session) pod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,22 +86,22 @@ func (s *session) pod(_ context.Context, namespace, name string) (*corev1.Pod, e
 	return pod, nil
 }
 
-// released takes note of a release, for the agent.
+// released is the agent's Options.Released: it records the result of a release.
 func (s *session) released(backend, device string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releases[backend+"/"+device] = err
 }
 
-// checkPod wants a pod that holds devices.
+// checkPod returns an error if the pod holds no devices.
 func (s *session) checkPod(name string) error {
 	if pods := s.kubelet.State().Pods; !slices.Contains(pods, name) {
-		return fmt.Errorf("no pod %s has devices; those that have: %s", name, list(pods))
+		return fmt.Errorf("no pod %s holds devices; the pods that do are: %s", name, list(pods))
 	}
 	return nil
 }
 
-// list is names for an error.
+// list joins names for an error message.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"

@@ -18,14 +18,13 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// onlyHardware is why fail and heal cannot do it.
-const onlyHardware = "only its hardware can change that: `fail` and `heal` are for a mock backend with the setting scenarioFile"
+// onlyHardware is the error of fail and heal for devices that are not simulated.
+const onlyHardware = "its health cannot be changed here: `fail` and `heal` work for mock backends with the setting scenarioFile"
 
 // faultCode is the contract's syntax of a fault's code.
 var faultCode = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}$`)
 
-// fail makes a mock device unhealthy until heal: the one that is named, or the first healthy
-// one.
+// fail makes a mock device unhealthy until heal: the given one, or the first healthy one.
 func (s *session) fail(ctx context.Context, args []string) error {
 	files, err := s.scenarioFiles()
 	if err != nil {
@@ -50,8 +49,7 @@ func (s *session) fail(ctx context.Context, args []string) error {
 	return s.change(ctx, files[all[i].Backend], false, map[string]any{"fault": fault}, all[i])
 }
 
-// heal lets a mock device recover: the one that is named, or all that have a fault in a
-// scenario file.
+// heal lets a mock device recover: the given one, or all with a fault in a scenario file.
 func (s *session) heal(ctx context.Context, args []string) error {
 	files, err := s.scenarioFiles()
 	if err != nil {
@@ -88,13 +86,13 @@ func (s *session) heal(ctx context.Context, args []string) error {
 	return nil
 }
 
-// find is the index of the device of that ID, which must have a scenario file; of a replica
-// it is the device.
+// find returns the index of the device with the ID, or with the ID of one of its replicas.
+// Its backend must have a scenario file.
 func find(all []status.Device, files map[string]string, id string) (int, error) {
 	id, _, _ = strings.Cut(id, "::")
 	i := slices.IndexFunc(all, func(d status.Device) bool { return d.ID == id })
 	if i < 0 {
-		return i, fmt.Errorf("there is no device %s; `devices` lists them", id)
+		return i, fmt.Errorf("no device %s; `devices` lists them", id)
 	}
 	if files[all[i].Backend] == "" {
 		return i, fmt.Errorf("device %s of backend %s: %s", id, all[i].Backend, onlyHardware)
@@ -102,7 +100,8 @@ func find(all []status.Device, files map[string]string, id string) (int, error) 
 	return i, nil
 }
 
-// scenarioFiles are those of the configuration, by backend; it has one at least.
+// scenarioFiles returns the scenario files of the configuration, by backend; an error if there
+// are none.
 func (s *session) scenarioFiles() (map[string]string, error) {
 	profile, err := s.profile()
 	if err != nil {
@@ -115,12 +114,12 @@ func (s *session) scenarioFiles() (map[string]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		return nil, errors.New("the health of a device: " + onlyHardware)
+		return nil, errors.New("no mock backend has a scenario file: `fail` and `heal` need the setting scenarioFile")
 	}
 	return files, nil
 }
 
-// scenarioFile is the scenario file of a backend; "" if it is no mock or has none.
+// scenarioFile returns the scenario file of a backend; "" if it is not a mock or has none.
 func scenarioFile(b config.Backend) string {
 	var settings struct{ ScenarioFile string }
 	if b.Command != "accelmux-backend-mock" || json.Unmarshal(b.Settings, &settings) != nil {
@@ -129,8 +128,8 @@ func scenarioFile(b config.Backend) string {
 	return settings.ScenarioFile
 }
 
-// change writes an entry for each device into the scenario, and waits until kubelet sees
-// them all as healthy or not.
+// change writes an entry for each device into the scenario, and waits until kubelet sees them
+// all healthy, or all unhealthy.
 func (s *session) change(ctx context.Context, path string, healthy bool, entry map[string]any, devices ...status.Device) error {
 	scenario, entries, err := readScenario(path)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *session) change(ctx context.Context, path string, healthy bool, entry m
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("the health of %s has not changed for kubelet: %w; `status` shows what the agent knows", waiting.ID, err)
+		return fmt.Errorf("wait until kubelet sees the new health of %s: %w; `status` shows the agent's problems", waiting.ID, err)
 	}
 	for _, d := range devices {
 		s.screen.say("device %s is %s", d.ID, healthText(healthy))
@@ -165,8 +164,8 @@ func (s *session) change(ctx context.Context, path string, healthy bool, entry m
 	return nil
 }
 
-// seen reports whether the agent, and kubelet for each of its units, has the device as
-// healthy or not.
+// seen reports whether the agent, and kubelet for each replica, shows this health of the
+// device.
 func (s *session) seen(device status.Device, healthy bool) bool {
 	same := func(d status.Device) bool {
 		return d.Backend == device.Backend && d.ID == device.ID && d.Healthy == healthy
@@ -180,7 +179,7 @@ func (s *session) seen(device status.Device, healthy bool) bool {
 	})
 }
 
-// readScenario reads a scenario file and its entries of devices; a missing file is empty.
+// readScenario reads a scenario file and its device entries; a missing file is empty.
 func readScenario(path string) (scenario, devices map[string]any, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the user's own configuration names it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +189,7 @@ func readScenario(path string) (scenario, devices map[string]any, err error) {
 	if err := yaml.Unmarshal(text, &scenario); err != nil {
 		return nil, nil, fmt.Errorf("read the scenario file %s: %w", path, err)
 	}
-	if scenario == nil { // of an empty document
+	if scenario == nil { // the document is empty
 		scenario = map[string]any{}
 	}
 	devices, _ = scenario["devices"].(map[string]any)
@@ -200,7 +199,7 @@ func readScenario(path string) (scenario, devices map[string]any, err error) {
 	return scenario, devices, nil
 }
 
-// writeScenario replaces a scenario file by a rename, as it must be.
+// writeScenario replaces a scenario file by a rename, so that the backend never reads half of it.
 func writeScenario(path string, text []byte) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, text, 0o600); err != nil {

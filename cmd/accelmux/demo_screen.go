@@ -17,20 +17,22 @@ import (
 	"github.com/accelmux/accelmux/core/deviceplugin/kubelettest"
 )
 
-// screen prints the demo: titles, messages, and kubelet's events as they come.
-// Colours only on a terminal, and not if NO_COLOR is set. Safe for concurrent use.
+// screen prints the demo's titles and messages, and kubelet's events as they come. It uses
+// colours only on a terminal, and not if NO_COLOR is set. Safe for concurrent use.
 type screen struct {
 	mu     sync.Mutex
 	out    io.Writer
 	colour bool
 	start  time.Time
 	muted  bool
-	unread context.CancelCauseFunc
+	// cancel ends the demo when the output cannot be written.
+	cancel context.CancelCauseFunc
 	// prompting is true while the prompt is on the terminal's last line.
 	prompting bool
 
-	// health is that of each device in kubelet's newest list, by resource, and changes what
-	// that list changed. Only kubelet's events use them, which come one at a time.
+	// health has the health of each device in kubelet's newest list, by resource and ID;
+	// changes describes how that list differs from the one before. Only the callbacks of
+	// the stand-in kubelet use them, which come one at a time.
 	health  map[string]map[string]string
 	changes []string
 }
@@ -38,10 +40,10 @@ type screen struct {
 // prompt asks for a command.
 const prompt = "> "
 
-// newScreen makes one that prints to out, and calls unread if it cannot.
-func newScreen(out io.Writer, unread context.CancelCauseFunc) *screen {
+// newScreen returns a screen that prints to out, and calls cancel when a write fails.
+func newScreen(out io.Writer, cancel context.CancelCauseFunc) *screen {
 	return &screen{
-		out: out, unread: unread, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now(),
+		out: out, cancel: cancel, colour: isTerminal(out) && os.Getenv("NO_COLOR") == "", start: time.Now(),
 		health: map[string]map[string]string{},
 	}
 }
@@ -60,7 +62,7 @@ func (s *screen) print(text string) {
 		return
 	}
 	text += "\n"
-	if s.prompting { // print above it; what was typed stays in the terminal's buffer
+	if s.prompting { // print above the prompt; the terminal keeps what was typed
 		text = "\r\x1b[K" + text + prompt
 	}
 	s.write(text)
@@ -69,11 +71,11 @@ func (s *screen) print(text string) {
 // write writes to the output. The caller holds mu.
 func (s *screen) write(text string) {
 	if _, err := io.WriteString(s.out, text); err != nil {
-		s.unread(fmt.Errorf("nobody sees the demo any more: %w", err))
+		s.cancel(fmt.Errorf("write the demo's output: %w", err))
 	}
 }
 
-// ask shows the prompt, or with false takes note that it was answered.
+// ask shows the prompt; ask(false) records that it was answered.
 func (s *screen) ask(show bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +84,7 @@ func (s *screen) ask(show bool) {
 	}
 }
 
-// mute hides what kubelet sees while everything is taken down.
+// mute discards all further output, so that the shutdown prints nothing.
 func (s *screen) mute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,12 +102,12 @@ func (s *screen) table(fill func(*tabwriter.Writer)) {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)
 	fill(w)
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // writing to a strings.Builder cannot fail
 	s.say("%s", strings.TrimSuffix(text.String(), "\n"))
 }
 
-// devices takes note of what a list of kubelet's changes; the first one changes nothing. It
-// is for kubelettest's OnDevices.
+// devices is kubelettest's OnDevices: it records how a list differs from the one before. The
+// first list of a resource has no changes.
 func (s *screen) devices(resource string, devices []*pluginapi.Device) {
 	before, now := s.health[resource], make(map[string]string, len(devices))
 	s.changes = nil
@@ -123,10 +125,10 @@ func (s *screen) devices(resource string, devices []*pluginapi.Device) {
 	s.health[resource] = now
 }
 
-// maxChanges is the number of changed devices that are printed of one list.
+// maxChanges bounds the changed devices that are printed for one list.
 const maxChanges = 16
 
-// event shows what kubelet saw, with the time since the demo began.
+// event is kubelettest's OnEvent: it prints the event, with the time since the demo began.
 func (s *screen) event(e kubelettest.Event) {
 	var text string
 	switch e.Type {

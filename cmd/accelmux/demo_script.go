@@ -14,8 +14,8 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// scenarioFault breaks one device until a reset or other evidence says it is
-// sound; scenarioRecovered is that evidence.
+// scenarioFault makes one device fail until it is reset or reported as recovered;
+// scenarioRecovered reports it as recovered.
 const (
 	scenarioFault = `
 devices:
@@ -28,13 +28,13 @@ devices:
 `
 )
 
-// demoPatience bounds every step of the script.
+// demoPatience bounds each step of the script.
 const demoPatience = 30 * time.Second
 
-// demoPod is the pod that holds devices while things happen.
+// demoPod is the pod that holds devices throughout the script.
 const demoPod = "train"
 
-// script plays the script and shows what came of it; with watch it stays until ctx ends.
+// script runs the script and prints a summary; with watch it then waits until ctx ends.
 func (d *demo) script(ctx context.Context, watch bool) error {
 	d.play(ctx)
 	if ctx.Err() != nil {
@@ -47,9 +47,9 @@ func (d *demo) script(ctx context.Context, watch bool) error {
 	return failed
 }
 
-// watch stays until the user has seen enough.
+// watch tells the user how to change and show the devices, and waits until ctx ends.
 func (d *demo) watch(ctx context.Context) {
-	d.screen.title("Your turn (Ctrl-C ends it)")
+	d.screen.title("Try it yourself (Ctrl-C ends the demo)")
 	d.screen.say("Write a scenario to %s, for example:", d.scenario)
 	d.screen.say("    %s", strings.ReplaceAll(strings.TrimSpace(scenarioFault), "\n", "\n      "))
 	d.screen.say("Ask the agent:  %s devices --run-dir %s", os.Args[0], filepath.Join(d.dir, "run"))
@@ -59,7 +59,7 @@ func (d *demo) watch(ctx context.Context) {
 	d.screen.say("")
 }
 
-// summary prints what was shown, and returns an error if a part of it failed.
+// summary prints the result of each step, and returns the errors of those that failed.
 func (d *demo) summary() error {
 	d.screen.title("Summary")
 	var failed []error
@@ -74,8 +74,8 @@ func (d *demo) summary() error {
 	return errors.Join(failed...)
 }
 
-// play runs the script. A step that fails is noted and ends it: the later ones
-// build on it.
+// play runs the steps of the script and records their results. It stops at the first that
+// fails: the later steps depend on it.
 func (d *demo) play(ctx context.Context) {
 	steps := []struct {
 		title, what string
@@ -83,11 +83,11 @@ func (d *demo) play(ctx context.Context) {
 	}{
 		{"A node starts: kubelet, then the agent with a backend of eight mock devices", "devices registered and healthy", d.register},
 		{"A pod asks for two devices", "two devices of one NUMA node, prepared, with their CDI edits", d.allocate},
-		{"A device fails", "kubelet knows of the fault", d.fail},
-		{"Its backend is killed, and forgets what it knew", "backend back, no healthy device lost, the fault remembered", d.killBackend},
-		{"The device has recovered", "kubelet knows of the recovery", d.recover},
+		{"A device fails", "kubelet sees the fault", d.fail},
+		{"Its backend is killed, and loses its state", "backend runs again, no healthy device lost, fault still reported", d.killBackend},
+		{"The device has recovered", "kubelet sees the recovery", d.recover},
 		{"Kubelet restarts", "registered again, the pod keeps its devices", d.restartKubelet},
-		{"The pod ends", "the devices are free again", d.release},
+		{"The pod ends", "devices released", d.release},
 	}
 	for _, step := range steps {
 		d.screen.title(step.title)
@@ -102,10 +102,10 @@ func (d *demo) play(ctx context.Context) {
 	}
 }
 
-// demoDevices is how many devices demo.yaml has.
+// demoDevices is the number of devices in demo.yaml.
 const demoDevices = 8
 
-// healthy waits until kubelet sees all the devices, and so many healthy ones.
+// healthy waits until kubelet sees all devices, and exactly allocatable healthy ones.
 func (d *demo) healthy(ctx context.Context, allocatable int) error {
 	return d.kubelet.WaitFor(ctx, func(s kubelettest.State) bool {
 		r := s.Resources[demoResource]
@@ -156,20 +156,20 @@ func (d *demo) recover(ctx context.Context) error {
 	return d.healthy(ctx, demoDevices)
 }
 
-// killBackend kills the backend's process and waits for its successor. The
-// device that failed has lost its witness meanwhile: the core remembers.
+// killBackend kills the backend's process and waits for the new one, which does not report the
+// fault. The core must keep it.
 func (d *demo) killBackend(ctx context.Context) error {
 	if err := writeScenario(d.scenario, nil); err != nil {
 		return err
 	}
 	err := d.kill(ctx, "mock", func() error {
 		if now := d.kubelet.Allocatable(demoResource); now != demoDevices-1 {
-			return fmt.Errorf("kubelet saw %d healthy devices instead of %d meanwhile", now, demoDevices-1)
+			return fmt.Errorf("kubelet saw %d healthy devices, want %d", now, demoDevices-1)
 		}
 		return nil
 	})
 	if err == nil {
-		d.screen.say("kubelet saw %d of %d devices healthy all the time", demoDevices-1, demoDevices)
+		d.screen.say("kubelet always saw %d of %d devices healthy", demoDevices-1, demoDevices)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (d *demo) restartKubelet(ctx context.Context) error {
 		return err
 	}
 	if now := d.held(); !slices.Equal(now, held) {
-		return fmt.Errorf("the pod held %v before and holds %v now", held, now)
+		return fmt.Errorf("the pod held %v before the restart and holds %v after it", held, now)
 	}
 	_, err := d.kubelet.StartContainer(ctx, demoPod, "main")
 	return err
@@ -194,7 +194,7 @@ func (d *demo) release(ctx context.Context) error {
 	if err := await(ctx, func() (bool, error) {
 		return !slices.ContainsFunc(d.agent.Devices(), func(device status.Device) bool { return len(device.Holders) > 0 }), nil
 	}); err != nil {
-		return errors.New("the agent still counts the devices as held")
+		return errors.New("the agent has not released the devices")
 	}
 	return nil
 }

@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// commandPatience bounds one command: a call of Prepare or Release may take 25 s, and
-	// one may have to wait for another.
+	// commandPatience bounds one command: a call of Prepare or Release may take 25 s, and may
+	// wait for another one.
 	commandPatience = time.Minute
 	// readyPatience bounds the wait for the agent at the start: a backend may take 10 s for
 	// its first inventory.
 	readyPatience = 15 * time.Second
-	// demoContainer is the container of each pod.
+	// demoContainer is the name of each pod's container.
 	demoContainer = "main"
 )
 
-// session is a demo that commands drive: whoever types them is kubelet.
+// session is a demo that executes commands: the user acts as kubelet.
 type session struct {
 	*demo
 	config string
-	// newest is the number of the newest pod.
+	// newest is the number in the name of the newest pod.
 	newest int
 
 	mu sync.Mutex
-	// pods hold devices, by name.
+	// pods are the pods that hold devices, by name.
 	pods map[string]*corev1.Pod
-	// releases are the results of the newest release of each device, by name.
+	// releases are the results of the newest release of each device, by <backend>/<device>.
 	releases map[string]error
 }
 
@@ -50,32 +50,32 @@ func newSession(d *demo, config string) *session {
 // command is one of the session's commands.
 type command struct {
 	name, arguments, help string
-	// least and most are the numbers of arguments.
+	// least and most bound the number of arguments.
 	least, most int
 	run         func(ctx context.Context, args []string) error
 }
 
-// maxArguments is the number of arguments of the longest command: alloc with all parameters
-// that a resource may have.
+// maxArguments bounds the arguments of alloc: a resource, a count, and the 32 parameters that
+// a resource may have.
 const maxArguments = 34
 
 func (s *session) commands() []command {
 	return []command{
-		{"devices", "", "resources and devices as kubelet sees them, and the pods that hold them", 0, 0, s.devices},
-		{"alloc", "RESOURCE N [PARAMETER=VALUE...]", "a pod starts with N devices, and asks for these parameters of Prepare", 2, maxArguments, s.alloc},
-		{"start", "POD", "the pod's container starts again", 1, 1, s.start},
-		{"free", "POD", "the pod ends, and its devices are released", 1, 1, s.free},
-		{"fail", "[DEVICE [CODE]]", "a mock device fails", 0, 2, s.fail},
-		{"heal", "[DEVICE]", "a mock device recovers, or all of them", 0, 1, s.heal},
-		{"restart", "kubelet", "kubelet restarts", 1, 1, s.restart},
-		{"kill", "BACKEND", "a backend's process gets SIGKILL", 1, 1, s.killNamed},
-		{"status", "", "backends, resources and problems, as `accelmux status` prints them", 0, 0, s.status},
-		{"help", "", "this list", 0, 0, s.help},
+		{"devices", "", "list resources and devices as kubelet sees them, and the pods that hold them", 0, 0, s.devices},
+		{"alloc", "RESOURCE N [PARAMETER=VALUE...]", "start a pod with N devices, with these parameters for Prepare", 2, maxArguments, s.alloc},
+		{"start", "POD", "start the pod's container again", 1, 1, s.start},
+		{"free", "POD", "end the pod and release its devices", 1, 1, s.free},
+		{"fail", "[DEVICE [CODE]]", "make a mock device fail", 0, 2, s.fail},
+		{"heal", "[DEVICE]", "let a mock device recover, or all of them", 0, 1, s.heal},
+		{"restart", "kubelet", "restart kubelet", 1, 1, s.restart},
+		{"kill", "BACKEND", "kill a backend's process with SIGKILL", 1, 1, s.killNamed},
+		{"status", "", "print backends, resources and problems, as `accelmux status` does", 0, 0, s.status},
+		{"help", "", "print this list", 0, 0, s.help},
 		{"quit", "", "end the demo, as the end of the input does", 0, 0, nil},
 	}
 }
 
-// freeAll ends the pods that are left: what backends did for them goes with the demo.
+// freeAll ends the remaining pods, so that backends undo what they prepared for them.
 func (s *session) freeAll(ctx context.Context) {
 	for _, name := range s.kubelet.State().Pods {
 		if err := s.execute(ctx, []string{"free", name}); err != nil && ctx.Err() == nil {
@@ -84,8 +84,8 @@ func (s *session) freeAll(ctx context.Context) {
 	}
 }
 
-// run starts kubelet and executes commands until the input or ctx ends. Only at a terminal
-// there is a prompt. If the commands come from elsewhere, one that fails makes run fail at
+// run starts kubelet and executes commands until the input or ctx ends. It shows a prompt only
+// on a terminal. If the input is not a terminal and a command fails, run returns an error at
 // the end.
 func (s *session) run(ctx context.Context, in io.Reader) error {
 	if err := s.begin(ctx); err != nil {
@@ -125,7 +125,7 @@ func (s *session) run(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// begin starts kubelet and waits until the agent serves its resources, or for a while.
+// begin starts kubelet and waits until the agent serves its resources, at most readyPatience.
 func (s *session) begin(ctx context.Context) error {
 	if err := s.kubelet.Start(); err != nil {
 		return err
@@ -154,10 +154,10 @@ func (s *session) begin(ctx context.Context) error {
 	return nil
 }
 
-// input is what a reader has, line by line.
+// input delivers a reader's lines.
 type input struct {
 	lines chan string
-	// err is why it ended early, once lines is closed.
+	// err is the read error, if any; valid once lines is closed.
 	err error
 }
 
@@ -179,13 +179,13 @@ func readLines(ctx context.Context, in io.Reader) *input {
 	return i
 }
 
-// next is the next line; more is false at the end of the input or of ctx.
+// next returns the next line; more is false when the input or ctx has ended.
 func (s *session) next(ctx context.Context, lines <-chan string, terminal bool) (line string, more bool) {
 	if terminal {
 		s.screen.ask(true)
 		defer func() {
 			if s.screen.ask(false); !more {
-				s.screen.print("") // the prompt's line is not ended by the user
+				s.screen.print("") // end the prompt's line
 			}
 		}()
 	}
@@ -205,11 +205,11 @@ func (s *session) execute(ctx context.Context, fields []string) error {
 		for i, c := range all {
 			names[i] = c.name
 		}
-		return fmt.Errorf("there is no command %q; there are: %s%s", fields[0], list(names), suggestion.DidYouMean(fields[0], names))
+		return fmt.Errorf("no command %q; the commands are: %s%s", fields[0], list(names), suggestion.DidYouMean(fields[0], names))
 	}
 	c, args := all[i], fields[1:]
 	if len(args) < c.least || len(args) > c.most {
-		return fmt.Errorf("the command is `%s`: %s", strings.TrimSpace(c.name+" "+c.arguments), c.help)
+		return fmt.Errorf("usage: `%s`: %s", strings.TrimSpace(c.name+" "+c.arguments), c.help)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandPatience)
 	defer cancel()

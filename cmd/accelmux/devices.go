@@ -27,7 +27,7 @@ func deviceTable(w *tabwriter.Writer, devices []status.Device) {
 	}
 }
 
-// resourceWord is the resource, and how many containers may share the device.
+// resourceWord returns the resource, and how many containers may share the device.
 func resourceWord(d status.Device) string {
 	if d.Replicas == 0 {
 		return d.Resource
@@ -35,7 +35,7 @@ func resourceWord(d status.Device) string {
 	return fmt.Sprintf("%s (shared by %d)", d.Resource, d.Replicas)
 }
 
-// healthWord is "healthy", or the gravest fault with what it needs.
+// healthWord returns "healthy", or the gravest fault and how it may recover.
 func healthWord(d status.Device) string {
 	if d.Healthy {
 		return "healthy"
@@ -71,7 +71,7 @@ func holdersColumn(all []status.Holder) string {
 	for i, h := range all {
 		texts[i] = h.Namespace + "/" + h.Pod + "/" + h.Container
 		if h.Pod == "" {
-			texts[i] = "a container kubelet has not named yet"
+			texts[i] = "a container that kubelet has not listed yet"
 		}
 		if h.Ending {
 			texts[i] += " (ending)"

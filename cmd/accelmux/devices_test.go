@@ -13,7 +13,7 @@ func TestHolders(t *testing.T) {
 		{Namespace: "team", Pod: "eval", Container: "main", Ending: true},
 		{Resource: "example.com/gpu", Unit: "a"},
 	})
-	if want := "team/train/main, team/eval/main (ending), a container kubelet has not named yet"; got != want {
+	if want := "team/train/main, team/eval/main (ending), a container that kubelet has not listed yet"; got != want {
 		t.Errorf("holders are %q, want %q", got, want)
 	}
 }

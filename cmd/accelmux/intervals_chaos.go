@@ -13,11 +13,12 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// These intervals do not make a run of thousands of steps of test/chaos take a day.
-// They are all that its program has different.
+// These shorter intervals let test/chaos run thousands of steps in minutes. Nothing else
+// differs from the normal program.
 func init() {
 	intervals = agent.Timing{
-		// With Kill of the supervisor: a machine that stands still is no backend that hangs.
+		// Long, as is Supervisor.Kill: a test machine that stalls must not look like a
+		// backend that hangs.
 		Stop:           25 * time.Second,
 		ResetBackoff:   20 * time.Millisecond,
 		ReleaseBackoff: 20 * time.Millisecond,
@@ -31,7 +32,7 @@ func init() {
 			Confirm: 20 * time.Millisecond, Spacing: 20 * time.Millisecond, RetryMin: 20 * time.Millisecond, RetryMax: 200 * time.Millisecond,
 		},
 		Supervisor: supervisor.Timing{
-			// How long a start may take is as it is on a node: on a slow machine it takes that.
+			// The limits of a start are the defaults: a slow machine needs them.
 			Reset: 3 * time.Second, Abandon: 500 * time.Millisecond,
 			Backoff: 50 * time.Millisecond, BackoffLimit: 200 * time.Millisecond, ProgramPoll: 50 * time.Millisecond,
 			Failures: 12, Window: 10 * time.Second, Quarantine: 500 * time.Millisecond, QuarantineLimit: time.Second,

@@ -11,10 +11,9 @@ import (
 	"strings"
 )
 
-// limitMemory makes the garbage collector keep this process below three quarters of its
-// cgroup's memory limit; the rest is for the backends, which are in the same cgroup.
-// Without it the heap may double, reach the limit, and the kernel kills the agent.
-// GOMEMLIMIT in the environment takes precedence. root is "/" except in tests.
+// limitMemory sets the garbage collector's memory limit to three quarters of the cgroup's; the
+// backends are in the same cgroup and need the rest. Without it the heap may double up to the
+// limit, and the kernel kills the agent. GOMEMLIMIT in the environment takes precedence. root is "/" except in tests.
 func limitMemory(root string, log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -34,7 +33,7 @@ func cgroupLimit(root string) int64 {
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = file.Close() }() // read only: nothing to lose
+	defer func() { _ = file.Close() }() // it was only read
 	least := int64(math.MaxInt64)
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		// hierarchy-ID:controllers:path, see cgroups(7).

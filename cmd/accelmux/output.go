@@ -17,34 +17,34 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// outputFormats are the values of -o, but for commands that draw.
+// outputFormats are the values of -o, except for commands that draw.
 var outputFormats = []string{"table", "json", "yaml"}
 
 // outputFlag adds -o to a command, with completion; the first format is the default.
 func outputFlag(cmd *cobra.Command, formats []string) *string {
-	format := cmd.Flags().StringP("output", "o", formats[0], "how to print: "+strings.Join(formats, ", "))
+	format := cmd.Flags().StringP("output", "o", formats[0], "output format: "+strings.Join(formats, ", "))
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	return format
 }
 
-// checkOutput refuses an unknown format before anything is done.
+// checkOutput refuses an unknown format. Call it before any work.
 func checkOutput(format string, formats []string) error {
 	if slices.Contains(formats, format) {
 		return nil
 	}
-	return fmt.Errorf("unknown output format %q: one of %s", format, strings.Join(formats, ", "))
+	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(formats, ", "))
 }
 
-// runDirFlag adds the flag that says where the agent to ask is.
+// runDirFlag adds --run-dir, the run directory of the agent to ask.
 func runDirFlag(cmd *cobra.Command) *string {
 	runDir := cmd.Flags().String("run-dir", defaultRunDir, "run `dir`ectory of the agent")
 	completeDirs(cmd, "run-dir")
 	return runDir
 }
 
-// newAskCommand makes a command that asks the running agent for something and
-// prints it, for people as a table.
+// newAskCommand makes a command that asks the running agent for a value and prints it, by
+// default as a table.
 func newAskCommand[T any](command *cobra.Command, ask func(*status.Client, context.Context) (T, error), table func(*tabwriter.Writer, T)) *cobra.Command {
 	command.Args = noArguments
 	runDir := runDirFlag(command)
@@ -77,8 +77,8 @@ func printAs(w io.Writer, format string, value any, table func(*tabwriter.Writer
 	return writer.Flush()
 }
 
-// printYAML prints a list element by element: encoding many devices at once takes some 17
-// kB for each.
+// printYAML prints a list element by element: encoding all at once takes 17 kB of memory for
+// each device.
 func printYAML(w io.Writer, value any) error {
 	parts := []any{value}
 	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && list.Len() > 0 {
@@ -111,7 +111,7 @@ func row(w io.Writer, cells ...any) {
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
 }
 
-// age is how long ago t was, to the second: "3m12s".
+// age returns the time since t, in whole seconds: "3m12s"; "" for the zero time.
 func age(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/status"
 )
 
-// The usual places; every one is a flag.
+// The default paths; each has a flag.
 const (
 	defaultConfig     = "/etc/accelmux/node.yaml"
 	defaultKubeletDir = "/var/lib/kubelet"
@@ -24,8 +24,7 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "accelmux",
 		Short: "One node agent for every accelerator",
-		Long: `accelmux serves a node's accelerators to Kubernetes. It owns everything that
-kubelet sees; each vendor's driver code runs in a backend process of its own.
+		Long: `accelmux serves a node's accelerators to Kubernetes. It serves kubelet; each vendor's driver code runs in a backend process of its own.
 
 Try "accelmux demo": it needs no cluster, no root and no hardware.`,
 		Version:       status.Version,
@@ -61,8 +60,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// strictHelp has the command "help" refuse a command that there is not: of itself it
-// succeeds.
+// strictHelp makes "help" fail for an unknown command; cobra's own succeeds.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
@@ -79,8 +77,8 @@ func strictHelp(root *cobra.Command) {
 	}
 }
 
-// strictCompletion has the command "completion" refuse a shell that it does not know:
-// of itself it prints its help, into the file that the script was to go to.
+// strictCompletion makes "completion" fail for an unknown shell; cobra's own prints its help,
+// into the file that was meant for the script.
 func strictCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
@@ -88,8 +86,8 @@ func strictCompletion(root *cobra.Command) {
 	}
 }
 
-// besideExecutable is the directory of the running program, where a build puts
-// the backends too; "" if it can't be found.
+// besideExecutable returns the directory of the running program, where `make build` puts the
+// backends, too; "" if it is unknown.
 func besideExecutable() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -98,7 +96,7 @@ func besideExecutable() string {
 	return filepath.Dir(path)
 }
 
-// completeDirs makes a flag complete directories only.
+// completeDirs makes the flags complete directories only.
 func completeDirs(cmd *cobra.Command, flags ...string) {
 	for _, flag := range flags {
 		cobra.CheckErr(cmd.MarkFlagDirname(flag))

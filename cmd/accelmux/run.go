@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// maxProcs is the number of processors that the agent uses at once: it has little to
-	// compute.
+	// maxProcs bounds GOMAXPROCS: the agent has little to compute.
 	maxProcs = 4
-	// reservedThreads is more threads than the agent ever needs at once: one for each of
-	// maxProcs, for each backend process, and for each file that is being read or written.
+	// reservedThreads is above the number of threads that the agent needs at once: one for
+	// each of maxProcs, for each backend process, and for each file being read or written.
 	reservedThreads = 32
 )
 
-// intervals are the agent's, those of a node; a build for test/chaos has shorter ones.
+// intervals are the agent's. The zero value has the defaults; the build tag chaos sets shorter
+// ones.
 var intervals agent.Timing
 
 func newRunCommand() *cobra.Command {
@@ -39,31 +39,31 @@ func newRunCommand() *cobra.Command {
 		Long: `Runs the agent in the foreground until SIGTERM or SIGINT: starts the profile's
 backends, registers its resources with kubelet, and serves them.
 
-The configuration file is watched: a change takes effect at once, a bad one is
-refused and the last good one stays in force ("accelmux status" says so).
+The configuration file is watched: a change takes effect at once. A file with errors
+is refused: the last good one stays in force, and "accelmux status" shows a problem.
 
 In a pod, or with --kubeconfig, the agent watches the labels of its own Node: they
 choose the profile, unless --profile does, and a change of them takes effect at
-once. What an operator must know is written as Events on the Node.
+once. Important changes and problems are written as Events on the Node.
 
 With --take-over a newer agent replaces a running one without a gap: it starts its
 backends and waits on standby. When the running agent is told to stop, it stores its
 state, and answers kubelet until kubelet is connected to the newer one. Both need the
-same --state-dir, and a --run-dir of their own. Without --take-over an agent is refused
-while another one has the --state-dir.`,
+same --state-dir, and each needs its own --run-dir. Without --take-over an agent exits
+with an error while another one uses the --state-dir.`,
 		Example: `  accelmux run --config /etc/accelmux/node.yaml
   accelmux run --config node.yaml --profile gpu --backend-dir ./bin`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			defer outlivePipes()() // a node does not go without its devices for want of a log
-			run.Settled = collectLater()
+			defer outlivePipes()() // the agent must not die because its log cannot be written
+			collectLater()
 			log, err := newLogger(cmd.ErrOrStderr(), run.level, run.format)
 			if err != nil {
 				return err
 			}
 			run.Log = log
 			limitMemory("/", log)
-			// Kubelet is told of sockets in it, and has a working directory of its own.
+			// Registrations name sockets below it, and kubelet has another working directory.
 			if run.KubeletDir, err = filepath.Abs(run.KubeletDir); err != nil {
 				return err
 			}
@@ -79,29 +79,29 @@ while another one has the --state-dir.`,
 	return cmd
 }
 
-// runFlags is what the flags of run set.
+// runFlags are the values of the flags of `accelmux run`.
 type runFlags struct {
 	agent.Options
 	level, format, kubeconfig string
 }
 
-// add adds them to the command.
+// add adds the flags to the command.
 func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.ConfigPath, "config", defaultConfig, "node configuration `file`")
-	flags.StringVar(&f.Profile, "profile", "", "`name` of the profile to apply, whatever the node's labels (default: the one that they choose; without an API server the only one, or the one called default)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, else none)")
-	flags.StringVar(&f.NodeName, "node-name", hostname(), "`name` of this node, as the API server knows it")
+	flags.StringVar(&f.Profile, "profile", "", "`name` of the profile to apply, regardless of the node's labels (default: the one that the labels choose; without an API server the only one, or the one called default)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `file` for the API server (default: in a pod its service account, otherwise none)")
+	flags.StringVar(&f.NodeName, "node-name", hostname(), "`name` of this node's Node object")
 	flags.StringVar(&f.KubeletDir, "kubelet-dir", defaultKubeletDir, "kubelet's root `dir`ectory")
-	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs, one that the container runtime reads")
-	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for what must survive a restart; it has one active agent")
+	flags.StringVar(&f.CDIDir, "cdi-dir", defaultCDIDir, "`dir`ectory for CDI specs; the container runtime must read it")
+	flags.StringVar(&f.StateDir, "state-dir", defaultStateDir, "`dir`ectory for state that must survive a restart; one active agent uses it")
 	flags.StringVar(&f.RunDir, "run-dir", defaultRunDir, "`dir`ectory for this process's sockets: the admin socket and the backends'")
-	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent has the state directory, start the backends and wait on standby until that one ends (default: end with an error)")
-	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; nobody but its owner may write to it")
-	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: nowhere)")
-	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices, one that Node Feature Discovery reads (default: none is kept)")
+	flags.BoolVar(&f.TakeOver, "take-over", false, "if another agent uses the state directory, start the backends and wait on standby until that agent ends (default: exit with an error)")
+	flags.StringVar(&f.BackendDir, "backend-dir", defaultBackendDir, "`dir`ectory of the backend programs; only its owner may have write permission")
+	flags.StringVar(&f.MetricsAddress, "metrics-address", "", "serve metrics, /healthz and /readyz over HTTP on this `address`, such as :8417 (default: not served)")
+	flags.StringVar(&f.FeaturesDir, "features-dir", "", "`dir`ectory for a feature file about this node's devices; Node Feature Discovery must read it (default: none is written)")
 	hostPathFlags(cmd, &f.HostPaths)
-	flags.StringVar(&f.level, "log-level", "info", "least `level` to log: debug, info, warn, error")
+	flags.StringVar(&f.level, "log-level", "info", "lowest `level` to log: debug, info, warn, error")
 	flags.StringVar(&f.format, "log-format", "text", "log `format`: text, json")
 	completeDirs(cmd, "kubelet-dir", "cdi-dir", "state-dir", "run-dir", "backend-dir", "features-dir")
 	cobra.CheckErr(cmd.MarkFlagFilename("config", "yaml", "yml"))
@@ -120,7 +120,8 @@ func hostPathFlags(cmd *cobra.Command, paths *agent.HostPaths) {
 	completeDirs(cmd, "sysfs", "devfs", "procfs")
 }
 
-// reap makes this process wait for orphaned processes of backends, until end is called.
+// reap makes this process the parent of orphaned backend processes and reaps them, until end is
+// called.
 func (f *runFlags) reap(ctx context.Context) (end func()) {
 	reaper, err := supervisor.NewReaper()
 	if err != nil {
@@ -133,7 +134,7 @@ func (f *runFlags) reap(ctx context.Context) (end func()) {
 	return end
 }
 
-// runInCluster runs with the API server, if there is one.
+// runInCluster runs the agent, with a client of the API server if one is configured.
 func runInCluster(ctx context.Context, options agent.Options, kubeconfig string) error {
 	// Client libraries log through klog.
 	klog.SetSlogLogger(options.Log)
@@ -142,7 +143,7 @@ func runInCluster(ctx context.Context, options agent.Options, kubeconfig string)
 	case errors.Is(err, kubeapi.ErrNone):
 		return agent.Run(ctx, options)
 	case err != nil && kubeconfig == "" && options.Profile != "":
-		options.Log.Warn("no Events are written on the Node", "error", err)
+		options.Log.Warn("the API server is not configured: no Events are written on the Node", "error", err)
 		return agent.Run(ctx, options)
 	case err != nil:
 		return err
@@ -159,7 +160,7 @@ func runInCluster(ctx context.Context, options agent.Options, kubeconfig string)
 func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level %q: one of debug, info, warn, error", level)
+		return nil, fmt.Errorf("--log-level %q: use one of debug, info, warn, error", level)
 	}
 	options := &slog.HandlerOptions{Level: least}
 	switch strings.ToLower(format) {
@@ -168,7 +169,7 @@ func newLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
-	return nil, fmt.Errorf("--log-format %q: one of text, json", format)
+	return nil, fmt.Errorf("--log-format %q: use one of text, json", format)
 }
 
 func hostname() string {

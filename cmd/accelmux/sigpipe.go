@@ -6,12 +6,11 @@ import (
 	"syscall"
 )
 
-// outlivePipes has the process outlive whoever reads what it writes, which by default
-// ends with the first write to standard output or error after that reader has gone. Such
-// a write is an error then. The signal itself tells nothing, since it comes with any
-// connection that the other side has closed, too. stop has it as before.
+// outlivePipes makes a write to a closed pipe on standard output or error return an error
+// instead of killing the process (see package os/signal, SIGPIPE). stop restores the default.
+// The signal itself is ignored: a write to any closed connection sends it, too.
 func outlivePipes() (stop func()) {
-	unread := make(chan os.Signal, 1)
-	signal.Notify(unread, syscall.SIGPIPE)
-	return func() { signal.Stop(unread) }
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGPIPE)
+	return func() { signal.Stop(ignored) }
 }

@@ -14,20 +14,20 @@ import (
 func newStatusCommand() *cobra.Command {
 	command := newAskCommand(&cobra.Command{
 		Use:   "status",
-		Short: "Show how the running agent is: backends, resources, problems",
-		Long: `Shows the running agent's configuration, backends and resources, and a sentence
-about everything that is wrong. Exits with 0 also when there are problems.
+		Short: "Show the running agent's backends, resources and problems",
+		Long: `Shows the running agent's configuration, backends, resources and problems. The exit
+status is 0 also when there are problems.
 
-With --ready it says whether the node can use what the profile promises: every
+With --ready it reports whether the node can use what the profile promises: every
 backend has reported, and kubelet has every resource from this agent. If not, it
-exits with 1 and says what is missing. If so, it exits with 0 and prints "ready",
-or "ready, with N problems:" and each problem on a line of its own. On a node that no
-profile is for it prints "ready, with nothing to do" and why. An agent on standby is
+exits with 1 and prints what is missing. If so, it exits with 0 and prints "ready",
+or "ready, with N problems:" and one line for each problem. On a node without a
+matching profile it prints "ready, with nothing to do" and why. An agent on standby is
 ready when every backend has reported: it prints "ready to take over".
 
-With --alive it prints nothing, and exits with 1 unless the agent answers. This is for
-liveness probes: it costs the agent next to nothing, and works even if the agent can open
-no more files.`,
+With --alive it prints nothing, and exits with 1 unless the agent answers. Use it for
+liveness probes: it costs the agent almost nothing, and works even when the agent has
+no free file descriptors.`,
 	}, (*status.Client).Report, statusTable)
 	ready := command.Flags().Bool("ready", false, "exit with 1 unless every backend has reported and kubelet has every resource")
 	alive := command.Flags().Bool("alive", false, "exit with 1 unless the agent answers")
@@ -109,12 +109,12 @@ func statusTable(w *tabwriter.Writer, r status.Report) {
 	}
 }
 
-// otherLine says that there is another agent.
+// otherLine describes another agent on this node.
 func otherLine(o status.Other) string {
-	return fmt.Sprintf("there is another agent: %s for %s, pid %d on %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Note)
+	return fmt.Sprintf("another agent: %s for %s, pid %d on %s: %s", o.Role, age(o.Since), o.PID, o.Host, o.Note)
 }
 
-// profileLine says which profile is in force, since when, and why.
+// profileLine describes which profile is in force, for how long, and why.
 func profileLine(c status.Config) string {
 	if c.Profile == "" {
 		return "no profile in force: " + c.Reason

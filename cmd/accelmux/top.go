@@ -18,16 +18,16 @@ import (
 func newTopCommand() *cobra.Command {
 	command := newAskCommand(&cobra.Command{
 		Use:   "top",
-		Short: "Show what the node's devices measure: load, memory, temperature, power",
-		Long: `Shows the newest values of the node's devices, and who holds them. Asking has the
-devices measured, for some minutes; until the first values are there, which takes
-up to a second, nothing is shown for a device. With -o json or yaml there is
-everything that its backend measures.`,
+		Short: "Show the load, memory, temperature and power of the node's devices",
+		Long: `Shows the newest values of the node's devices, and the containers that hold them. The
+agent measures devices only when values are requested, and for some minutes after.
+The first values may take a second; until then a device has none. -o json and yaml
+show everything that the backends measure.`,
 		Example: `  accelmux top -w
   accelmux top -o json | jq '.devices[] | {id, values}'`,
 	}, (*status.Client).Telemetry, topTable)
-	watch := command.Flags().BoolP("watch", "w", false, "show it again and again, until Ctrl-C")
-	every := command.Flags().Duration("every", 2*time.Second, "how often with --watch, at least 1s")
+	watch := command.Flags().BoolP("watch", "w", false, "repeat until Ctrl-C")
+	every := command.Flags().Duration("every", 2*time.Second, "interval of --watch, at least 1s")
 	show := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -41,9 +41,9 @@ everything that its backend measures.`,
 	return command
 }
 
-// repeat shows what show prints, each time in the place of the time before if the
-// output is a terminal. A user who ends it has made no mistake. An agent that is
-// away for a while, after it was there, is waited for.
+// repeat prints the output of show at each interval; on a terminal it replaces the one before.
+// The end of the command's context is no error. After a first success, errors are printed and
+// show is called again: the agent may be restarting.
 func repeat(cmd *cobra.Command, every time.Duration, show func() error) error {
 	out := cmd.OutOrStdout()
 	separator, clear := "\n", ""
@@ -103,7 +103,7 @@ func topTable(w *tabwriter.Writer, t status.Telemetry) {
 	}
 }
 
-// shown is a value as people read it; "" if the device has none of that name.
+// shown formats a value; "" if the device has none of that name.
 func shown(d status.Measured, name string, factor float64, format string) string {
 	value, ok := leading(d.Values, name)
 	if !ok {
@@ -112,8 +112,8 @@ func shown(d status.Measured, name string, factor float64, format string) string
 	return fmt.Sprintf(format, value*factor)
 }
 
-// leading is the value that stands for all of a name: the one without labels, that
-// of the device's own sensor, or else the highest.
+// leading returns the value to show for a name: the one without labels, the one of the sensor
+// "gpu", or otherwise the highest.
 func leading(values []status.Value, name string) (value float64, ok bool) {
 	for _, v := range values {
 		switch {
@@ -127,7 +127,7 @@ func leading(values []status.Value, name string) (value float64, ok bool) {
 	return value, ok
 }
 
-// memory is how much of a device's memory is in use.
+// memory formats how much of a device's memory is in use.
 func memory(d status.Measured) string {
 	const gibibyte = 1 << 30
 	used, isUsed := leading(d.Values, "memory_used_bytes")

@@ -23,29 +23,29 @@ var drawings = []string{"table", "tree", "json", "yaml", "dot"}
 func newTopologyCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "topology [RESOURCE]",
-		Short: "Show how the node's devices are linked, and why devices are chosen",
-		Long: `Shows the devices of a resource, or of all, and the links among them: as a matrix
-with a legend, with -o tree as the links group them, with -o dot for graphviz, and
-with -o json or yaml for programs. The weights are what counts when devices are
-chosen for a container; see "accelmux topology explain".
+		Short: "Show the links between the node's devices",
+		Long: `Shows the devices of a resource, or of all resources, and the links between them: as a
+matrix with a legend, with -o tree grouped by links, with -o dot for graphviz, and with
+-o json or yaml for programs. The weights decide which devices a container gets; see
+"accelmux topology explain".
 
-Of many devices those with the same links share a line, and what does not fit on a
-page is counted; --wide has everything, as json and yaml always have.`,
+On large nodes, devices with the same links share a line, and devices that do not fit on
+a page are only counted. --wide shows every device, as json and yaml always do.`,
 		Example: `  accelmux topology
   accelmux topology amd.com/gpu -o dot | dot -Tsvg > node.svg
   accelmux topology -o json | jq '.[].links[] | select(.oneWay)'`,
 		Args:              oneResource,
 		ValidArgsFunction: completeResource,
-		// As far as cobra goes for commands that take no arguments.
+		// cobra's default for commands that take no arguments.
 		SuggestionsMinimumDistance: 2,
 	}
-	// A flag of explain behind a mistyped explain is not what is wrong.
+	// For a mistyped "explain" with a flag of explain, report the former.
 	command.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return cmp.Or(oneResource(cmd, cmd.Flags().Args()), err)
 	})
 	runDir := runDirFlag(command)
 	format := outputFlag(command, drawings)
-	wide := command.Flags().Bool("wide", false, "draw every device, however many there are")
+	wide := command.Flags().Bool("wide", false, "draw every device, also on large nodes")
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(*format, drawings); err != nil {
 			return err
@@ -60,7 +60,8 @@ page is counted; --wide has everything, as json and yaml always have.`,
 	return command
 }
 
-// oneResource wants the name of a resource, or nothing; a mistyped command is no name.
+// oneResource accepts at most one argument, the name of a resource. It suggests a command for a
+// mistyped one.
 func oneResource(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 && !strings.Contains(args[0], "/") {
 		hint := ""
@@ -91,7 +92,7 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 		one(w, &all[i], size)
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(w, "the agent has no resource to offer; accelmux status says why")
+		fmt.Fprintln(w, "the agent serves no resource; see accelmux status")
 	}
 	return nil
 }
@@ -99,14 +100,14 @@ func draw(w io.Writer, format string, all []diagram.Topology, size diagram.Size)
 func newExplainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain -n COUNT [RESOURCE]",
-		Short: "Say which devices a container would get now, and why",
-		Long: `Says which units of a resource the agent would recommend to kubelet for a container
-that asks for so many: the set, what it counts for in each part that the policy of the
-resource compares, in that order, the best other set and where that loses, and what
-remains for the next container. A unit is a device, or a replica of a shared one.
+		Short: "Explain which devices a container would get now",
+		Long: `Shows which units of a resource the agent would recommend to kubelet for a container that
+requests COUNT: the set, its score in each criterion of the resource's policy, in order,
+the best other set and where it scores lower, and what remains for the next container. A
+unit is a device, or a replica of a shared one.
 
-What may be chosen is what is free now, or what --available names: units, devices with
-all that is in them, or "all", as if nothing were in use. Nothing is allocated.`,
+The choice is among the units that are free now, or those that --available lists: units,
+devices with all their units, or "all", as if nothing were in use. Nothing is allocated.`,
 		Example: `  accelmux topology explain -n 4
   accelmux topology explain -n 2 nvidia.com/gpu --available all -o json
   accelmux topology explain -n 2 --must gpu-3 --available gpu-1,gpu-2,gpu-6`,
@@ -115,10 +116,10 @@ all that is in them, or "all", as if nothing were in use. Nothing is allocated.`
 	}
 	var question diagram.Question
 	flags := command.Flags()
-	flags.IntVarP(&question.Size, "count", "n", 0, "how many units are asked for")
-	flags.StringVar(&question.Resource, "resource", "", "`name` of the resource, instead of RESOURCE; may be left out if there is one only")
-	flags.StringSliceVar(&question.Must, "must", nil, "`IDs` of units that must be among them")
-	flags.StringSliceVar(&question.Available, "available", nil, "`IDs` of what may be chosen, or all")
+	flags.IntVarP(&question.Size, "count", "n", 0, "`number` of units that the container requests")
+	flags.StringVar(&question.Resource, "resource", "", "`name` of the resource, instead of RESOURCE; optional if there is only one")
+	flags.StringSliceVar(&question.Must, "must", nil, "`IDs` of units that the set must contain")
+	flags.StringSliceVar(&question.Available, "available", nil, "`IDs` of units and devices to choose from, or all")
 	cobra.CheckErr(command.RegisterFlagCompletionFunc("resource", completeResource))
 	runDir := runDirFlag(command)
 	format := outputFlag(command, outputFormats)
@@ -138,20 +139,20 @@ all that is in them, or "all", as if nothing were in use. Nothing is allocated.`
 	return command
 }
 
-// complete makes a question of its flags and arguments, or says what is wrong.
+// complete fills the question from flags and arguments.
 func complete(question *diagram.Question, cmd *cobra.Command, args []string) error {
 	if !cmd.Flags().Changed("count") {
-		return errors.New("say with -n how many units a container asks for")
+		return errors.New("set -n to the number of units that the container requests")
 	}
 	for _, name := range args {
 		if question.Resource != "" && question.Resource != name {
-			return fmt.Errorf("name one resource, not %s and %s", name, question.Resource)
+			return fmt.Errorf("give one resource, not %s and %s", name, question.Resource)
 		}
 		question.Resource = name
 	}
 	question.Must, question.Available = trimmed(question.Must), trimmed(question.Available)
 	if cmd.Flags().Changed("available") && len(question.Available) == 0 {
-		return errors.New("--available is empty: name units, or say all, or leave it out for what is free now")
+		return errors.New("--available is empty: list units, use all, or omit it for the units that are free now")
 	}
 	if question.All = slices.Contains(question.Available, "all"); question.All {
 		question.Available = nil
@@ -159,7 +160,7 @@ func complete(question *diagram.Question, cmd *cobra.Command, args []string) err
 	return nil
 }
 
-// trimmed are IDs without the blanks around them, and without empty ones.
+// trimmed returns the IDs without surrounding blanks, and without empty ones.
 func trimmed(ids []string) (out []string) {
 	for _, id := range ids {
 		if id = strings.TrimSpace(id); id != "" {

@@ -12,8 +12,8 @@ func newValidateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a node configuration without running it",
-		Long: `Checks a node configuration as "accelmux run" would: every error is printed with
-file, line and field. Backend settings are checked by the backend when it runs.`,
+		Long: `Checks a node configuration as "accelmux run" would: it prints every error with
+file, line and field. It cannot check backend settings: the backend does when it runs.`,
 		Example: "  accelmux validate /etc/accelmux/node.yaml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -22,7 +22,7 @@ file, line and field. Backend settings are checked by the backend when it runs.`
 				return err
 			}
 			for _, profile := range loaded.Profiles {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is good (backends: %d, resources: %d)\n",
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: profile %s is valid (backends: %d, resources: %d)\n",
 					args[0], profile.Name, len(profile.Backends), len(profile.Resources))
 			}
 			return nil

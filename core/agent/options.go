@@ -44,9 +44,6 @@ type Options struct {
 	MetricsAddress string
 	// TakeOver is for [Run].
 	TakeOver bool
-	// Settled is called after each round, when kubelet has its result, and must not block;
-	// nil for nobody.
-	Settled func()
 	// Released is called after each attempt to release a device whose holder has ended, with
 	// nil or why it failed: then it is tried again. It must not block; nil for nobody.
 	Released func(backend, device string, err error)
@@ -135,9 +132,6 @@ func (o Options) withDefaults() Options {
 	fill(&o.HostPaths.Procfs, "/proc")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Settled == nil {
-		o.Settled = func() {}
 	}
 	if o.Released == nil {
 		o.Released = func(string, string, error) {}

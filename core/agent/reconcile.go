@@ -113,7 +113,6 @@ func (a *Agent) reconcile() (time.Time, error) {
 	a.round.Store(v)
 	a.journal.Round(v)
 	a.plugin.Publish(table, names)
-	a.opts.Settled()
 	next = earliest(next, judged.Next)
 	next = earliest(next, table.RetryAt)
 	next = earliest(next, names.RetryAt())

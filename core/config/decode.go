@@ -13,24 +13,23 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// Bounds on a document once its aliases are expanded, so that a small file
-// cannot become a big one. They are far above what a node needs.
+// Bounds on a document with its aliases expanded, so that a small file cannot use much
+// memory. They are far above what a node needs.
 const (
 	maxNodes = 200_000
 	maxBytes = 4 << 20
 	maxDepth = 64
 )
 
-// decoder copies a YAML document into the types of this package and collects
-// everything that does not fit, instead of stopping at the first.
+// decoder copies a YAML document into the types of this package. It collects all errors
+// instead of stopping at the first.
 type decoder struct {
 	file string
 	errs Errors
-	// lines has the line of every field that the file gives a value; a field
-	// that is null counts as not given.
+	// lines has the line of each field that the file sets; null does not set a field.
 	lines map[string]int
-	// failed are the paths that an error has been reported for. What is at or
-	// below them is not complained about again by validation.
+	// failed are the paths with a reported error. Validation reports no further error at or
+	// below them.
 	failed map[string]bool
 	// broken are the paths with an error somewhere below them.
 	broken map[string]bool
@@ -114,7 +113,7 @@ func (d *decoder) unknownField(key *yaml.Node, path string, names []string) {
 	d.fail(key.Line, fieldPath(path, key.Value), "unknown field %s%s; the fields here are %s",
 		show(key.Value), suggestion.DidYouMean(key.Value, names), strings.Join(names, ", "))
 	if meant := suggestion.Closest(key.Value, names); meant != "" {
-		// That the field which was meant is missing is the same mistake.
+		// The suggested field is probably missing because of this error: do not report it.
 		d.failed[fieldPath(path, meant)] = true
 	}
 }
@@ -169,7 +168,7 @@ func (d *decoder) eachPair(n *yaml.Node, path string, visit func(key, item *yaml
 		case !isString(key):
 			d.fail(key.Line, path, "a key must be a string, this one is %s; put it in quotes", describe(key))
 		case dup:
-			d.fail(key.Line, at, "given twice, first on line %d", first)
+			d.fail(key.Line, at, "set twice, first on line %d", first)
 		default:
 			seen[key.Value] = key.Line
 			visit(key, n.Content[i+1])
@@ -199,8 +198,8 @@ func (d *decoder) wrongType(n *yaml.Node, line int, path, want string) {
 	d.fail(line, path, "must be %s, is %s%s", want, describe(n), hint)
 }
 
-// yamlFields are the fields of a struct by their name in YAML, and the names in
-// the order of the type.
+// yamlFields returns the indexes of a struct's fields by YAML name, and the names in the order
+// of the struct.
 func yamlFields(t reflect.Type) (fields map[string]int, names []string) {
 	fields = make(map[string]int, t.NumField())
 	for i := range t.NumField() {
@@ -211,7 +210,7 @@ func yamlFields(t reflect.Type) (fields map[string]int, names []string) {
 	return fields, names
 }
 
-// The short tags that YAML gives to values.
+// The short tags of YAML values.
 const (
 	nullTag  = "!!null"
 	boolTag  = "!!bool"
@@ -222,8 +221,7 @@ const (
 	mergeTag = "!!merge"
 )
 
-// resolve follows an alias to what it stands for; checkBounds has made sure
-// that there is an end.
+// resolve follows aliases. They have no cycles: checkBounds refuses these.
 func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode && n.Alias != nil {
 		n = n.Alias
@@ -240,7 +238,7 @@ func isString(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == strTag
 }
 
-// describe names what a node is, for "must be a string, is ...".
+// describe describes a node, for "must be a string, is ...".
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -264,9 +262,8 @@ func describe(n *yaml.Node) string {
 	}
 }
 
-// checkBounds walks a document as its readers will, with every alias expanded,
-// and refuses one that is too big, too deep or without end. It returns the node
-// that goes too far.
+// checkBounds walks a document with every alias expanded, and returns an error and the node if
+// it is too big, too deep or cyclic.
 func checkBounds(root *yaml.Node) (*yaml.Node, error) {
 	var nodes, bytes int
 	var walk func(n *yaml.Node, depth int) (*yaml.Node, error)
@@ -285,7 +282,7 @@ func checkBounds(root *yaml.Node) (*yaml.Node, error) {
 			if n.Alias == nil {
 				return n, errors.New("alias without an anchor")
 			}
-			// The alias is the place to mend, not what it stands for.
+			// Report the alias, not its anchor: the alias is what to change.
 			if _, err := walk(n.Alias, depth+1); err != nil {
 				return n, err
 			}

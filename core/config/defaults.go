@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The defaults. Their reasons are with the fields of the types.
+// The defaults. The types' fields explain them.
 const (
 	// CommandPrefix and a backend's name make its default command.
 	CommandPrefix = "accelmux-backend-"
@@ -24,8 +24,8 @@ const (
 	DefaultLinks                   = LinksSum
 )
 
-// DefaultFeatures are the attributes and capacities that say what a device is, by
-// the names that backends give to them.
+// DefaultFeatures returns the default of Backend.Features: attributes and capacities that
+// identify a device, by the names that backends use.
 func DefaultFeatures() []string {
 	return []string{
 		"productName", "model", "family", "architecture", "sharing", "memory", "driverVersion", "firmware",
@@ -33,13 +33,12 @@ func DefaultFeatures() []string {
 	}
 }
 
-// fillDefaults completes a configuration: it sets every field that the file
-// gives no value for (given tells, by path) and that has a default. It is the
-// only place where a default is set, and runs once, before validation, so that
-// defaults obey the same rules as what people write.
+// fillDefaults sets every field that has a default and that the file does not set (see given,
+// by path). No other code sets defaults. It runs once, before validation, so that defaults
+// obey the same rules as the file.
 //
-// A field is given when it has a value; one that is null is not, and a zero or
-// an empty list is. So "holdover: 0s" means none and "devices: []" nothing.
+// Null does not set a field; zero and an empty list do: "holdover: 0s" means no holdover, and
+// "devices: []" no devices.
 func fillDefaults(c *NodeConfig, given func(path string) bool) {
 	for i := range c.Profiles {
 		p, at := &c.Profiles[i], itemPath("profiles", i)
@@ -98,8 +97,7 @@ func (r *Resource) fillDefaults(given func(field string) bool) {
 	if !given("replicas") {
 		r.Replicas = DefaultReplicas
 	}
-	// A limit on the replicas of what is not shared would say nothing, so it
-	// stays unset there, as it must in the file.
+	// The limit has no meaning without replicas, and the file must not set it either.
 	if !given("maxReplicasPerContainer") && r.Replicas > 1 {
 		limit := DefaultMaxReplicasPerContainer
 		r.MaxReplicasPerContainer = &limit

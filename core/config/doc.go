@@ -1,20 +1,20 @@
 // Package config is a node's configuration: its types, strict loading, its
-// defaults, its validation, live reload of the file, and what is kept of it over a
+// defaults, its validation, live reload of the file, and a copy on disk that survives a
 // restart.
 //
 // Loading is strict. Unknown and repeated fields, values of the wrong type,
-// impossible values and dangling references are refused, and all of them at
-// once: the error is an [Errors], sorted by line, that names file, line and the
-// path of the field, and says what would be right.
+// impossible values and dangling references are refused. The error is an [Errors] with
+// all of them, sorted by line; each has file, line, the path of the field and what would be
+// valid.
 //
 //	node.yaml:12: profiles[0].resources[1].replica: unknown field "replica"; did you mean "replicas"? ...
 //
 // A configuration that [Parse] or [Load] returned is complete (every default is
 // filled in), valid, and never changes, so that no other package has to check a
-// field or know a default. [Schema] says the same to editors.
+// field or know a default. [Schema] is the JSON schema for editors.
 //
-// A profile says by its nodeSelector and its priority on which nodes it applies.
-// The package does not decide which one does (package profile does, and
-// [NodeConfig.Profile] where nobody knows a node's labels), does not start anything, and does not look into a
-// backend's [Settings]: it only makes sure that they are one JSON object.
+// A profile's nodeSelector and priority decide on which nodes it applies.
+// The package does not choose the profile: package profile does by the node's labels, and
+// [NodeConfig.Profile] without them. It does not start anything, and it does not check a
+// backend's [Settings] beyond that they are one JSON object.
 package config

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// String is the duration as people write it: "5m", where time.Duration has "5m0s".
+// String returns the duration without zero units: "5m", not "5m0s".
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -21,7 +21,7 @@ func (d Duration) String() string {
 // MarshalText writes "10s", in YAML as in JSON.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads "10s" or "1m30s": a number always has its unit.
+// UnmarshalText reads "10s" or "1m30s"; a number without a unit is an error.
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err != nil {

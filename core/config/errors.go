@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// maxErrors bounds how many errors one file is answered with. Whoever pointed
-// us at a wrong file is not helped by a thousand lines.
+// maxErrors bounds the errors that are reported for one file: more do not help, for example
+// when the path is that of another kind of file.
 const maxErrors = 50
 
-// Error is one thing that is wrong with a configuration file.
+// Error is one error in a configuration file.
 type Error struct {
-	// File is the name that Load or Parse was given.
+	// File is the path given to Load, or the name given to Parse.
 	File string
-	// Line counts from 1; 0 if the error has no place in the file.
+	// Line counts from 1; 0 if the error has no line.
 	Line int
 	// Field is the path of the field, such as "profiles[0].resources[1].name";
 	// "" for the file as a whole.
 	Field string
-	// Message says what is wrong and what would be right.
+	// Message describes the error and what would be valid.
 	Message string
 }
 
-// Error is "node.yaml:12: profiles[0].name: message", without the parts that
+// Error returns "node.yaml:12: profiles[0].name: message", without the parts that
 // are unknown.
 func (e Error) Error() string {
 	var b strings.Builder
@@ -43,11 +43,11 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors is everything that is wrong with a configuration file, sorted by line;
-// never empty where it is returned as an error.
+// Errors are all errors in a configuration file, sorted by line; never empty when returned as
+// an error.
 type Errors []Error
 
-// Error is one line for each error.
+// Error returns one line for each error.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i := range e {
@@ -56,7 +56,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the single errors to errors.As.
+// Unwrap returns the errors, for errors.As.
 func (e Errors) Unwrap() []error {
 	errs := make([]error, len(e))
 	for i := range e {
@@ -65,7 +65,7 @@ func (e Errors) Unwrap() []error {
 	return errs
 }
 
-// finish sorts the errors and bounds them; nil if there are none.
+// finish sorts the errors and limits them to maxErrors; nil if there are none.
 func (e Errors) finish() error {
 	if len(e) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (e Errors) finish() error {
 	return e
 }
 
-// fieldPath is the path of a field or a key below parent.
+// fieldPath returns the path of a field or a key below parent.
 func fieldPath(parent, name string) string {
 	if !plainKey(name) {
 		return parent + "[" + show(name) + "]"
@@ -91,13 +91,13 @@ func fieldPath(parent, name string) string {
 	return parent + "." + name
 }
 
-// itemPath is the path of a list's item.
+// itemPath returns the path of a list's item.
 func itemPath(parent string, i int) string {
 	return parent + "[" + strconv.Itoa(i) + "]"
 }
 
-// parentPath cuts the last step off a path. It may cut too much of a path with
-// a quoted key, which costs precision of a line number and nothing else.
+// parentPath returns the path without its last element. It may cut too much of a path with a
+// quoted key; then a line number is less exact.
 func parentPath(path string) string {
 	i := strings.LastIndexAny(path, ".[")
 	if i < 0 {
@@ -116,8 +116,8 @@ func plainKey(s string) bool {
 	return s != "" && len(s) <= 64
 }
 
-// show quotes what the file says, so that control characters and a megabyte of
-// text do no harm in a log.
+// show quotes and shortens text from the file, so that control characters and long text are
+// harmless in a log.
 func show(s string) string {
 	const limit = 64
 	for i := range s {

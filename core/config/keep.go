@@ -23,9 +23,8 @@ const keptMagic = "accelmux-configuration/1"
 // The pauses between writes that fail.
 const minKeepPause, maxKeepPause = time.Second, time.Minute
 
-// Keeper keeps the configuration that was in force last over restarts, so that an
-// agent which is restarted while the file is broken or missing has something to
-// run. Its methods are safe for concurrent use.
+// Keeper stores the last configuration in force on disk, so that an agent that is restarted
+// while the file is invalid or missing can use it. Its methods are safe for concurrent use.
 type Keeper struct {
 	path, source string
 	disk         checkpoint.Writer
@@ -34,12 +33,12 @@ type Keeper struct {
 
 	mu   sync.Mutex
 	want []byte
-	// problem is why the last write failed; "" if it did not.
+	// problem is why the last write failed; "" after a success.
 	problem string
 }
 
-// NewKeeper makes a Keeper that keeps, in the file at path, the configuration of
-// the file at source. It touches nothing on disk.
+// NewKeeper returns a Keeper that stores the configuration of the file source in the file
+// path. It does not access the disk.
 func NewKeeper(path, source string, log *slog.Logger) *Keeper {
 	if absolute, err := filepath.Abs(source); err == nil {
 		source = absolute
@@ -47,9 +46,8 @@ func NewKeeper(path, source string, log *slog.Logger) *Keeper {
 	return &Keeper{path: path, source: source, log: log, dirty: make(chan struct{}, 1)}
 }
 
-// Kept is what the configuration file held when it was last in force. The error
-// is fs.ErrNotExist if nothing is known of that file, or names what is wrong with
-// the file that was kept.
+// Kept returns the stored content of the configuration file. The error wraps fs.ErrNotExist if
+// nothing is stored for that file; otherwise it says why the stored file cannot be read.
 func (k *Keeper) Kept() ([]byte, error) {
 	payload, err := checkpoint.Read(k.path, keptMagic)
 	if err != nil {
@@ -57,31 +55,30 @@ func (k *Keeper) Kept() ([]byte, error) {
 	}
 	source, data, _ := bytes.Cut(payload, []byte("\n"))
 	if string(source) != strconv.Quote(k.source) {
-		return nil, fmt.Errorf("what is kept is of %s: %w", source, fs.ErrNotExist)
+		return nil, fmt.Errorf("the stored configuration is that of %s: %w", source, fs.ErrNotExist)
 	}
 	return data, nil
 }
 
-// Keep notes what is in force now. It does not wait for the disk, which Run writes
-// to.
+// Keep sets the configuration to store. It does not wait for the disk: Run writes.
 func (k *Keeper) Keep(data []byte) {
 	k.mu.Lock()
 	k.want = data
 	k.mu.Unlock()
 	select {
 	case k.dirty <- struct{}{}:
-	default: // it is
+	default: // a write is pending
 	}
 }
 
-// Run writes what is to be kept until ctx ends. A disk that fails is tried again.
+// Run writes the configuration to store until ctx ends. A failed write is tried again.
 func (k *Keeper) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			select {
 			case <-k.dirty:
-				_ = k.save() // the last chance; it has logged
+				_ = k.save() // a last try; save logs the error
 			default:
 			}
 			return nil
@@ -96,7 +93,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// save writes, unless the file has it.
+// save writes the configuration unless the file already has it.
 func (k *Keeper) save() error {
 	k.mu.Lock()
 	want := k.want
@@ -107,8 +104,8 @@ func (k *Keeper) save() error {
 	err := k.disk.Write(k.path, keptMagic, append(strconv.AppendQuote(nil, k.source), append([]byte("\n"), want...)...))
 	problem := ""
 	if err != nil && !errors.Is(err, checkpoint.ErrNotDurable) {
-		problem = fmt.Sprintf("the configuration in force cannot be kept for a restart (%v); until it can, a restart needs a good configuration file", err)
-		k.log.Error("keep the configuration in force, trying again", "error", err)
+		problem = fmt.Sprintf("the configuration in force cannot be stored (%v); until it can, a restart needs a valid configuration file", err)
+		k.log.Error("store the configuration in force, trying again", "error", err)
 	}
 	k.mu.Lock()
 	k.problem = problem
@@ -116,7 +113,7 @@ func (k *Keeper) save() error {
 	return err
 }
 
-// Notes are sentences about what is wrong.
+// Notes returns the problem, if there is one.
 func (k *Keeper) Notes() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -21,14 +21,14 @@ import (
 // hold.
 const MaxFileSize = 1 << 20
 
-// Load reads and parses the file at path. A file with mistakes gives an
-// [Errors]; one that cannot be read gives an error that wraps the system's.
+// Load reads and parses the file at path. The error is an [Errors] if the content is invalid,
+// and wraps the system's error if the file cannot be read.
 func Load(path string) (*NodeConfig, error) {
 	event := Read(path)
 	return event.Config, event.Err
 }
 
-// Read is Load with the file's content.
+// Read is Load, and also returns the file's content.
 func Read(path string) Event {
 	data, err := readFile(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func parsed(path string, data []byte) Event {
 }
 
 // Parse reads a configuration from data; name stands for the file in errors.
-// What it returns is complete, valid and shared with nobody. Every error it
-// returns is an [Errors] with all that is wrong.
+// The result is complete, valid and the caller's own. The error is an [Errors] with all
+// errors.
 func Parse(name string, data []byte) (*NodeConfig, error) {
 	d, c := newDecoder(name), &NodeConfig{}
 	root := d.document(data)
@@ -66,14 +66,14 @@ func Parse(name string, data []byte) (*NodeConfig, error) {
 	return c, nil
 }
 
-// given reports whether the file has a value for the field.
+// given reports whether the file sets the field.
 func (d *decoder) given(path string) bool {
 	_, ok := d.lines[path]
 	return ok
 }
 
-// document reads the single YAML document of a file and returns its content, or
-// nil after reporting why there is none.
+// document returns the content of the file's single YAML document. If there is none it reports
+// an error and returns nil.
 func (d *decoder) document(data []byte) *yaml.Node {
 	if len(data) > MaxFileSize {
 		d.fail(0, "", "the file is bigger than %d bytes", MaxFileSize)
@@ -113,12 +113,12 @@ func isEmpty(doc *yaml.Node) bool {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// parserError has the errors of the parser proper, whose lines the library
-	// counts from 0; those of its scanner count from 1.
+	// parserError matches errors of the YAML library's parser, which counts lines from 0; its
+	// scanner counts from 1.
 	parserError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or|<)`)
 )
 
-// syntax reports an error of the YAML parser, which has the line in its text.
+// syntax reports an error of the YAML library, and takes the line from its text.
 func (d *decoder) syntax(err error) {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
@@ -131,8 +131,8 @@ func (d *decoder) syntax(err error) {
 	d.fail(line, "", "this is not YAML: %s", text)
 }
 
-// readFile reads a configuration file. Anything but a regular file is refused
-// before it is opened, because opening a named pipe would wait for a writer.
+// readFile reads a configuration file. It refuses anything but a regular file before opening
+// it: opening a named pipe would wait for a writer.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -153,11 +153,11 @@ func readFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// DefaultProfile is the name of the profile that applies when none is named.
+// DefaultProfile is the name of the profile that applies if no other is chosen.
 const DefaultProfile = "default"
 
-// Profile returns the profile of that name. With "" it is the only one there
-// is, or else the one named [DefaultProfile]. The error lists what there is.
+// Profile returns the profile with the name. For "" it returns the only profile, or the one
+// named [DefaultProfile]. The error lists the profiles.
 func (c *NodeConfig) Profile(name string) (*Profile, error) {
 	if name == "" && len(c.Profiles) == 1 {
 		return &c.Profiles[0], nil
@@ -174,9 +174,9 @@ func (c *NodeConfig) Profile(name string) (*Profile, error) {
 	}
 	slices.Sort(names)
 	if name == "" {
-		return nil, fmt.Errorf("no profile was chosen, and none is named %q; the configuration has: %s",
+		return nil, fmt.Errorf("no profile is chosen, and none is named %q; the configuration has: %s",
 			DefaultProfile, strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf("there is no profile %s%s; the configuration has: %s",
+	return nil, fmt.Errorf("no profile %s%s; the configuration has: %s",
 		show(name), suggestion.DidYouMean(name, names), strings.Join(names, ", "))
 }

@@ -163,8 +163,8 @@ func TestProfile(t *testing.T) {
 		"the only one":   {config: named("a"), want: "a"},
 		"default":        {config: named("b", "default", "a"), want: "default"},
 		"by name":        {config: named("b", "default", "a"), ask: "a", want: "a"},
-		"none is chosen": {config: named("b", "a"), wantErr: `no profile was chosen, and none is named "default"; the configuration has: a, b`},
-		"unknown":        {config: named("gpu", "fpga"), ask: "gpus", wantErr: `there is no profile "gpus"; did you mean "gpu"?; the configuration has: fpga, gpu`},
+		"none is chosen": {config: named("b", "a"), wantErr: `no profile is chosen, and none is named "default"; the configuration has: a, b`},
+		"unknown":        {config: named("gpu", "fpga"), ask: "gpus", wantErr: `no profile "gpus"; did you mean "gpu"?; the configuration has: fpga, gpu`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

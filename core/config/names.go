@@ -27,13 +27,13 @@ var (
 	classSyntax    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 	checksumSyntax = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	commandSyntax  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
-	// attributeSyntax is that of the backend contract, a C identifier.
+	// attributeSyntax is the backend contract's: a C identifier.
 	attributeSyntax = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
 	envSyntax       = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	pciSyntax       = regexp.MustCompile(`^[0-9a-f]{4}(:[0-9a-f]{4})?$`)
 )
 
-// checkProfileName wants a DNS label (RFC 1123).
+// checkProfileName requires a DNS label (RFC 1123).
 func checkProfileName(name string) error {
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return fmt.Errorf("must be a DNS label, lower-case letters, digits and dashes, at most 63, is %s", show(name))
@@ -49,8 +49,8 @@ func checkPCI(id string) error {
 	return nil
 }
 
-// checkBackendName wants a DNS label that starts with a letter (RFC 1035),
-// because a CDI vendor or class must.
+// checkBackendName requires a DNS label that starts with a letter (RFC 1035), as CDI does for
+// vendors and classes.
 func checkBackendName(name string) error {
 	if len(validation.IsDNS1035Label(name)) > 0 {
 		return fmt.Errorf("must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is %s", show(name))
@@ -58,11 +58,9 @@ func checkBackendName(name string) error {
 	return nil
 }
 
-// checkResourceName wants what kubelet calls an extended resource name
-// (IsExtendedResourceName in pkg/apis/core/v1/helper of k8s.io/kubernetes),
-// which it asks of every device plugin. Its rules are these, each with a
-// sentence of its own; whatever they let through that Kubernetes does not is
-// caught by Kubernetes' own function at the end.
+// checkResourceName requires an extended resource name, as kubelet does of device plugins
+// (IsExtendedResourceName in pkg/apis/core/v1/helper of k8s.io/kubernetes). Each of its rules
+// has a message of its own; Kubernetes' own function at the end covers the rest.
 func checkResourceName(name string) error {
 	domain, rest, found := strings.Cut(name, "/")
 	switch {
@@ -71,8 +69,8 @@ func checkResourceName(name string) error {
 	case strings.Contains(rest, "/"):
 		return fmt.Errorf("must have one slash only, is %s", show(name))
 	case strings.HasSuffix(domain, strings.TrimSuffix(corev1.ResourceDefaultNamespacePrefix, "/")):
-		// Kubernetes looks for "kubernetes.io/" anywhere in the name, so that
-		// subdomains and notkubernetes.io are reserved as well; k8s.io is not.
+		// Kubernetes searches for "kubernetes.io/" anywhere in the name: subdomains and
+		// notkubernetes.io are reserved too, k8s.io is not.
 		return fmt.Errorf("the domain %s is reserved: it ends in kubernetes.io", show(domain))
 	case strings.HasPrefix(domain, corev1.DefaultResourceRequestsPrefix):
 		return errors.New(`must not start with "requests.", which is how a quota names a resource`)
@@ -90,7 +88,7 @@ func checkResourceName(name string) error {
 	return nil
 }
 
-// checkClass wants the form that the backend contract gives to device classes.
+// checkClass requires the backend contract's syntax of device classes.
 func checkClass(class string) error {
 	if !classSyntax.MatchString(class) {
 		return fmt.Errorf("must be a lower-case letter, then lower-case letters, digits or dashes, at most 63 in all, is %s", show(class))
@@ -98,8 +96,8 @@ func checkClass(class string) error {
 	return nil
 }
 
-// checkAttribute wants the form that the backend contract gives to the names of
-// attributes and capacities.
+// checkAttribute requires the backend contract's syntax of names of attributes and
+// capacities.
 func checkAttribute(name string) error {
 	if !attributeSyntax.MatchString(name) {
 		return fmt.Errorf("must be the name of an attribute, letters, digits and underscores, not starting with a digit, at most 32, is %s", show(name))
@@ -107,15 +105,14 @@ func checkAttribute(name string) error {
 	return nil
 }
 
-// FeatureDomainSuffix ends the default prefix of a backend's features; the name of the
-// backend begins it.
+// FeatureDomainSuffix follows a backend's name in the default prefix of its features.
 const FeatureDomainSuffix = ".accelmux.io"
 
 // maxFeaturePrefix keeps a feature file of 256 features, each a prefix and twice at most 63
 // characters, below the 64 KiB that Node Feature Discovery reads.
 const maxFeaturePrefix = 100
 
-// checkFeaturePrefix wants a prefix that Node Feature Discovery accepts for labels (Label
+// checkFeaturePrefix requires a prefix that Node Feature Discovery accepts for labels (Label
 // in its pkg/apis/nfd/validate), and refuses the defaults of other
 // backends.
 func checkFeaturePrefix(prefix, backend string) error {
@@ -126,14 +123,14 @@ func checkFeaturePrefix(prefix, backend string) error {
 	case len(prefix) > maxFeaturePrefix:
 		return fmt.Errorf("is too long: %d characters, at most %d", len(prefix), maxFeaturePrefix)
 	case within("kubernetes.io") && !within("feature.node.kubernetes.io") && !within("profile.node.kubernetes.io"):
-		return fmt.Errorf("%s is refused by Node Feature Discovery: of kubernetes.io it accepts feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains", show(prefix))
+		return fmt.Errorf("%s is refused by Node Feature Discovery: below kubernetes.io it accepts only feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains", show(prefix))
 	case strings.HasSuffix(prefix, FeatureDomainSuffix) && prefix != backend+FeatureDomainSuffix:
-		return fmt.Errorf("%s is the default of the backend with that name: leave it out, or use a domain of your own", show(prefix))
+		return fmt.Errorf("%s is the default prefix of the backend with that name: omit it, or use a domain of your own", show(prefix))
 	}
 	return nil
 }
 
-// checkCommand wants a plain file name: the directory is the agent's choice.
+// checkCommand requires a file name without a path: the agent knows the directory.
 func checkCommand(command string) error {
 	switch {
 	case strings.Contains(command, "/"):
@@ -145,7 +142,7 @@ func checkCommand(command string) error {
 	return nil
 }
 
-// checkChecksum wants what pins a program.
+// checkChecksum requires a SHA-256 checksum as Backend.Checksum has it.
 func checkChecksum(checksum string) error {
 	if !checksumSyntax.MatchString(checksum) {
 		return fmt.Errorf("must be sha256: and the 64 lower-case hex digits that sha256sum prints for the program, is %s", show(checksum))
@@ -153,8 +150,8 @@ func checkChecksum(checksum string) error {
 	return nil
 }
 
-// checkEnv wants a name that every shell and runtime takes, and that the core
-// does not set itself to start a backend.
+// checkEnv requires a name that every shell and runtime accepts, and that the core does not set
+// itself when it starts a backend.
 func checkEnv(name, value string) error {
 	switch {
 	case !envSyntax.MatchString(name):
@@ -179,8 +176,8 @@ func checkEnvPattern(pattern string) error {
 	return nil
 }
 
-// checkPattern wants an absolute, clean path in the syntax of path.Match, with
-// "/**" at its end if at all.
+// checkPattern requires an absolute, clean path in the syntax of path.Match; "/**" is allowed
+// only at the end.
 func checkPattern(pattern string) error {
 	if !strings.HasPrefix(pattern, "/") {
 		return fmt.Errorf("must be an absolute path, is %s", show(pattern))
@@ -196,7 +193,7 @@ func checkPattern(pattern string) error {
 		return fmt.Errorf("must be a clean path, without //, /./, /../ or a slash at the end: %s", show(path.Clean(base)))
 	}
 	if _, err := path.Match(base, "/"); err != nil {
-		return fmt.Errorf("is not a pattern that path.Match knows (an unclosed bracket, a backslash at the end?): %s", show(pattern))
+		return fmt.Errorf("is not a pattern of path.Match (is a bracket not closed, or a backslash at the end?): %s", show(pattern))
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxParameters is the backend contract's.
+// maxParameters is the backend contract's limit.
 const maxParameters = 32
 
-// CheckParameterValue refuses a value that the backend contract does not take. An
-// empty one is no value.
+// CheckParameterValue returns an error for a value that the backend contract does not allow.
+// An empty value is allowed: it means none.
 func CheckParameterValue(value string) error {
 	switch {
 	case len(value) > MaxParameterValue:
@@ -26,8 +26,8 @@ func CheckParameterValue(value string) error {
 	return nil
 }
 
-// parameters checks where the values come from. Two parameters with one source are a
-// mistake, also where the key of one is what the key of another is for a container.
+// parameters checks the sources of the values. Two parameters must not share a source; the
+// annotation of one must not be the annotation of another for a container.
 func (v *validator) parameters(path string, all map[string]Parameter) {
 	if len(all) > maxParameters {
 		v.report(path, "at most %d parameters are possible, these are %d", maxParameters, len(all))
@@ -53,16 +53,16 @@ func (v *validator) parameters(path string, all map[string]Parameter) {
 		for base, name := range annotations {
 			if container, ok := strings.CutPrefix(key, base+"."); ok {
 				v.report(fieldPath(path, annotations[key])+".annotation",
-					"%s is what the parameter %s has for a container named %s", show(key), name, show(container))
+					"%s is the annotation of the parameter %s for a container named %s", show(key), name, show(container))
 			}
 		}
 	}
 }
 
-// source notes that the parameter has its value from there, which no other may.
+// source records a parameter's source, and reports an error if another parameter has it.
 func (v *validator) source(path, name, key string, taken map[string]string) {
 	if other, dup := taken[key]; dup {
-		v.report(path, "%s is already the parameter %s's", show(key), other)
+		v.report(path, "%s is already used by the parameter %s", show(key), other)
 		return
 	}
 	taken[key] = name

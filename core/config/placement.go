@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Matches reports whether a node with these labels is selected. A nil selector
-// selects none.
+// Matches reports whether a node with these labels is selected. A nil selector selects no
+// node.
 func (s *NodeSelector) Matches(node map[string]string) bool {
 	if s == nil {
 		return false
@@ -24,11 +24,11 @@ func (s *NodeSelector) Matches(node map[string]string) bool {
 		})
 	}
 	compiled, err := metav1.LabelSelectorAsSelector(selector)
-	// Validation has refused what gives an error.
+	// No error: validation has refused invalid selectors.
 	return err == nil && compiled.Matches(labels.Set(node))
 }
 
-// placement checks where a profile applies.
+// placement checks a profile's priority and nodeSelector.
 func (v *validator) placement(p *Profile, at string) {
 	v.integer(at+".priority", p.Priority, -maxPriority, maxPriority)
 	if p.NodeSelector == nil {
@@ -71,11 +71,11 @@ func (v *validator) requirement(r NodeRequirement, at string) {
 	}
 }
 
-// checkSelectorKey wants a label that is no feature: a feature would go, and the profile
-// with it, when another profile applies.
+// checkSelectorKey refuses labels that are features of a profile: the label would go when
+// another profile applies, and the first one would no longer match.
 func (v *validator) checkSelectorKey(key string) error {
 	if domain, _, ok := strings.Cut(key, "/"); ok && (v.prefixes[domain] || strings.HasSuffix(domain, FeatureDomainSuffix)) {
-		return fmt.Errorf("%s is a label that the backends of a profile lead to; it cannot choose the profile: use a label of your own, such as accelmux.io/profile", show(key))
+		return fmt.Errorf("%s is a label that the backends of a profile cause; it cannot select the profile: use a label of your own, such as accelmux.io/profile", show(key))
 	}
 	return checkLabelKey(key)
 }

@@ -76,7 +76,7 @@ func TestPlacementRefused(t *testing.T) {
 		return "apiVersion: accelmux.io/v1alpha1\nkind: NodeConfig\nprofiles:\n- name: a\n  backends: [{name: b, featurePrefix: example.com}]\n" + text
 	}
 	const value = "the value of a label is letters, digits, dashes, underscores and dots, with a letter or digit at both ends, at most 63, is "
-	const loop = " is a label that the backends of a profile lead to; it cannot choose the profile: use a label of your own, such as accelmux.io/profile"
+	const loop = " is a label that the backends of a profile cause; it cannot select the profile: use a label of your own, such as accelmux.io/profile"
 	for name, tc := range map[string]struct {
 		in   string
 		want []string
@@ -85,7 +85,7 @@ func TestPlacementRefused(t *testing.T) {
 			`node.yaml:6: ` + at + `.nodeSelector.matchLabel: unknown field "matchLabel"; did you mean "matchLabels"?; the fields here are matchLabels, matchExpressions`,
 		}},
 		"twice": {"  nodeSelector:\n    matchLabels:\n      a: b\n      a: c\n", []string{
-			`node.yaml:9: ` + at + `.nodeSelector.matchLabels.a: given twice, first on line 8`,
+			`node.yaml:9: ` + at + `.nodeSelector.matchLabels.a: set twice, first on line 8`,
 		}},
 		"not strings": {"  nodeSelector:\n    matchLabels:\n      a: true\n", []string{
 			`node.yaml:8: ` + at + `.nodeSelector.matchLabels.a: must be a string, is the boolean "true"; put it in quotes`,

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Allowed is what container edits may contain, as the lists of EditPolicy.
+// Allowed is what container edits may contain; the lists are as in EditPolicy.
 type Allowed struct {
 	Devices, Mounts []string
 	// ReadOnlyMounts are host paths that may only be mounted read-only.
@@ -14,8 +14,7 @@ type Allowed struct {
 	GIDs           []uint32
 }
 
-// presets has what a kind of backend needs, by the name of its program without
-// CommandPrefix.
+// presets are what backends need, by the name of the program without CommandPrefix.
 var presets = map[string]Allowed{
 	"amd": {Devices: []string{"/dev/kfd", "/dev/dri/card*", "/dev/dri/renderD*"}},
 	"fpga": {
@@ -69,7 +68,7 @@ func nvidiaPreset() Allowed {
 // Presets returns the names that EditPolicy.Presets may have, sorted.
 func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// Expand returns what the lists and the presets allow together.
+// Expand returns the union of the lists and the presets.
 func (p EditPolicy) Expand() Allowed {
 	a := Allowed{
 		Devices: slices.Clone(p.Devices), Mounts: slices.Clone(p.Mounts), Hooks: slices.Clone(p.Hooks), Env: slices.Clone(p.Env),

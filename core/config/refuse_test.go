@@ -88,8 +88,8 @@ func TestRefused(t *testing.T) {
 		"unprintable field": {with("\"a\\nb\\e\": 1", ""), []string{
 			`node.yaml:7: ` + backend + `["a\nb\x1b"]: unknown field "a\nb\x1b"; the fields here are name, command, checksum, env, settings, heartbeat, holdover, recovery, allow, features, featurePrefix, telemetry`,
 		}},
-		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: given twice, first on line 9"}},
-		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: given twice, first on line 8"}},
+		"field twice":    {with("", "replicas: 2\nreplicas: 3"), []string{"node.yaml:10: " + resource + ".replicas: set twice, first on line 9"}},
+		"env twice":      {with("env:\n  A: x\n  A: y", ""), []string{"node.yaml:9: " + backend + ".env.A: set twice, first on line 8"}},
 		"merge key":      {with("<<: {command: x}", ""), []string{`node.yaml:7: ` + backend + `["<<"]: merge keys are not supported; write the fields out`}},
 		"key not string": {with("1: x", ""), []string{`node.yaml:7: ` + backend + `: a key must be a string, this one is the number "1"; put it in quotes`}},
 		"number for string": {strings.Replace(with("", ""), "name: default", "name: 5", 1), []string{
@@ -143,17 +143,17 @@ func TestRefused(t *testing.T) {
 		"env too long": {with("env: {A: "+strings.Repeat("x", 32769)+"}", ""), []string{`node.yaml:7: ` + backend + `.env.A: the value is too long: 32769 bytes, at most 32768`}},
 		"features": {with("features: [model, gpu.model, model, 4x]", ""), []string{
 			`node.yaml:7: ` + backend + `.features[1]: ` + attribute + `"gpu.model"`,
-			`node.yaml:7: ` + backend + `.features[2]: "model" is given twice`,
+			`node.yaml:7: ` + backend + `.features[2]: "model" is listed twice`,
 			`node.yaml:7: ` + backend + `.features[3]: ` + attribute + `"4x"`,
 		}},
 		"feature prefixes": {with("featurePrefix: Example.com", ""), []string{
 			`node.yaml:7: ` + backend + `.featurePrefix: must be a DNS name of lower-case letters, digits, dashes and dots, such as example.com, is "Example.com"`,
 		}},
 		"feature prefix of NFD": {with("featurePrefix: node.kubernetes.io", ""), []string{
-			`node.yaml:7: ` + backend + `.featurePrefix: "node.kubernetes.io" is refused by Node Feature Discovery: of kubernetes.io it accepts feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains`,
+			`node.yaml:7: ` + backend + `.featurePrefix: "node.kubernetes.io" is refused by Node Feature Discovery: below kubernetes.io it accepts only feature.node.kubernetes.io, profile.node.kubernetes.io and their subdomains`,
 		}},
 		"feature prefix of a backend": {with("featurePrefix: amd.accelmux.io", ""), []string{
-			`node.yaml:7: ` + backend + `.featurePrefix: "amd.accelmux.io" is the default of the backend with that name: leave it out, or use a domain of your own`,
+			`node.yaml:7: ` + backend + `.featurePrefix: "amd.accelmux.io" is the default prefix of the backend with that name: omit it, or use a domain of your own`,
 		}},
 		"feature prefix too long": {with("featurePrefix: "+strings.Repeat("a.", 50)+"b", ""), []string{
 			`node.yaml:7: ` + backend + `.featurePrefix: is too long: 101 characters, at most 100`,
@@ -166,7 +166,7 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + backend + `.allow.mounts[0]: must be an absolute path, is "lib"`,
 			`node.yaml:9: ` + backend + `.allow.mounts[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/b"`,
 			`node.yaml:9: ` + backend + `.allow.mounts[2]: ** may only be the last part, as in /dev/dri/**, is "/a/**/b"`,
-			`node.yaml:9: ` + backend + `.allow.mounts[3]: is not a pattern that path.Match knows (an unclosed bracket, a backslash at the end?): "/a["`,
+			`node.yaml:9: ` + backend + `.allow.mounts[3]: is not a pattern of path.Match (is a bracket not closed, or a backslash at the end?): "/a["`,
 			`node.yaml:10: ` + backend + `.allow.hooks[0]: must not contain control characters, is "/\x1b"`,
 			`node.yaml:10: ` + backend + `.allow.hooks[1]: must be a clean path, without //, /./, /../ or a slash at the end: "/a"`,
 		}},
@@ -186,9 +186,9 @@ func TestRefused(t *testing.T) {
 			`node.yaml:9: ` + resource + `.parameters.a.value: the value is too long: 254 bytes, at most 253`,
 		}},
 		"parameters share a source": {with("", "parameters:\n  a: {annotation: e.x/a, env: A}\n  b: {annotation: e.x/a, env: A}\n  c: {annotation: e.x/a.main}"), []string{
-			`node.yaml:11: ` + resource + `.parameters.b.annotation: "e.x/a" is already the parameter a's`,
-			`node.yaml:11: ` + resource + `.parameters.b.env: "A" is already the parameter a's`,
-			`node.yaml:12: ` + resource + `.parameters.c.annotation: "e.x/a.main" is what the parameter a has for a container named "main"`,
+			`node.yaml:11: ` + resource + `.parameters.b.annotation: "e.x/a" is already used by the parameter a`,
+			`node.yaml:11: ` + resource + `.parameters.b.env: "A" is already used by the parameter a`,
+			`node.yaml:12: ` + resource + `.parameters.c.annotation: "e.x/a.main" is the annotation of the parameter a for a container named "main"`,
 		}},
 		"too many parameters": {with("", "parameters: {"+manyParameters(33)+"}"), []string{
 			`node.yaml:9: ` + resource + `.parameters: at most 32 parameters are possible, these are 33`,
@@ -196,23 +196,23 @@ func TestRefused(t *testing.T) {
 		"parameters are a list": {with("", "parameters: [a]"), []string{
 			`node.yaml:9: ` + resource + `.parameters: must be a mapping of names to mappings, is a list`,
 		}},
-		"unknown backend": {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: there is no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
+		"unknown backend": {with("", "backend: mokc"), []string{`node.yaml:9: ` + resource + `.backend: no backend "mokc" in this profile; did you mean "mock"?; it has mock`}},
 		"profile name":    {header + "profiles: [{name: A.b, backends: [{name: b}]}]\n", []string{`node.yaml:3: profiles[0].name: must be a DNS label, lower-case letters, digits and dashes, at most 63, is "A.b"`}},
 		"backend name":    {header + "profiles: [{name: a, backends: [{name: 1b}]}]\n", []string{`node.yaml:3: profiles[0].backends[0].name: must be a DNS label that starts with a letter, of lower-case letters, digits and dashes, at most 63, is "1b"`}},
-		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is taken by profiles[0], on line 4`}},
-		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is taken by profiles[0].backends[0], on line 6`}},
+		"profile twice":   {header + "profiles:\n- {name: a, backends: [{name: b}]}\n- {name: a, backends: [{name: b}]}\n", []string{`node.yaml:5: profiles[1].name: "a" is already used by profiles[0], on line 4`}},
+		"backend twice":   {header + "profiles:\n- name: a\n  backends:\n  - name: b\n  - name: b\n", []string{`node.yaml:7: profiles[0].backends[1].name: "b" is already used by profiles[0].backends[0], on line 6`}},
 		"placeholder":     {strings.Replace(with("", ""), "example.com/gpu", "example.com/mig-{profile", 1), []string{`node.yaml:8: profiles[0].resources[0].name: the placeholder that begins at "{profile" is not closed by a brace`}},
-		"prefix twice":    {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is taken by profiles[0].backends[0], on line 6`}},
-		"template twice":  {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is taken by profiles[0].resources[0], on line 8`}},
-		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is taken by profiles[0].resources[0], on line 8`}},
+		"prefix twice":    {header + "profiles:\n- name: a\n  backends:\n  - {name: b, featurePrefix: c.d}\n  - {name: c, featurePrefix: c.d}\n", []string{`node.yaml:7: profiles[0].backends[1].featurePrefix: "c.d" is already used by profiles[0].backends[0], on line 6`}},
+		"template twice":  {strings.Replace(with("", ""), "example.com/gpu", "example.com/{a}", 1) + "      - name: example.com/{a}\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/{a}" is already used by profiles[0].resources[0], on line 8`}},
+		"resource twice":  {with("", "") + "      - name: example.com/gpu\n", []string{`node.yaml:9: profiles[0].resources[1].name: "example.com/gpu" is already used by profiles[0].resources[0], on line 8`}},
 		"alias to itself": {"a: &a [*a]\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
 		"alias bomb":      {bomb(), []string{"node.yaml:6: the file is more than 200000 values once aliases are expanded"}},
 		"fat alias bomb":  {"a: &a " + strings.Repeat("x", 1<<19) + "\nb: [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n", []string{"node.yaml:2: the file is more than 4194304 bytes once aliases are expanded"}},
 		"too deep":        {strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", []string{"node.yaml:1: the file is nested more than 64 levels deep"}},
 		"settings a list": {with("settings: [a]", ""), []string{`node.yaml:7: ` + backend + `.settings: must be a mapping, is a list`}},
 		"settings mistake": {with("settings:\n  a:\n  - x: 1\n    x: 2\n  b: .nan", ""), []string{
-			`node.yaml:10: ` + backend + `.settings.a[0].x: given twice, first on line 9`,
-			`node.yaml:11: ` + backend + `.settings.b: is not a number that JSON knows: ".nan"`,
+			`node.yaml:10: ` + backend + `.settings.a[0].x: set twice, first on line 9`,
+			`node.yaml:11: ` + backend + `.settings.b: is not a number in JSON: ".nan"`,
 		}},
 	}
 	for name, tc := range tests {
@@ -234,11 +234,11 @@ func TestRefusedSelectors(t *testing.T) {
 		"not a boolean":  {`device.driver`, "does not compile: must evaluate to bool or the unknown type, not string"},
 		"too long":       {`"` + strings.Repeat("x", 10240) + `" == device.driver`, "is too long: 10259 bytes, at most 10240"},
 		"too expensive":  {`device.attributes["mock"].all(a, device.attributes["mock"].all(b, device.attributes["mock"].all(c, device.attributes["mock"].all(d, a + b + c + d != ""))))`, "may become too expensive: its cost is estimated at up to "},
-		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes of the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
-		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity of the domain "accelmux.io"; the domains here are mock`},
-		"unknown fact":   {`device.attributes["accelmux.io"].numa == 0`, `there is no attribute "numa" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
-		"health":         {`has(device.attributes["accelmux.io"].health)`, `there is no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
-		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes of the domain "x"; the domains here are mock, accelmux.io`},
+		"unknown domain": {`device.attributes["mok"].model == "M1"`, `no device that can be selected here has attributes in the domain "mok"; did you mean "mock"?; the domains here are mock, accelmux.io`},
+		"no capacity":    {`device.capacity["accelmux.io"].x.isGreaterThan(quantity("0"))`, `no device that can be selected here has capacity in the domain "accelmux.io"; the domains here are mock`},
+		"unknown fact":   {`device.attributes["accelmux.io"].numa == 0`, `no attribute "numa" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"health":         {`has(device.attributes["accelmux.io"].health)`, `no attribute "health" in the domain "accelmux.io"; it has id, class, numaNode, pciBusID, parent, vendor, backendVersion`},
+		"in a binding":   {`cel.bind(a, device.attributes["x"], a.b)`, `no device that can be selected here has attributes in the domain "x"; the domains here are mock, accelmux.io`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

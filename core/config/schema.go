@@ -9,7 +9,6 @@ import (
 var schema []byte
 
 // Schema returns the JSON schema (draft 2020-12) of the configuration file, for
-// editors. It knows every field, type, enumeration and default. It is weaker
-// than Parse: references between fields, selectors and the reserved names are
-// beyond it.
+// editors. It has every field, type, enumeration and default. Parse checks more: references
+// between fields, selectors and reserved names.
 func Schema() []byte { return bytes.Clone(schema) }

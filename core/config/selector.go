@@ -17,20 +17,20 @@ import (
 	"github.com/accelmux/accelmux/core/suggestion"
 )
 
-// FactsDomain is the domain of the attributes that every device has from the
-// core: device.attributes["accelmux.io"].class. A backend cannot have it: the
-// name of a backend has no dot.
+// FactsDomain is the domain of the attributes that the core adds to every device:
+// device.attributes["accelmux.io"].class. It is not a backend's domain: the name of a backend
+// has no dot.
 const FactsDomain = "accelmux.io"
 
-// The attributes in FactsDomain. Health is none of them, on purpose: a fault
-// must not move a device to another resource.
+// The attributes in FactsDomain. Health is not among them: a fault must not move a device to
+// another resource.
 const (
 	FactID             = "id"             // string: the device's ID
 	FactClass          = "class"          // string
 	FactNUMANode       = "numaNode"       // int; missing if unknown or several
 	FactPCIBusID       = "pciBusID"       // string; missing if there is none
 	FactParent         = "parent"         // string; missing for a whole device
-	FactVendor         = "vendor"         // string: who makes it, as its backend says
+	FactVendor         = "vendor"         // string: the backend's vendor
 	FactBackendVersion = "backendVersion" // version; missing if it is not one
 )
 
@@ -57,11 +57,10 @@ func CompileSelector(expression string) (*dracel.CompilationResult, error) {
 	return &result, nil
 }
 
-// celError is how cel-go starts each of its errors; it is followed by two
-// lines that show the place.
+// celError matches the first line of a cel-go error; two lines that show the place follow.
 var celError = regexp.MustCompile(`ERROR: <input>:(-?\d+):(\d+): (.*)`)
 
-// compileDetail puts what the compiler says on one line.
+// compileDetail returns the compiler's errors on one line.
 func compileDetail(detail string) string {
 	var found []string
 	for _, m := range celError.FindAllStringSubmatch(detail, -1) {
@@ -81,7 +80,7 @@ func compileDetail(detail string) string {
 	return printable(strings.Join(found, "; "))
 }
 
-// printable replaces what a terminal might act on.
+// printable replaces control characters.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -91,9 +90,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// checkSelectorDomains finds domains and facts that no device has. The language
-// gives an empty map for an unknown domain, so that a slip of the pen would
-// silently select nothing.
+// checkSelectorDomains returns an error for domains and facts that no device has. CEL has an
+// empty map for an unknown domain, so a misspelt one would silently select nothing.
 func checkSelectorDomains(compiled *dracel.CompilationResult, backends []string) error {
 	checked, issues := compiled.Environment.Compile(compiled.Expression)
 	if issues != nil && issues.Err() != nil {
@@ -113,7 +111,7 @@ func checkDomain(e ast.Expr, backends []string) error {
 	if e.Kind() == ast.SelectKind {
 		if field, domain, ok := deviceDomain(e.AsSelect().Operand()); ok && field == "attributes" && domain == FactsDomain {
 			if fact := e.AsSelect().FieldName(); !slices.Contains(Facts(), fact) {
-				return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
+				return fmt.Errorf("no attribute %s in the domain %q%s; it has %s",
 					show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
 			}
 		}
@@ -126,9 +124,9 @@ func checkDomain(e ast.Expr, backends []string) error {
 	if field == "attributes" {
 		domains = append(domains, FactsDomain)
 	}
-	// A domain with a dot is not a backend's own: several vendors may share its names.
+	// A domain with a dot is not a backend's: several vendors may share its attributes.
 	if !slices.Contains(domains, domain) && (domain == FactsDomain || !strings.Contains(domain, ".")) {
-		return fmt.Errorf("no device that can be selected here has %s of the domain %s%s; the domains here are %s",
+		return fmt.Errorf("no device that can be selected here has %s in the domain %s%s; the domains here are %s",
 			field, show(domain), suggestion.DidYouMean(domain, domains), strings.Join(domains, ", "))
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MarshalJSON is the object itself; "{}" if there are no settings.
+// MarshalJSON returns the object; "{}" if there are no settings.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	if len(s) == 0 {
 		return []byte("{}"), nil
@@ -22,7 +22,7 @@ func (s Settings) MarshalJSON() ([]byte, error) {
 	return s, nil
 }
 
-// UnmarshalJSON takes any JSON object.
+// UnmarshalJSON accepts any JSON object.
 func (s *Settings) UnmarshalJSON(data []byte) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return errors.New("settings must be one JSON object")
@@ -31,9 +31,9 @@ func (s *Settings) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// settings reads any mapping as one JSON object with sorted keys. Numbers keep every
-// digit. What JSON does not have is refused: keys that are not strings, the same key
-// twice, .nan and .inf, binary and custom tags.
+// settings converts any mapping to one JSON object with sorted keys. Numbers keep every digit.
+// It refuses what JSON does not have: keys that are not strings, duplicate keys, .nan and
+// .inf, binary and custom tags.
 func (d *decoder) settings(n *yaml.Node, line int, path string) Settings {
 	if n.Kind != yaml.MappingNode {
 		d.wrongType(n, line, path, "a mapping")
@@ -44,8 +44,8 @@ func (d *decoder) settings(n *yaml.Node, line int, path string) Settings {
 	return w.out.Bytes()
 }
 
-// jsonWriter turns a YAML node within bounds into JSON. After an error the output is of
-// no use.
+// jsonWriter converts a YAML node that checkBounds has accepted to JSON. After an error the
+// output is not valid.
 type jsonWriter struct {
 	*decoder
 	out bytes.Buffer
@@ -110,12 +110,12 @@ func (w *jsonWriter) scalar(n *yaml.Node, line int, path string) {
 	case strTag, timeTag:
 		w.text(n.Value)
 	default:
-		w.fail(line, path, "a value of the type %s has no place in settings; write it as a string", show(tag))
+		w.fail(line, path, "settings cannot have a value of the type %s; write it as a string", show(tag))
 	}
 }
 
 func (w *jsonWriter) text(s string) {
-	// A string always has an encoding: invalid UTF-8 becomes U+FFFD.
+	// Encoding a string cannot fail: invalid UTF-8 becomes U+FFFD.
 	encoded, _ := json.Marshal(s)
 	w.out.Write(encoded)
 }
@@ -125,14 +125,14 @@ var (
 	leadingZero      = regexp.MustCompile(`^[-+]?0[0-9_]`)
 )
 
-// jsonNumber is a YAML number as JSON, digit by digit where the notation allows
-// it, so that 64-bit and longer integers survive.
+// jsonNumber converts a YAML number to JSON, digit by digit where the notation allows it, so
+// that integers of 64 bits and more stay exact.
 func jsonNumber(text, tag string) (string, error) {
 	if jsonNumberSyntax.MatchString(text) {
 		return text, nil
 	}
 	if leadingZero.MatchString(text) && tag == intTag {
-		return "", fmt.Errorf("%s can be read as octal or as decimal; write 0o... for octal, or put it in quotes", show(text))
+		return "", fmt.Errorf("%s is ambiguous, octal or decimal: write 0o... for octal, or put it in quotes", show(text))
 	}
 	plain := strings.ReplaceAll(text, "_", "")
 	if tag == intTag {
@@ -146,17 +146,16 @@ func jsonNumber(text, tag string) (string, error) {
 	}
 	f, err := strconv.ParseFloat(plain, 64)
 	if err != nil {
-		return "", fmt.Errorf("is not a number that JSON knows: %s", show(text))
+		return "", fmt.Errorf("is not a number in JSON: %s", show(text))
 	}
 	encoded, err := json.Marshal(f)
 	if err != nil {
-		return "", fmt.Errorf("is not a number that JSON knows: %s", show(text))
+		return "", fmt.Errorf("is not a number in JSON: %s", show(text))
 	}
 	return string(encoded), nil
 }
 
-// MarshalYAML returns the settings as a mapping that Parse reads back to the same
-// object.
+// MarshalYAML returns the settings as a mapping that Parse reads as the same object.
 func (s Settings) MarshalYAML() (any, error) {
 	if len(s) == 0 {
 		return &yaml.Node{Kind: yaml.MappingNode}, nil
@@ -200,7 +199,7 @@ func yamlNode(value any) *yaml.Node {
 	}
 }
 
-// yamlText is a string in quotes, which no reader takes for anything else.
+// yamlText returns a quoted string, which cannot be read as another type.
 func yamlText(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: strTag, Style: yaml.DoubleQuotedStyle, Value: s}
 }

@@ -27,16 +27,16 @@ func TestSettings(t *testing.T) {
 		"tag for string":  {in: "n: !!str 5", want: `{"n":"5"}`},
 
 		"not a mapping":   {in: "[1]", wantErr: "s:1: must be a mapping, is a list"},
-		"duplicate":       {in: "a:\n  b: 1\n  b: 2\n", wantErr: "s:3: a.b: given twice, first on line 2"},
+		"duplicate":       {in: "a:\n  b: 1\n  b: 2\n", wantErr: "s:3: a.b: set twice, first on line 2"},
 		"number as key":   {in: "a: {1: x}", wantErr: `s:1: a: a key must be a string, this one is the number "1"; put it in quotes`},
 		"boolean as key":  {in: "true: x", wantErr: `s:1: a key must be a string, this one is the boolean "true"; put it in quotes`},
 		"merge key":       {in: "a: &x {k: 1}\nb:\n  <<: *x\n", wantErr: `s:3: b["<<"]: merge keys are not supported; write the fields out`},
-		"infinity":        {in: "a: [.inf]", wantErr: `s:1: a[0]: is not a number that JSON knows: ".inf"`},
-		"leading zero":    {in: "a: 0123", wantErr: `s:1: a: "0123" can be read as octal or as decimal; write 0o... for octal, or put it in quotes`},
-		"binary":          {in: "a: !!binary aGk=", wantErr: `s:1: a: a value of the type "!!binary" has no place in settings; write it as a string`},
-		"own tag":         {in: "a: !secret x", wantErr: `s:1: a: a value of the type "!secret" has no place in settings; write it as a string`},
-		"wrong tag":       {in: "a: !!int x\nb: !!bool x\nc: !!float x\n", wantErr: "s:1: a: is not a whole number: \"x\"\ns:2: b: must be true or false, is \"x\"\ns:3: c: is not a number that JSON knows: \"x\""},
-		"key to be shown": {in: "a b: !x y", wantErr: `s:1: ["a b"]: a value of the type "!x" has no place in settings; write it as a string`},
+		"infinity":        {in: "a: [.inf]", wantErr: `s:1: a[0]: is not a number in JSON: ".inf"`},
+		"leading zero":    {in: "a: 0123", wantErr: `s:1: a: "0123" is ambiguous, octal or decimal: write 0o... for octal, or put it in quotes`},
+		"binary":          {in: "a: !!binary aGk=", wantErr: `s:1: a: settings cannot have a value of the type "!!binary"; write it as a string`},
+		"own tag":         {in: "a: !secret x", wantErr: `s:1: a: settings cannot have a value of the type "!secret"; write it as a string`},
+		"wrong tag":       {in: "a: !!int x\nb: !!bool x\nc: !!float x\n", wantErr: "s:1: a: is not a whole number: \"x\"\ns:2: b: must be true or false, is \"x\"\ns:3: c: is not a number in JSON: \"x\""},
+		"key to be shown": {in: "a b: !x y", wantErr: `s:1: ["a b"]: settings cannot have a value of the type "!x"; write it as a string`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

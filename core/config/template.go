@@ -14,7 +14,7 @@ import (
 const (
 	// maxPlaceholders is more than a name of 63 characters has room for in practice.
 	maxPlaceholders = 8
-	// edges may be in the name part of a qualified name, but not at its ends.
+	// edges are allowed inside the name part of a qualified name, but not at its ends.
 	edges = "-_."
 )
 
@@ -24,8 +24,8 @@ const (
 //	name        = domain "/" { literal | placeholder }
 //	placeholder = "{" attribute "}" | "{accelmux.io/" fact "}"
 //
-// The domain is literal. A placeholder stands for the value of a device's own
-// attribute, or for one of [Facts].
+// The domain is literal. A placeholder is replaced by the value of a device's attribute, or by
+// one of [Facts].
 type NameTemplate struct {
 	domain string
 	parts  []namePart
@@ -34,9 +34,9 @@ type NameTemplate struct {
 // namePart is either a text or a placeholder.
 type namePart struct{ text, attribute string }
 
-// ParseName takes the name of a resource apart. Names without placeholders must be
-// what kubelet calls an extended resource name. With placeholders, what is around
-// them must fit into one: an error says what never will.
+// ParseName parses the name of a resource. A name without placeholders must be an extended
+// resource name (IsExtendedResourceName of k8s.io/kubernetes). With placeholders, the text
+// around them must be able to be part of one.
 func ParseName(name string) (*NameTemplate, error) {
 	if !strings.ContainsAny(name, "{}") {
 		domain, rest, _ := strings.Cut(name, "/")
@@ -63,7 +63,7 @@ func ParseName(name string) (*NameTemplate, error) {
 	return t, t.check()
 }
 
-// cutPart takes the first part off a template that is not empty.
+// cutPart cuts the first part off a template, which must not be empty.
 func cutPart(template string) (part namePart, rest string, err error) {
 	i := strings.IndexAny(template, "{}")
 	switch {
@@ -98,13 +98,13 @@ func checkPlaceholder(attribute string) error {
 				"such as resource.kubernetes.io/pcieRoot, or %s/ and one of %s, is %s", FactsDomain, strings.Join(Facts(), ", "), show(attribute))
 		}
 	case !slices.Contains(Facts(), fact):
-		return fmt.Errorf("there is no attribute %s in the domain %q%s; it has %s",
+		return fmt.Errorf("no attribute %s in the domain %q%s; it has %s",
 			show(fact), FactsDomain, suggestion.DidYouMean(fact, Facts()), strings.Join(Facts(), ", "))
 	}
 	return nil
 }
 
-// check looks at the parts together.
+// check checks the parts together.
 func (t *NameTemplate) check() error {
 	length := 0
 	for i, part := range t.parts {
@@ -128,9 +128,8 @@ func (t *NameTemplate) check() error {
 	return nil
 }
 
-// Placeholders are the attributes that make the name, in the order of their
-// places: a name for a device's own, "accelmux.io/" and a name for a fact. There
-// are none if the name is as it is written.
+// Placeholders returns the attributes in the name, in their order: the bare name of a device's
+// attribute, or "accelmux.io/" and the name of a fact. Nil for a literal name.
 func (t *NameTemplate) Placeholders() []string {
 	var attributes []string
 	for _, part := range t.parts {
@@ -141,10 +140,9 @@ func (t *NameTemplate) Placeholders() []string {
 	return attributes
 }
 
-// Name puts values in the places of the placeholders; there must be as many. What
-// a qualified name cannot have is replaced (QualifiedText), and cut off at its
-// ends. The error is a clause that follows "the name": nothing was left, or it is
-// too long.
+// Name replaces the placeholders by values, one for each. Characters that a qualified name
+// cannot have are replaced (QualifiedText), and cut off at the ends. The error is a clause that
+// follows "the name": it would be empty, or too long.
 func (t *NameTemplate) Name(values ...string) (string, error) {
 	var b strings.Builder
 	for _, part := range t.parts {
@@ -165,8 +163,8 @@ func (t *NameTemplate) Name(values ...string) (string, error) {
 	return t.domain + "/" + rest, nil
 }
 
-// Matches reports whether a device may make this name of the template. It may say
-// yes to a name that no device makes, but never no to one that some device does.
+// Matches reports whether values may exist for which Name returns this name. It may return true
+// for a name without such values, but never false for one that has them.
 func (t *NameTemplate) Matches(name string) bool {
 	rest, ok := strings.CutPrefix(name, t.domain+"/")
 	if !ok {
@@ -176,14 +174,14 @@ func (t *NameTemplate) Matches(name string) bool {
 	if len(t.parts) == 1 && first != "" {
 		return rest == first
 	}
-	// Beside a placeholder of which nothing is left, a literal may be cut.
+	// A literal may be cut where the placeholder beside it is empty.
 	rest, ok = strings.CutPrefix(rest, strings.TrimRight(first, edges))
 	return ok && strings.HasSuffix(rest, strings.TrimLeft(last, edges))
 }
 
-// QualifiedText makes a text of characters that a qualified name or the value of
-// a label may have: "+" becomes ".", as in the names of MIG resources, and every
-// other run of characters "-". The ends may still be none that are allowed there.
+// QualifiedText replaces the characters that a qualified name or the value of a label cannot
+// have: "+" becomes ".", as in the names of MIG resources, and any other run of them "-". The
+// result may still begin or end with a character that is not allowed there.
 func QualifiedText(text string) string {
 	var b strings.Builder
 	replaced := false
@@ -203,8 +201,8 @@ func QualifiedText(text string) string {
 	return b.String()
 }
 
-// nameCharacter reports whether a qualified name may have it (validation.
-// IsQualifiedName of k8s.io/apimachinery).
+// nameCharacter reports whether a qualified name may contain r (validation.IsQualifiedName of
+// k8s.io/apimachinery).
 func nameCharacter(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r < 0x80 && strings.ContainsRune(edges, r)
 }

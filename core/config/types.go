@@ -20,30 +20,29 @@ type NodeConfig struct {
 	Profiles []Profile `yaml:"profiles"`
 }
 
-// Profile says which backends run and which resources they become.
+// Profile is the backends to run and the resources to serve.
 type Profile struct {
 	// Name is a DNS label (RFC 1123), unique in the file. The one named
 	// "default" applies if no other is chosen.
 	Name string `yaml:"name"`
-	// NodeSelector selects the nodes on which the profile applies, by their labels. Nil:
-	// those that no other profile is for. Package profile has the rules.
+	// NodeSelector selects the nodes that the profile applies to, by their labels. Nil: the
+	// nodes that no other profile matches. Package profile has the rules.
 	NodeSelector *NodeSelector `yaml:"nodeSelector"`
 	// Priority decides between profiles that match the same node: the highest
-	// applies. Default 0; -1000000 to 1000000. It belongs to a nodeSelector.
+	// applies. Default 0; -1000000 to 1000000. It requires a nodeSelector.
 	Priority int `yaml:"priority"`
-	// IgnorePCI are accelerators that the profile leaves out on purpose, so that they are
-	// not reported as problems: a PCI vendor ("10de"), or a vendor and a device
+	// IgnorePCI are accelerators that the profile does not use on purpose: they are not
+	// reported as problems. An entry is a PCI vendor ("10de"), or a vendor and a device
 	// ("10de:1eb8"), in four lower-case hexadecimal digits each, as lspci -n prints them. At
 	// most 64.
 	IgnorePCI []string `yaml:"ignorePCI"`
-	// Backends run side by side, each in a process of its own. At least one.
+	// Backends run at the same time, each in a process of its own. At least one.
 	Backends []Backend `yaml:"backends"`
-	// Resources are tried in order; a device belongs to the first that selects
-	// it, and to no other.
+	// Resources are tried in order; a device belongs to the first one that selects it.
 	Resources []Resource `yaml:"resources"`
 }
 
-// Backend returns the backend of that name, or nil; also of a nil profile.
+// Backend returns the backend with the name, or nil. p may be nil.
 func (p *Profile) Backend(name string) *Backend {
 	if p == nil {
 		return nil
@@ -56,8 +55,8 @@ func (p *Profile) Backend(name string) *Backend {
 	return nil
 }
 
-// NodeSelector is a label selector as Kubernetes has it (metav1.LabelSelector):
-// all of it must match. An empty one matches every node.
+// NodeSelector is a label selector like metav1.LabelSelector: all requirements must match. An
+// empty one matches every node.
 type NodeSelector struct {
 	// MatchLabels are labels that the node must have, with these values.
 	MatchLabels map[string]string `yaml:"matchLabels"`
@@ -65,12 +64,12 @@ type NodeSelector struct {
 	MatchExpressions []NodeRequirement `yaml:"matchExpressions"`
 }
 
-// NodeRequirement is what one label of the node must be.
+// NodeRequirement is a requirement on one label of the node.
 type NodeRequirement struct {
-	// Key is the label's.
+	// Key is the label's key.
 	Key      string       `yaml:"key"`
 	Operator NodeOperator `yaml:"operator"`
-	// Values are those that the operator compares with: at least one for NodeIn
+	// Values are the operator's operands: at least one for NodeIn
 	// and NodeNotIn, none for the others.
 	Values []string `yaml:"values"`
 }
@@ -80,13 +79,13 @@ type NodeOperator string
 
 // The operators, those of metav1.LabelSelector.
 const (
-	// NodeIn wants the label, with one of the values.
+	// NodeIn requires the label, with one of the values.
 	NodeIn NodeOperator = "In"
-	// NodeNotIn wants none of the values; a node without the label matches.
+	// NodeNotIn refuses the values; a node without the label matches.
 	NodeNotIn NodeOperator = "NotIn"
-	// NodeExists wants the label, with any value.
+	// NodeExists requires the label, with any value.
 	NodeExists NodeOperator = "Exists"
-	// NodeDoesNotExist wants no such label.
+	// NodeDoesNotExist refuses the label.
 	NodeDoesNotExist NodeOperator = "DoesNotExist"
 )
 
@@ -99,29 +98,28 @@ type Backend struct {
 	// Command is the program's file name in the backend directory; default
 	// accelmux-backend-<name>. Never a path.
 	Command string `yaml:"command"`
-	// Checksum pins the program: "sha256:" and the 64 lower-case hex digits that
-	// sha256sum prints for its file. Another program is not started. "" (default)
-	// pins nothing.
+	// Checksum pins the program: "sha256:" and the 64 lower-case hex digits that sha256sum
+	// prints for its file. A program with another checksum is not started. "" (default)
+	// allows any.
 	Checksum string `yaml:"checksum"`
-	// Env is added to the small environment that a backend gets. Names are those
-	// that shells take; ACCELMUX_BACKEND and PLUGIN_* are the core's. Values are at
+	// Env is added to the small environment that a backend gets. Names are as in shells;
+	// ACCELMUX_BACKEND and PLUGIN_* are reserved for the core. Values are at
 	// most 32 KiB.
 	Env map[string]string `yaml:"env"`
-	// Settings are the backend's own: any mapping. Default {}. The core checks
-	// them against the schema that the backend describes.
+	// Settings are passed to the backend: any mapping. Default {}. The core checks them
+	// against the JSON schema that the backend describes.
 	Settings Settings `yaml:"settings"`
-	// Heartbeat is how often the backend must show that its loop turns;
+	// Heartbeat is the interval at which the backend's monitoring loop must send heartbeats;
 	// three missed ones count as a hang. Default 10s; 100ms to 1m.
 	Heartbeat Duration `yaml:"heartbeat"`
-	// Holdover is how long the last inventory stays advertised when the backend
-	// is gone. Default 5m; 0s to 24h.
+	// Holdover is how long the last inventory stays advertised after the backend has ended. Default 5m; 0s to 24h.
 	Holdover Duration       `yaml:"holdover"`
 	Recovery RecoveryPolicy `yaml:"recovery"`
 	Allow    EditPolicy     `yaml:"allow"`
 	// Features are the names of the devices' attributes and capacities that become
-	// features of the node (package features), beside the counts; at most 16. Those
-	// that a device does not have are nothing. Default DefaultFeatures. A list that
-	// is given replaces it; an empty one leaves the counts.
+	// features of the node (package features), beside the counts; at most 16. A name that a
+	// device does not have is ignored. Default DefaultFeatures. A list in the file replaces
+	// it; an empty list leaves the counts only.
 	Features []string `yaml:"features"`
 	// FeaturePrefix is the prefix of the names of these features, before the slash: a DNS
 	// subdomain of at most 100 characters that Node Feature Discovery accepts, and that no
@@ -131,36 +129,36 @@ type Backend struct {
 	Telemetry     TelemetryPolicy `yaml:"telemetry"`
 }
 
-// TelemetryPolicy says how the devices are measured.
+// TelemetryPolicy is when and how often the devices are measured.
 type TelemetryPolicy struct {
 	// Sample is SampleAuto (default) or SampleNever.
 	Sample SampleMode `yaml:"sample"`
-	// Interval is how often, while somebody listens. Default 10s; 1s to 10m.
+	// Interval is how often devices are measured while values are requested. Default 10s; 1s
+	// to 10m.
 	Interval Duration `yaml:"interval"`
 }
 
-// SampleMode says when devices are measured.
+// SampleMode is when devices are measured.
 type SampleMode string
 
 // The sample modes.
 const (
-	// SampleAuto measures while somebody asks for the values (package
-	// telemetry).
+	// SampleAuto measures while values are requested (package telemetry).
 	SampleAuto SampleMode = "auto"
 	// SampleNever never measures.
 	SampleNever SampleMode = "never"
 )
 
-// RecoveryPolicy says how faulted devices come back.
+// RecoveryPolicy is how faulted devices become healthy again.
 type RecoveryPolicy struct {
-	// Delay is how long a device must stay sound before it is healthy again, so
-	// that a flapping one does not flap at kubelet. Default 3s; 0s to 1h.
+	// Delay is how long a device must be without fault before it is healthy again, so that an
+	// unstable one does not flap in kubelet's list. Default 3s; 0s to 1h.
 	Delay Duration `yaml:"delay"`
 	// Reset is ResetAuto (default) or ResetNever.
 	Reset ResetMode `yaml:"reset"`
 }
 
-// ResetMode says whether the core resets faulted devices by itself.
+// ResetMode is whether the core resets faulted devices on its own.
 type ResetMode string
 
 // The reset modes.
@@ -168,16 +166,16 @@ const (
 	// ResetAuto resets a faulted device when a reset may help and no device of
 	// its reset group is in use.
 	ResetAuto ResetMode = "auto"
-	// ResetNever leaves resets to people.
+	// ResetNever never resets: an operator must.
 	ResetNever ResetMode = "never"
 )
 
-// EditPolicy says what a backend's container edits may contain; all else is refused
+// EditPolicy is what a backend's container edits may contain; anything else is refused
 // (inventory.Policy). The lists add to the presets. Patterns of paths are absolute and in
 // the syntax of path.Match; one that ends in "/**" matches everything below it.
 type EditPolicy struct {
-	// Presets are names of presets, each with what a kind of backend needs. Default: that of
-	// the backend's program, if there is one; an empty list is none.
+	// Presets are names of presets, each with what one backend program needs. Default: the
+	// preset of the backend's program, if it has one. An empty list means none.
 	Presets []string `yaml:"presets"`
 	// Devices are host paths of device nodes. Some nodes are always refused: block devices,
 	// raw memory, disks.
@@ -189,16 +187,16 @@ type EditPolicy struct {
 	// Env are names of environment variables, of containers and of hooks; "*" at the end
 	// matches all names with that prefix. Some names are always refused: PATH, LD_*.
 	Env []string `yaml:"env"`
-	// GIDs are additional groups, beside those that own the device nodes; 1 to 2^32-2.
+	// GIDs are additional group IDs, beside the owners of the device nodes; 1 to 2^32-2.
 	GIDs []int `yaml:"gids"`
 }
 
-// Resource is a name that pods ask for, and the devices behind it.
+// Resource is a resource that pods request, and its devices.
 type Resource struct {
-	// Name is domain/name as Kubernetes wants it, unique in the profile. Domains
+	// Name is domain/name as Kubernetes requires it, unique in the profile. Domains
 	// that end in kubernetes.io are reserved. After the slash it may have
-	// placeholders, {attribute} or {accelmux.io/fact}: then there is one resource for
-	// each name that the devices make (NameTemplate).
+	// placeholders, {attribute} or {accelmux.io/fact}: then there is one resource for each
+	// name that the devices' values give (NameTemplate).
 	Name string `yaml:"name"`
 	// Backend limits the resource to one backend of the profile; "" means all.
 	Backend string `yaml:"backend"`
@@ -207,41 +205,40 @@ type Resource struct {
 	// Selector is a CEL expression over device, the language of DRA's device
 	// selectors and with its limits (CompileSelector); "" means all. Attributes
 	// and capacities are in the domain of the backend's name:
-	// device.attributes["mock"].model == "M1". What the core knows of every device
-	// is in FactsDomain. Package resource documents both.
+	// device.attributes["mock"].model == "M1". Attributes from the core are in FactsDomain.
+	// Package resource documents both.
 	Selector string `yaml:"selector"`
 	// Replicas is how many pods may share one device. Default 1; 1 to 1000.
 	// With more than 1, device IDs get the suffix ::N.
 	Replicas int `yaml:"replicas"`
-	// MaxReplicasPerContainer limits what one container may take of a shared
-	// resource. Default 1; 0 to 1000, 0 means no limit. It belongs to a resource
-	// with more than one replica and is nil, also after loading, for any other.
+	// MaxReplicasPerContainer limits the replicas of a shared resource that one container may
+	// get. Default 1; 0 to 1000, 0 means no limit. It requires more than one replica, and is
+	// nil, also after loading, for other resources.
 	MaxReplicasPerContainer *int `yaml:"maxReplicasPerContainer"`
 	// Injection is how a container gets its devices. Default InjectAuto.
 	Injection Injection `yaml:"injection"`
-	// Registration is how kubelet learns of the resource. Default RegisterSocket.
+	// Registration is how the resource is registered with kubelet. Default RegisterSocket.
 	Registration Registration `yaml:"registration"`
-	// Allocation says which of the free devices a container gets.
+	// Allocation is how the devices for a container are chosen.
 	Allocation Allocation `yaml:"allocation"`
-	// Parameters are what a container asks of its devices before it starts, by the
-	// names that the backend knows (its Prepare); at most 32. Names are as those of
-	// attributes. They matter for devices that ask to be prepared.
+	// Parameters are passed to the backend's Prepare before a container starts, by the names
+	// that the backend defines; at most 32. The syntax of names is that of attributes. They
+	// apply to devices with a Prepare hook.
 	Parameters map[string]Parameter `yaml:"parameters"`
 }
 
-// Parameter says where the value of a parameter comes from; at least one of the
-// three is there. The first counts that the container has: Env, Annotation for the
-// container, Annotation, Value. If that is empty, or there is none, the backend is
-// not told of the parameter. Values are at most MaxParameterValue bytes of UTF-8
-// without control characters.
+// Parameter is the sources of a parameter's value; at least one of the three is set. The first
+// one that exists is used: Env, Annotation for the container, Annotation, Value. If it is
+// empty, or none exists, the parameter is not sent to the backend. Values are at most
+// MaxParameterValue bytes of UTF-8 without control characters.
 type Parameter struct {
-	// Value is for containers that say nothing else.
+	// Value is the default.
 	Value string `yaml:"value"`
-	// Annotation is the key of an annotation of the pod. With a dot and a container's
-	// name behind it, it is for that container only; a name with which the part after
-	// the slash gets longer than 63 characters cannot be meant that way.
+	// Annotation is the key of an annotation of the pod. The key, a dot and a container's name
+	// is an annotation for that container only, as far as the part after the slash stays
+	// within 63 characters.
 	Annotation string `yaml:"annotation"`
-	// Env is a variable of the container, with a value that the pod itself has.
+	// Env is an environment variable of the container, with a literal value in the pod.
 	Env string `yaml:"env"`
 }
 
@@ -256,7 +253,7 @@ type Injection string
 
 // The injections.
 const (
-	// InjectAuto is InjectCDI and InjectCDIAnnotations at once: right for every kubelet
+	// InjectAuto is InjectCDI and InjectCDIAnnotations at once. It works with every kubelet
 	// and every container runtime with CDI. A kubelet before 1.29 ignores the field, and
 	// runtimes apply each name once (kubelet 1.28 to 1.32 itself sends every name in both
 	// ways, https://kep.k8s.io/4009).
@@ -270,7 +267,7 @@ const (
 	InjectPlain Injection = "plain"
 )
 
-// Registration is how kubelet learns of a resource.
+// Registration is how a resource is registered with kubelet.
 type Registration string
 
 // The registrations.
@@ -281,27 +278,26 @@ const (
 	RegisterWatcher Registration = "watcher"
 )
 
-// Allocation says which of a resource's free devices a container gets. Package
-// topology has what that means in detail. With AllocateNone only Policy counts.
+// Allocation is how the devices for a container are chosen among a resource's free ones;
+// package topology has the details. With AllocateNone, Links is ignored.
 type Allocation struct {
-	// Policy is what the choice is for. Default AllocateBestLinks.
+	// Policy is the aim of the choice. Default AllocateBestLinks.
 	Policy AllocationPolicy `yaml:"policy"`
-	// Links is what counts first of the links among the chosen devices. Default
-	// LinksSum.
+	// Links is the first measure of the links between the chosen devices. Default LinksSum.
 	Links LinkMeasure `yaml:"links"`
 }
 
-// AllocationPolicy is what the choice of devices is for.
+// AllocationPolicy is the aim of the choice of devices.
 type AllocationPolicy string
 
-// The policies, by the names that package topology has for them.
+// The policies, as package topology names them.
 const (
-	// AllocateBestLinks wants devices that reach each other fast, and room for the
-	// next container.
+	// AllocateBestLinks prefers devices with fast links between them, and leaves such devices
+	// for the next container.
 	AllocateBestLinks AllocationPolicy = "best-links"
-	// AllocateSpread wants many physical devices, each with little on it.
+	// AllocateSpread prefers many physical devices with little use.
 	AllocateSpread AllocationPolicy = "spread"
-	// AllocatePack wants few physical devices, those first that are in use already.
+	// AllocatePack prefers few physical devices, first those already in use.
 	AllocatePack AllocationPolicy = "pack"
 	// AllocateNone leaves the choice to kubelet.
 	AllocateNone AllocationPolicy = "none"
@@ -310,18 +306,17 @@ const (
 // LinkMeasure is how the links among several devices are compared.
 type LinkMeasure string
 
-// The measures. Where one is equal the other decides.
+// The measures. If one is equal, the other decides.
 const (
 	// LinksSum compares the sum of all links.
 	LinksSum LinkMeasure = "sum"
-	// LinksWeakest compares the weakest of them: right for what passes data on in a
-	// ring.
+	// LinksWeakest compares the weakest link, which limits communication in a ring.
 	LinksWeakest LinkMeasure = "weakest"
 )
 
 // Duration is a time.Duration written as "10s" or "1m30s".
 type Duration time.Duration
 
-// Settings are a backend's own settings, kept as one JSON object with sorted
-// keys. Equal settings are equal bytes.
+// Settings are a backend's settings as one JSON object with sorted keys: equal settings are
+// equal bytes.
 type Settings json.RawMessage

@@ -21,18 +21,18 @@ const (
 	maxPriority      = 1_000_000
 	maxFeatures      = 16
 	maxIgnored       = 64
-	maxGID           = 1<<32 - 2 // (gid_t)-1 is none
+	maxGID           = 1<<32 - 2 // (gid_t)-1 is invalid
 )
 
-// validator checks what the types cannot express. It reports a field once: what
-// decoding refused is not looked at again.
+// validator checks what the types cannot express. It reports a field once: it skips fields that
+// decoding refused.
 type validator struct {
 	*decoder
 	// prefixes are the featurePrefixes of all profiles.
 	prefixes map[string]bool
 }
 
-// check reports err, if any, at the line of the field or of what it is in.
+// check reports err, if any, at the line of the field or of its closest parent in the file.
 func (v *validator) check(path string, err error) {
 	if err != nil {
 		v.report(path, "%s", err)
@@ -46,8 +46,7 @@ func (v *validator) report(path, format string, args ...any) {
 	v.fail(v.line(path), path, format, args...)
 }
 
-// failedAbove reports whether the field or what it is in has been complained
-// about already.
+// failedAbove reports whether the field or one of its parents has a reported error.
 func (v *validator) failedAbove(path string) bool {
 	for p := path; p != ""; p = parentPath(p) {
 		if v.failed[p] {
@@ -66,7 +65,7 @@ func (v *validator) line(path string) int {
 	return v.lines[""]
 }
 
-// required reports a missing or empty string and says whether it is there.
+// required reports an error for an empty string, and returns whether the string is set.
 func (v *validator) required(path, value, example string) bool {
 	if value == "" {
 		v.report(path, "is required%s", example)
@@ -74,13 +73,13 @@ func (v *validator) required(path, value, example string) bool {
 	return value != ""
 }
 
-// unique reports every value that an earlier item of the list has.
+// unique reports an error for a value that an earlier item of the list has.
 func (v *validator) unique(seen map[string]string, path, value string) {
 	if value == "" {
 		return
 	}
 	if first, dup := seen[value]; dup {
-		v.report(path, "%s is taken by %s, on line %d", show(value), parentPath(first), v.line(first))
+		v.report(path, "%s is already used by %s, on line %d", show(value), parentPath(first), v.line(first))
 		return
 	}
 	seen[value] = path
@@ -192,7 +191,7 @@ func (v *validator) features(path string, names []string) {
 	for i, name := range names {
 		v.check(itemPath(path, i), checkAttribute(name))
 		if slices.Contains(names[:i], name) {
-			v.report(itemPath(path, i), "%s is given twice", show(name))
+			v.report(itemPath(path, i), "%s is listed twice", show(name))
 		}
 	}
 }
@@ -214,18 +213,18 @@ func (v *validator) resource(r *Resource, at string) {
 	v.parameters(at+".parameters", r.Parameters)
 }
 
-// allocation checks how devices are chosen.
+// allocation checks the policy and the link measure.
 func (v *validator) allocation(at string, a *Allocation) {
 	oneOf(v, at+".policy", a.Policy, AllocateBestLinks, AllocateSpread, AllocatePack, AllocateNone)
 	oneOf(v, at+".links", a.Links, LinksSum, LinksWeakest)
 }
 
-// references checks what a resource says about the backends of its profile. If
-// these are not complete, because of other mistakes, it is not held against them.
+// references checks a resource's references to the backends of its profile. If errors in the
+// file left out backends (complete is false), a missing backend is not reported.
 func (v *validator) references(r *Resource, at string, backends []string, complete bool) {
 	if r.Backend != "" {
 		if complete && !slices.Contains(backends, r.Backend) {
-			v.report(at+".backend", "there is no backend %s in this profile%s; it has %s",
+			v.report(at+".backend", "no backend %s in this profile%s; it has %s",
 				show(r.Backend), suggestion.DidYouMean(r.Backend, backends), strings.Join(backends, ", "))
 			complete = false
 		}

@@ -18,49 +18,47 @@ const (
 	defaultPoll   = 15 * time.Second
 )
 
-// Event is what became of the configuration file: a configuration, or why there
-// is none: either Err is set or the others are. After an Err the last good
-// configuration stays in force; the consumer keeps it.
+// Event is a new state of the configuration file: either Err is set, or the other fields are.
+// After an Err the consumer keeps the last valid configuration in force.
 type Event struct {
 	Config *NodeConfig
-	// Data is what the file holds.
+	// Data is the file's content.
 	Data []byte
 	// Err is an Errors, or an error that wraps the system's (fs.ErrNotExist while
 	// the file is gone).
 	Err error
 }
 
-// Options are the settings of a Watcher; the zero value will do.
+// Options are the settings of a Watcher; the zero value has the defaults.
 type Options struct {
-	// Known is what the caller knows of the file, by Read. Without it the first
-	// event is the state of the file when Run starts.
+	// Known is the file's state as Read returned it to the caller: only later changes are
+	// events. Without it the first event is the file's state when Run starts.
 	Known Event
-	// Settle is how long the directory must be quiet before the file is read, so
-	// that a file is not read half-written. Default 200ms. A directory that is
-	// never quiet delays reading to ten times that.
+	// Settle is how long the directory must be without changes before the file is read, so
+	// that it is not read half-written. Default 200ms. A directory that always changes delays
+	// the read by at most ten times that.
 	Settle time.Duration
-	// Poll is how often the file is read without having been announced: file
-	// systems without notification, links into other directories, a directory
-	// that was replaced. Default 15s.
+	// Poll is how often the file is read without a notification, for file systems without
+	// inotify, links into other directories and replaced directories. Default 15s.
 	Poll time.Duration
-	// Files announces changes; nil for none but the polls'.
+	// Files delivers notifications of changes; nil to poll only.
 	Files *filewatch.Watcher
 }
 
-// Watcher follows a configuration file through everything that happens to
-// files: written in place, replaced by a rename, a ConfigMap's switch of its
-// ..data link, deleted and created again, alone or with its directory.
+// Watcher watches a configuration file. It notices writes in place, replacement by a rename, a
+// ConfigMap's new ..data link, and deletion and creation, of the file alone or with its
+// directory.
 type Watcher struct {
 	path   string
 	opts   Options
 	events chan Event
 
 	// Of the goroutine in Run.
-	data []byte // what was read last; nil: nothing could be
-	last Event  // what was sent last
+	data []byte // content at the last read; nil if it failed
+	last Event  // the last event sent
 }
 
-// NewWatcher prepares to watch the file at path, which need not exist.
+// NewWatcher returns a Watcher for the file at path, which need not exist.
 func NewWatcher(path string, opts Options) *Watcher {
 	opts.Settle = cmp.Or(opts.Settle, defaultSettle)
 	opts.Poll = cmp.Or(opts.Poll, defaultPoll)
@@ -72,17 +70,16 @@ func NewWatcher(path string, opts Options) *Watcher {
 	}
 }
 
-// Events delivers what became of the file, newest only: an event that was not
-// received in time is replaced by the next. An event always differs from the
-// one before it; a change of the file that leaves the configuration equal is
-// none. The channel is closed when Run returns.
+// Events delivers the newest event: one that is not received is replaced by the next. Each
+// event differs from the one before; a change of the file that does not change the
+// configuration is no event. The channel is closed when Run returns.
 func (w *Watcher) Events() <-chan Event { return w.events }
 
-// Run watches until the context ends. It must be called once. Nothing that
-// happens to the file, its directory or the notification ends it.
+// Run watches until ctx ends. It must be called once. No error of the file, its directory or
+// the notifications ends it.
 func (w *Watcher) Run(ctx context.Context) {
 	defer close(w.events)
-	// Which names matter depends on how links lead to the file, so all do.
+	// Any name in the directory may matter: links may lead to the file.
 	files := w.opts.Files.Subscribe(filewatch.Options{Dirs: []string{filepath.Dir(w.path)}, Settle: w.opts.Settle})
 	defer files.Close()
 	unwatched := 0
@@ -92,8 +89,8 @@ func (w *Watcher) Run(ctx context.Context) {
 			unwatched = 0
 		}
 		w.reload()
-		// While the directory could be watched but does not exist, the poll is what finds
-		// it, so it begins fast.
+		// A directory that does not exist cannot be watched: only polls find it, so these
+		// begin at a short interval.
 		pause := backoff.Jitter(w.opts.Poll)
 		if unwatched > 0 {
 			pause = backoff.After(unwatched, w.opts.Settle, w.opts.Poll)
@@ -104,7 +101,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// reload reads the file and sends an event if there is something new to say.
+// reload reads the file, and sends an event if it differs from the last one.
 func (w *Watcher) reload() {
 	data, err := readFile(w.path)
 	if err == nil && w.data != nil && bytes.Equal(data, w.data) {
@@ -121,10 +118,10 @@ func (w *Watcher) reload() {
 	}
 	w.last = event
 	select {
-	case <-w.events: // nobody received it in time; this one is newer
+	case <-w.events: // not received; the new event replaces it
 	default:
 	}
-	w.events <- event // there is room: only this goroutine sends
+	w.events <- event // does not block: only this goroutine sends
 }
 
 func sameEvent(a, b Event) bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/accelmux/accelmux/core/backoff"
 )
 
-// Reason is what an Event is about, in the form that Kubernetes gives to reasons.
+// Reason is the reason of an Event, in UpperCamelCase as in Kubernetes.
 type Reason string
 
 // The reasons. ProfileApplied, KubeletFound and DeviceRecovered are Normal, the
@@ -37,7 +37,7 @@ const (
 	DeviceRecovered      Reason = "DeviceRecovered"
 )
 
-// kind is what Kubernetes calls the type of an Event.
+// kind returns the type of an Event with this reason: Normal or Warning.
 func (r Reason) kind() string {
 	switch r {
 	case ProfileApplied, KubeletFound, DeviceRecovered:
@@ -47,14 +47,12 @@ func (r Reason) kind() string {
 }
 
 const (
-	// maxMessage is the longest message, in bytes; events.k8s.io has the same limit
-	// (NoteLengthLimit).
+	// maxMessage bounds a message, in bytes, as events.k8s.io does (NoteLengthLimit).
 	maxMessage = 1024
 	// component is the reporting controller.
 	component = "accelmux"
-	// burst is how many Events of one reason may come at once, and perSecond how many
-	// come after that. The recorder combines different ones of a reason from the tenth
-	// within 10 minutes on.
+	// burst and perSecond limit the Events of one reason. The recorder aggregates different
+	// messages of one reason from the tenth within 10 minutes.
 	burst     = 25
 	perSecond = 1.0 / 60
 )
@@ -63,14 +61,14 @@ const (
 type Options struct {
 	// Client writes Events; *kubeapi.Client is one.
 	Client Client
-	// Node is the name of the Node that the Events are about.
+	// Node is the name of the Node, the involved object of the Events.
 	Node string
 	// Log is where the recorder logs; nil discards.
 	Log    *slog.Logger
 	Timing Timing
 }
 
-// Client is what the recorder needs of the API server. core/kubeapi implements it.
+// Client is the API calls that the recorder needs. core/kubeapi implements it.
 type Client interface {
 	CreateEvent(ctx context.Context, event *corev1.Event) (*corev1.Event, error)
 	PatchEvent(ctx context.Context, namespace, name string, patch []byte) (*corev1.Event, error)
@@ -78,11 +76,11 @@ type Client interface {
 
 // Timing are the recorder's intervals. The zero value is right for a node.
 type Timing struct {
-	// Spread is how long the first Event may wait, so that the agents of a cluster
-	// do not write theirs all at once. It is random up to that. Default 10s.
+	// Spread bounds a random delay of the first Event, so that the agents of a cluster do not
+	// all write at once. Default 10s.
 	Spread time.Duration
-	// Backoff is the pause after the first failed write; it doubles up to
-	// BackoffLimit. Defaults 1s and 5m.
+	// Backoff is the delay after the first failed write; it doubles up to BackoffLimit.
+	// Defaults 1s and 5m.
 	Backoff, BackoffLimit time.Duration
 	// Deadline bounds one request. Default 10s.
 	Deadline time.Duration
@@ -96,8 +94,8 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Recorder takes Events and writes them. Its methods are safe for concurrent use,
-// also those of a nil Recorder, which drops everything.
+// Recorder records Events and writes them to the API server. Its methods are safe for
+// concurrent use. A nil Recorder discards all Events.
 type Recorder struct {
 	opts     Options
 	log      *slog.Logger
@@ -112,7 +110,7 @@ type Recorder struct {
 	problem string
 }
 
-// New makes a Recorder that keeps Events until Run writes them. Close ends it.
+// New returns a Recorder that stores Events until Run writes them. Call Run or Close.
 func New(opts Options) *Recorder {
 	opts.Timing = opts.Timing.withDefaults()
 	if opts.Log == nil {
@@ -121,7 +119,7 @@ func New(opts Options) *Recorder {
 	ctx, end := context.WithCancel(context.Background())
 	r := &Recorder{
 		opts: opts, log: opts.Log, ready: make(chan struct{}), end: end,
-		// kubelet names the Node so in its own Events, which `kubectl describe node` finds.
+		// As in kubelet's own Events: `kubectl describe node` selects by this UID.
 		node: &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: opts.Node, UID: types.UID(opts.Node)},
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{
@@ -133,7 +131,7 @@ func New(opts Options) *Recorder {
 	return r
 }
 
-// Close drops the Events that are not written.
+// Close discards the Events that are not written yet.
 func (r *Recorder) Close() {
 	if r != nil {
 		r.end()
@@ -150,15 +148,15 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// Record takes an Event. It does not wait; what is recorded after Close, or faster
-// than the limit of the reason, is dropped.
+// Record records an Event. It does not block. Events after Close, or above the rate limit of
+// the reason, are discarded.
 func (r *Recorder) Record(reason Reason, format string, args ...any) {
 	if r != nil {
 		r.recorder.Event(r.node, reason.kind(), string(reason), shorten(fmt.Sprintf(format, args...)))
 	}
 }
 
-// Notes returns the problem if Events are not written.
+// Notes returns a problem if Events cannot be written.
 func (r *Recorder) Notes() []string {
 	if r == nil {
 		return nil

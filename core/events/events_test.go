@@ -187,7 +187,7 @@ func TestOutage(t *testing.T) {
 				if created, _ := s.count(); created != 9 || len(r.Notes()) != 0 {
 					t.Errorf("%d Events written, notes %q", created, r.Notes())
 				}
-				if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "Events cannot be written") || !strings.Contains(text, "written again") {
+				if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "cannot write Events") || !strings.Contains(text, "written again") {
 					t.Errorf("the log is\n%s", text)
 				}
 			})

@@ -9,19 +9,19 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// journalLines bounds what one round may log, device by device.
+// journalLines bounds the log lines about devices in one round.
 const journalLines = 32
 
-// Journal logs what changed from one round to the next, and records Events of it, so that
-// no device is lost, fails or recovers without a trace. It is for one goroutine.
+// Journal logs devices that were found, removed, failed or recovered since the last round, and
+// records Events for failures and recoveries. It is not safe for concurrent use.
 type Journal struct {
 	log *slog.Logger
-	// events takes what is worth an Event on the Node; nil for nowhere.
+	// events may be nil: no Events are recorded.
 	events *Recorder
 	last   *round.Round
-	// statuses are the backends' as of the last round.
+	// statuses are the backends' statuses at the last call of Backends, by name.
 	statuses map[string]supervisor.Status
-	// left is how many lines this round may still log; silent counts the rest.
+	// left is how many lines this round may still log; silent counts the suppressed ones.
 	left, silent int
 }
 
@@ -30,7 +30,7 @@ func NewJournal(log *slog.Logger, recorder *Recorder) *Journal {
 	return &Journal{log: log, events: recorder}
 }
 
-// Round logs the differences of a round to the one before.
+// Round logs the differences between a round and the one before.
 func (j *Journal) Round(now *round.Round) {
 	j.left, j.silent = journalLines, 0
 	j.devices(j.last, now)
@@ -57,7 +57,7 @@ func (j *Journal) devices(before, after *round.Round) {
 	}
 }
 
-// compare logs the change of a device; known is whether it was there before.
+// compare logs the change of a device; known is whether the round before had it.
 func (j *Journal) compare(before, after *round.Round, device *inventory.Device, known bool) {
 	now := after.OwnVerdict(device.Key)
 	was := !known || before.OwnVerdict(device.Key).Healthy
@@ -76,8 +76,8 @@ func (j *Journal) compare(before, after *round.Round, device *inventory.Device, 
 	}
 }
 
-// Backends records Events of backends that failed since the last call; the supervisor has
-// logged it.
+// Backends records Events for backends that failed since the last call. The supervisor logs
+// the failures.
 func (j *Journal) Backends(statuses []supervisor.Status) {
 	now := make(map[string]supervisor.Status, len(statuses))
 	for _, s := range statuses {

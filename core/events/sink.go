@@ -11,7 +11,7 @@ import (
 	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
-// sink writes the Events of client-go's recorder, one after the other.
+// sink writes the Events of client-go's recorder, one at a time.
 type sink struct {
 	recorder *Recorder
 	ctx      context.Context
@@ -22,7 +22,7 @@ func (s *sink) Create(event *corev1.Event) (*corev1.Event, error) {
 	return s.write(event, func(ctx context.Context) (*corev1.Event, error) {
 		written, err := s.recorder.opts.Client.CreateEvent(ctx, event)
 		if apierrors.IsAlreadyExists(err) {
-			return event, nil // by an earlier try, whose answer was lost
+			return event, nil // an earlier try succeeded, and its answer was lost
 		}
 		return written, err
 	})
@@ -38,8 +38,8 @@ func (s *sink) Patch(event *corev1.Event, patch []byte) (*corev1.Event, error) {
 	})
 }
 
-// write tries until the server has taken the Event, or refuses the Event itself. When
-// the Recorder is closed, it drops the Event.
+// write tries until the server accepts the Event, or refuses it as invalid. It discards the
+// Event when the Recorder is closed.
 func (s *sink) write(event *corev1.Event, try func(context.Context) (*corev1.Event, error)) (*corev1.Event, error) {
 	t := s.recorder.opts.Timing
 	select {
@@ -82,7 +82,7 @@ func (r *Recorder) note(event *corev1.Event, err error) {
 	r.mu.Unlock()
 	switch {
 	case before == "" && problem != "":
-		r.log.Warn("Events cannot be written; they are kept", "reason", event.Reason, "error", err)
+		r.log.Warn("cannot write Events, trying again", "reason", event.Reason, "error", err)
 	case before != "" && problem == "":
 		r.log.Info("Events are written again", "reason", event.Reason)
 	}

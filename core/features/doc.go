@@ -1,25 +1,23 @@
-// Package features says what accelerators a node has, as labels: how many devices
-// of which class, model, driver version and so on, for schedulers and people to
-// choose nodes by.
+// Package features describes a node's accelerators as labels for node selection: the number of
+// devices of each class, their model, driver version and so on.
 //
-// A [Finder] makes features of a snapshot. Names begin with the backend's featurePrefix,
+// A [Finder] computes the features of a snapshot. Names begin with the backend's featurePrefix,
 // by default its name and .accelmux.io:
 //
 //	<prefix>/<class>.count                    how many devices: whole ones, and those that
 //	                                          listed partitions belong to
-//	<prefix>/<class>.partitions               how many partitions; missing if there are none
-//	<prefix>/<class>.replicas                 how many containers may share a device; missing if none is shared
+//	<prefix>/<class>.partitions               how many partitions; absent without partitions
+//	<prefix>/<class>.replicas                 how many containers may share a device; absent if none is shared
 //	<prefix>/<class>.<attribute>              the value that all devices of the class have
-//	<prefix>/<class>.<attribute>.<value>      where values differ: how many devices have this one
+//	<prefix>/<class>.<attribute>.<value>      if values differ: how many devices have this one
 //
 // The capacity memory is in GiB, rounded, such as 48G; other capacities are plain numbers.
 // Which attributes and capacities become features is the backend's setting
-// "features". Features say what is in the node, not what works: health does not
-// count, and neither does a backend that restarts, within its holdover. Names and
-// values are valid as labels, always the same for the same devices, and bounded;
-// what had to be cut or left out for that is a [Problem].
+// "features". Features do not depend on the health of devices, nor on restarts of a backend
+// within its holdover. Names and values are valid as labels, deterministic, and bounded;
+// a feature that had to be cut or left out is a [Problem].
 //
-// A [Publisher] keeps a feature file of Node Feature Discovery equal to the newest
-// features. It leaves the file when it ends, so that an upgrade of the agent changes
-// nothing: the features in the file expire.
+// A [Publisher] writes the newest features to a feature file of Node Feature Discovery. The
+// file stays when the agent ends, so that an upgrade does not change labels; its features
+// expire.
 package features

@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// fileName is the feature file's. Temporary files begin with a dot, and Node Feature
-	// Discovery ignores those.
+	// fileName is the name of the feature file. Temporary files begin with a dot: Node Feature
+	// Discovery ignores these.
 	fileName = "accelmux"
-	// lifetime is how long the file's features are valid. The file is renewed at half of
-	// that, so that labels outlive an agent that ended by half an hour at least, and by an
-	// hour at most.
+	// lifetime is how long the file's features are valid. The file is renewed at half of that:
+	// labels stay for half an hour to an hour after the agent ended.
 	lifetime = time.Hour
 	// maxFile is the longest file that Node Feature Discovery reads, in bytes
 	// (MaxFeatureFileSize in its source/local).
 	maxFile = 64 << 10
 
-	comment = "# What accelmux found on this node. Written again when that changes.\n"
+	comment = "# Features of this node's accelerators, written by accelmux. Changes are overwritten.\n"
 	expiry  = "# +expiry-time="
 )
 
@@ -36,14 +35,14 @@ const (
 type file struct {
 	dir  string
 	disk checkpoint.Writer
-	// swept: temporary files of an earlier run are removed.
+	// swept is set once temporary files of an earlier run are removed.
 	swept bool
 }
 
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
 
-// read returns the features in the file that have not expired; renew reports whether it
-// must be written although they are right. A missing file has none.
+// read returns the features in the file, unless they have expired. renew reports whether the
+// file must be written even if they are correct. A missing file has no features.
 func (f *file) read() (values map[string]string, renew bool, err error) {
 	in, err := os.Open(f.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +98,7 @@ func (f *file) write(values map[string]string) error {
 	}
 	err := f.disk.Replace(f.path(), []byte(b.String()), 0o644)
 	if errors.Is(err, checkpoint.ErrNotDurable) {
-		err = nil // it is written again after a power cut
+		err = nil // the file need not survive a power cut: it is written at the next start
 	}
 	return err
 }

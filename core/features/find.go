@@ -14,57 +14,57 @@ import (
 
 // The bounds of a Set.
 const (
-	// MaxFeatures is how many features a node has at most. As lines of a file they
-	// stay below the 64 KiB that Node Feature Discovery reads.
+	// MaxFeatures bounds the features of a node, so that the file stays below the 64 KiB
+	// that Node Feature Discovery reads.
 	MaxFeatures = 256
-	// maxOfBackend is how many of them one backend may have.
+	// maxOfBackend bounds the features of one backend.
 	maxOfBackend = 64
-	// maxValues is how many values of one attribute are counted.
+	// maxValues bounds the different values of one attribute.
 	maxValues = 16
-	// leastWait is how long the features of a backend that has yet to report are
-	// waited for, even if it has no holdover.
+	// leastWait is the shortest time that published features of a backend stay while it has not
+	// reported, even if its holdover is shorter.
 	leastWait = time.Minute
 )
 
-// Set is all features of a node at one moment. It never changes.
+// Set is all features of a node at one time. It is immutable.
 type Set struct {
 	// Values are the features, by name.
 	Values map[string]string
-	// Pending are prefixes of which nothing is known yet: their backends start.
-	// What was published of them before still counts.
+	// Pending are the prefixes of backends that have not reported yet. Features that were
+	// published with these prefixes stay.
 	Pending []string
-	// Problems are what an operator must know, in a fixed order.
+	// Problems are features that were cut or left out, in a fixed order.
 	Problems []Problem
 }
 
-// Problem is a sentence about features that had to be cut or left out.
+// Problem describes a feature that was cut or left out.
 type Problem struct {
 	Backend string
 	Message string
 }
 
-// Finder makes features of snapshots. It is not safe for concurrent use. The zero
-// value is ready.
+// Finder computes the features of snapshots. It is not safe for concurrent use. The zero value
+// is ready to use.
 type Finder struct {
-	// waiting is since when a backend that has never reported is waited for.
+	// waiting has, for each backend that has not reported, when Find first missed it.
 	waiting map[string]time.Time
 }
 
-// found is what was made of one backend's inventory, which never changes.
+// found is the features of one backend, and what they are computed from.
 type found struct {
 	backend    *inventory.Backend
 	prefix     string
 	attributes []string
-	// replicas are those of all backends; nobody changes them.
+	// replicas are those of the devices of all backends; read-only.
 	replicas map[inventory.Key]int
 	values   map[string]string
 	problems []Problem
 }
 
-// Find makes the features of the profile's backends. Replicas is how many containers
-// may share a device; one that is missing is not shared. Nobody may change them any more.
-// It returns, too, when to look again though nothing changes, because a holdover ends; zero
-// means never.
+// Find computes the features of the profile's backends. replicas is how many containers may
+// share a device; a device without an entry is not shared. The caller must not change it
+// afterwards. The time is when to call Find again although nothing changes, because a holdover
+// ends; zero means never.
 func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, replicas map[inventory.Key]int, now time.Time) (*Set, time.Time) {
 	known := map[string]*inventory.Backend{}
 	for _, backend := range snapshot.Backends {
@@ -107,7 +107,7 @@ func (f *Finder) Find(profile *config.Profile, snapshot *inventory.Snapshot, rep
 	return set, next
 }
 
-// add takes in the features of one backend.
+// add adds the features of one backend.
 func (s *Set) add(n *found) {
 	s.Problems = append(s.Problems, n.problems...)
 	left := 0
@@ -128,8 +128,8 @@ func (n *found) problem(format string, args ...any) {
 	n.problems = append(n.problems, Problem{n.backend.Name, fmt.Sprintf(format, args...)})
 }
 
-// find counts the devices of each class, and then, as far as there is room, what
-// their attributes are.
+// find adds the device counts of each class first, and then their attributes until the bound
+// is reached.
 func (n *found) find() {
 	classes := map[string][]*inventory.Device{}
 	listed, shares, shared := map[string]bool{}, map[string]int{}, map[string]bool{}
@@ -170,8 +170,8 @@ func (n *found) find() {
 	}
 }
 
-// count counts whole devices and partitions. A device of which only partitions are
-// listed counts, too.
+// count counts whole devices and partitions. A device that is not listed, but has listed
+// partitions, counts, too.
 func count(devices []*inventory.Device, listed map[string]bool) (whole, partitions int) {
 	unlisted := map[string]bool{}
 	for _, device := range devices {
@@ -187,12 +187,12 @@ func count(devices []*inventory.Device, listed map[string]bool) (whole, partitio
 	return whole + len(unlisted), partitions
 }
 
-// describe says what an attribute of the devices of a class is, as value has it.
+// describe adds the features of an attribute of a class. value returns the attribute of a device.
 func (n *found) describe(class, attribute string, devices []*inventory.Device, put func(value string, parts ...string),
 	value func(*inventory.Device) (string, bool),
 ) {
 	counts, raws := map[string]int{}, map[string]string{}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, device := range devices {
 		raw, ok := value(device)
 		if !ok {
@@ -202,8 +202,8 @@ func (n *found) describe(class, attribute string, devices []*inventory.Device, p
 		if before, ok := raws[label]; ok && before != raw && problem == "" {
 			problem = fmt.Sprintf("is the same label as %q", before)
 		}
-		if problem != "" && len(told) < maxValues && !told[raw] {
-			told[raw] = true
+		if problem != "" && len(reported) < maxValues && !reported[raw] {
+			reported[raw] = true
 			n.problem("%s %q of class %s %s", attribute, raw, class, problem)
 		}
 		if label == "" {
@@ -226,7 +226,7 @@ func (n *found) describe(class, attribute string, devices []*inventory.Device, p
 	}
 }
 
-// put adds a feature; false if there is no room for it.
+// put adds a feature; false if the backend has maxOfBackend already.
 func (n *found) put(value string, parts ...string) bool {
 	name, cut := labelName(n.prefix, parts)
 	if before, ok := n.values[name]; ok {
@@ -243,9 +243,9 @@ func (n *found) put(value string, parts ...string) bool {
 	return true
 }
 
-// value returns an attribute or a capacity of a device as text. A version is written as its
-// vendor does if the backend reports that, too, as <name>Text: a semantic version has no
-// leading zeros. [size] writes the capacity memory.
+// value returns an attribute or a capacity of a device as text. A version has
+// the vendor's spelling if the backend reports that as <name>Text: a semantic version has no
+// leading zeros. The capacity memory is formatted by [size].
 func value(d *inventory.Device, name string) (string, bool) {
 	if attribute, ok := d.Attributes.Get(name + "Text"); ok && attribute.String() != "" {
 		return attribute.String(), true
@@ -261,8 +261,8 @@ func value(d *inventory.Device, name string) (string, bool) {
 	return strconv.FormatInt(capacity, 10), ok
 }
 
-// size writes a number of bytes as vendors name the memory of their devices: in GiB, such
-// as 48G, or below that in MiB, rounded. Equal partitions may differ by some MiB, and
+// size formats a number of bytes as vendors do in product names: rounded, in GiB such as 48G,
+// or in MiB below 1 GiB. It is rounded since equal partitions may differ by some MiB, and
 // drivers reserve some.
 func size(bytes int64) string {
 	for _, unit := range []struct {

@@ -151,7 +151,7 @@ func TestFind(t *testing.T) {
 		"nothing that a label may have": {
 			devices:  []*inventory.Device{device("gpu", "model", "™")},
 			want:     map[string]string{"gpu.count": "1"},
-			problems: []string{`model "™" of class gpu is left out: a label cannot have any of it`},
+			problems: []string{`model "™" of class gpu is left out: it has no character that a label can have`},
 		},
 		"too long": {
 			devices:  []*inventory.Device{device("gpu", "model", long), device("gpu", "model", long)},

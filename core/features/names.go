@@ -20,9 +20,8 @@ func within(name string, prefixes []string) bool {
 	return slices.Contains(prefixes, prefix)
 }
 
-// labelName joins the parts of a feature's name, of which the first begins with a
-// letter. One that is too long ends in a hash of the whole, so that it stays one
-// of a kind.
+// labelName joins the parts of a feature's name; the first must begin with a letter. A name that
+// is too long is cut and gets a hash of the whole name, so that it stays unique.
 func labelName(prefix string, parts []string) (name string, cut bool) {
 	name = strings.TrimRight(strings.Join(parts, "."), edges)
 	if len(name) > validation.LabelValueMaxLength {
@@ -33,16 +32,16 @@ func labelName(prefix string, parts []string) (name string, cut bool) {
 	return prefix + "/" + name, cut
 }
 
-// labelValue makes a text fit for a label: "+" becomes ".", as in the names of MIG
-// resources, and every other run of characters that a label may not have "-". A
-// problem is a clause about what that cost; without a label nothing is left.
+// labelValue converts a text to the value of a label: "+" becomes ".", as in the names of MIG
+// resources, and every other run of characters that a label cannot have becomes "-". problem
+// is a clause about what was lost. label is "" if no character is left.
 func labelValue(raw string) (label, problem string) {
 	if strings.HasPrefix(raw, "-") && strings.Trim(raw[1:], "0123456789") == "" {
 		return "", "is left out: a label cannot be negative"
 	}
 	label = strings.Trim(config.QualifiedText(raw), edges)
 	if label == "" {
-		return "", "is left out: a label cannot have any of it"
+		return "", "is left out: it has no character that a label can have"
 	}
 	if len(label) > validation.LabelValueMaxLength {
 		label = strings.TrimRight(label[:validation.LabelValueMaxLength], edges)

@@ -16,9 +16,9 @@ import (
 
 // Options are the settings of a Publisher. Dir is required.
 type Options struct {
-	// Dir is the directory of the feature file, made when missing.
+	// Dir is the directory of the feature file; it is created if missing.
 	Dir string
-	// Disk writes the file; tests make it fail.
+	// Disk writes the file; tests replace it.
 	Disk checkpoint.Writer
 	// Log is where the publisher logs; nil discards.
 	Log    *slog.Logger
@@ -27,9 +27,9 @@ type Options struct {
 
 // Timing are the publisher's intervals. The zero value is right for a node.
 type Timing struct {
-	// Scan is how often the file is read although no feature changed: it must be renewed
-	// before it expires, and may have been removed. A write that failed is tried again
-	// then. Default 1m.
+	// Scan is how often the file is read even if no feature changed: it must be renewed
+	// before it expires, and may have been removed. A failed write is tried again at this
+	// interval, too. Default 1m.
 	Scan time.Duration
 	// Gap is the least time between two writes. Default 10s.
 	Gap time.Duration
@@ -49,15 +49,15 @@ type Publisher struct {
 	state State
 }
 
-// State is what was published, and what is wrong with it.
+// State is the state of the feature file.
 type State struct {
 	// Path is that of the feature file.
 	Path string
 	// Published are the features in the file; nil before the first success.
 	Published map[string]string
-	// At is when the file was last written or found to be right.
+	// At is when the file was last written or found correct.
 	At time.Time
-	// Problem is why the file could not be written; "" if it was.
+	// Problem is why the last write failed; "" after a success.
 	Problem string
 }
 
@@ -73,9 +73,9 @@ func New(opts Options) *Publisher {
 	}
 }
 
-// Update publishes what the backends of a round have found, and returns when to call it
-// again although nothing changes; zero for never. Before a profile is in force nothing is
-// known, and what was published before stays. It is for one goroutine.
+// Update publishes the features of a round, and returns when to call it again although nothing
+// changes; zero for never. Without a profile in force it publishes nothing, and the features
+// of before stay. It is not safe for concurrent use.
 func (p *Publisher) Update(r *round.Round, now time.Time) time.Time {
 	if p == nil || r.Idle() {
 		return time.Time{}
@@ -120,7 +120,7 @@ func (p *Publisher) State() (State, []Problem) {
 	return p.state, p.set.Problems
 }
 
-// Run publishes until ctx ends. The file stays then, until it expires.
+// Run publishes until ctx ends. The file stays afterwards, until its features expire.
 func (p *Publisher) Run(ctx context.Context) error {
 	scan := time.NewTicker(p.timing.Scan)
 	defer scan.Stop()
@@ -169,11 +169,11 @@ func (p *Publisher) publish() (wrote bool) {
 	return wrote
 }
 
-// finish records the outcome of a scan.
+// finish records the result of a scan.
 func (p *Publisher) finish(published map[string]string, err error) {
 	problem := ""
 	if err != nil {
-		problem = fmt.Sprintf("the features cannot be published for Node Feature Discovery: %v; those published before expire within an hour", err)
+		problem = fmt.Sprintf("cannot publish features for Node Feature Discovery: %v; those published before expire within an hour", err)
 	}
 	p.mu.Lock()
 	before := p.state.Problem

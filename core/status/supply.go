@@ -59,7 +59,7 @@ func (f Facts) explain(ctx context.Context, question diagram.Question) (diagram.
 }
 
 // errNothing answers questions about an agent without resources.
-var errNothing = errors.New("the agent has no resource to offer; accelmux status says why")
+var errNothing = errors.New("the agent serves no resource; see accelmux status")
 
 // supplyOf returns that of a resource; without a name, that of the only one with units.
 func supplyOf(supplies []supply, name string) (supply, error) {

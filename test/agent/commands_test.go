@@ -44,9 +44,9 @@ func TestMistypedCommands(t *testing.T) {
 		"run --confg x":    `did you mean "--config"?`,
 		"devices --jsn":    "`accelmux devices --help` lists the flags",
 		"top -x":           "`accelmux top --help` lists the flags",
-		"status node-1":    `accelmux status takes no arguments, and was given "node-1"`,
+		"status node-1":    `accelmux status takes no arguments, got "node-1"`,
 		"validate":         "`accelmux validate FILE",
-		"validate a b":     "was given 2",
+		"validate a b":     "got 2",
 		"topology explian": `did you mean "accelmux topology explain"?`,
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --run-dir /sys/x": "run it as root, or name others",
 		"run --config ../../deployments/examples/mock.yaml --state-dir /sys/x --sysfs sys":      `--sysfs is "sys": it must be an absolute path`,
@@ -237,7 +237,8 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// A demo that nobody watches any more, as after "| head", ends at once and without a trace.
+// Verifies that a demo whose output is closed, as by "| head", ends at once and leaves nothing
+// behind.
 func TestDemoUnread(t *testing.T) {
 	tmp, err := os.MkdirTemp("", "d")
 	if err != nil {
@@ -258,7 +259,7 @@ func TestDemoUnread(t *testing.T) {
 	}
 	_ = out.Close()
 	var exit *exec.ExitError
-	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errs.String(), "nobody sees the demo any more") {
+	if err := command.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(errs.String(), "write the demo's output") {
 		t.Errorf("the demo ended with %v, and said %q", err, &errs)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) != 0 {

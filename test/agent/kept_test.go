@@ -22,7 +22,7 @@ func TestRestartWithBrokenConfiguration(t *testing.T) {
 	}{
 		"broken":            {"", func(n *node) { n.configure("profiles: [") }, "this is not YAML"},
 		"missing":           {"", func(n *node) { n.remove("node.yaml") }, "no such file"},
-		"profile not in it": {"red", func(n *node) { n.configure(named) }, "there is no profile \"red\""},
+		"profile not in it": {"red", func(n *node) { n.configure(named) }, "no profile \"red\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := clustertest.New(t, "node-1", vendor("red"))

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"sync/atomic"
 	"testing"
 
 	"github.com/accelmux/accelmux/core/kubeapi/clustertest"
@@ -31,26 +30,5 @@ func TestSteadyState(t *testing.T) {
 	}
 	if created, patched := server.Requests("create"), server.Requests("patch"); created != 1 || patched != 0 {
 		t.Errorf("%d Events created and %d patched, want the one of the start", created, patched)
-	}
-}
-
-// Settled is called when a fault, and its end, were told to kubelet.
-func TestSettledFollowsEachRound(t *testing.T) {
-	n := newNode(t)
-	n.startKubelet()
-	n.configure(oneBackend)
-	var rounds atomic.Int64
-	options := n.options()
-	options.Settled = func() { rounds.Add(1) }
-	n.startAgentWith(options)
-	n.wantCounts(gpu, 4, 4)
-	for _, c := range []struct {
-		scenario string
-		healthy  int
-	}{{"devices: {mock-1: {fault: {code: x}}}", 3}, {"", 4}} {
-		before := rounds.Load()
-		n.scenario(c.scenario)
-		n.wantCounts(gpu, 4, c.healthy)
-		n.eventually("the round that told kubelet is over", func() bool { return rounds.Load() > before })
 	}
 }

@@ -50,7 +50,7 @@ func (p *program) wantOther(other *program, role status.Role, advice string) {
 		}
 		for _, o := range report.Others {
 			if o.PID == other.pid() && o.Role == role && o.Host != "" && !o.Since.IsZero() && strings.Contains(o.Note, advice) {
-				return strings.Contains(table, fmt.Sprintf("there is another agent: %s", role)) &&
+				return strings.Contains(table, fmt.Sprintf("another agent: %s", role)) &&
 					strings.Contains(table, fmt.Sprintf("pid %d", o.PID)) && strings.Contains(table, advice)
 			}
 		}

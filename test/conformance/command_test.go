@@ -42,7 +42,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"--env", "NAME", "/bin/true"}, `--env "NAME" is not NAME=value`},
 		{[]string{"--sysfs", "sys", "/bin/true"}, "the host path sys must be absolute"},
 		{[]string{"/bin/true"}, "/bin/true breaks 2 of "},
-		{[]string{"--timeout", "1ms", "/bin/true"}, "it took longer than --timeout 1ms"},
+		{[]string{"--timeout", "1ms", "/bin/true"}, "the check took longer than --timeout 1ms"},
 	} {
 		cmd, _ := command(t, test.args...)
 		if output, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(output), test.want) {

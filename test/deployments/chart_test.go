@@ -83,7 +83,7 @@ func TestNodeConfigurationIsValid(t *testing.T) {
 			text := only[*corev1.ConfigMap](t, objects).Data["node.yaml"]
 			out := must(t, filepath.Join(bin, "accelmux"), "validate", write(t, "node.yaml", text))
 			for _, arg := range agentContainer(t, objects).Args {
-				if profile, ok := strings.CutPrefix(arg, "--profile="); ok && !strings.Contains(out, "profile "+profile+" is good") {
+				if profile, ok := strings.CutPrefix(arg, "--profile="); ok && !strings.Contains(out, "profile "+profile+" is valid") {
 					t.Errorf("the DaemonSet names profile %s, which the configuration does not have:\n%s", profile, out)
 				}
 			}
