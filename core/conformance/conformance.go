@@ -14,30 +14,29 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Options say what to check.
+// Options are the program to check, and how.
 type Options struct {
 	// Program is the path of the backend's executable.
 	Program string
-	// Env are environment variables that the program gets beside those of the handshake.
+	// Env are environment variables of the program, beside those of the handshake.
 	Env map[string]string
-	// Settings is one JSON object; none means "{}". The backend must accept them.
+	// Settings is one JSON object that the backend must accept. Default "{}".
 	Settings json.RawMessage
-	// HostPaths are where the host's trees are; "" means /sys, /dev and /proc.
+	// HostPaths are the roots of the host's trees. Default /sys, /dev and /proc.
 	HostPaths HostPaths
-	// Exercise judges Prepare, Release and Reset, too: they are called for devices of the
-	// inventory, and disturb whoever uses these.
+	// Exercise also checks Prepare, Release and Reset: it calls them for devices of the
+	// inventory, and disturbs containers that use these.
 	Exercise bool
-	// HardwareChange is a shell command that changes something about the hardware; "" if
-	// there is none.
+	// HardwareChange is a shell command that changes the hardware; "" skips the rule.
 	HardwareChange string
 	Timing         Timing
 }
 
-// HostPaths are roots of the host's trees, absolute.
+// HostPaths are the absolute roots of the host's trees.
 type HostPaths struct{ Sysfs, Devfs, Procfs string }
 
-// Timing holds the limits. A zero field means its default, which is the contract's where it
-// names one; tests shorten them.
+// Timing are the limits. Zero means the default, which is the contract's limit if it has one.
+// Tests set shorter ones.
 type Timing struct {
 	// Start is how long the handshake may take. Default 10s.
 	Start time.Duration
@@ -55,10 +54,10 @@ type Timing struct {
 	Abandon time.Duration
 	// Change is how long an inventory may take after the hardware changed. Default 30s.
 	Change time.Duration
-	// Hang is how long to wait for the program to open a file that hangs. Default 15s.
+	// Hang is how long to wait until the program opens a file that hangs. Default 15s.
 	Hang time.Duration
-	// Terminate is how long the end after SIGTERM may take, Orphan that after the loss of
-	// the parent. Default 2s, 5s.
+	// Terminate is how long the program may run after SIGTERM, Orphan after its parent has
+	// died. Default 2s, 5s.
 	Terminate, Orphan time.Duration
 }
 
@@ -86,19 +85,19 @@ type check struct {
 	verdicts
 	timing Timing
 	dir    string // for sockets and roots without hardware
-	// description is the first answer of Describe. parsed is what the core makes of it, with
-	// the needs of Configure, too.
+	// description is the first answer of Describe. parsed is the core's form of it, including
+	// the needs that Configure returned.
 	description *backendv1.DescribeResponse
 	parsed      inventory.Description
 
 	listing sync.Mutex
-	// order are the IDs of the inventory before.
+	// order are the IDs of the previous inventory.
 	order []string
 }
 
-// Check judges the program. The report has all rules, also if ctx ends before they were
-// judged. An error means that the program could not be judged: there is none at the path, it
-// may not be executed, or ctx ended. When Check returns, no process of the program is left.
+// Check checks the program. The report has all rules, also if ctx ends early. An error means
+// that the program could not be checked: it does not exist or cannot be executed, or ctx ended.
+// No process of the program runs when Check returns.
 func Check(ctx context.Context, options Options) (Report, error) {
 	c := &check{Options: options, timing: options.Timing.withDefaults()}
 	c.over = func() bool { return ctx.Err() != nil }
@@ -129,25 +128,25 @@ func Check(ctx context.Context, options Options) (Report, error) {
 	return report, err
 }
 
-// run starts the program for each group of rules. It returns why the rules that were not
-// judged were not.
+// run starts the program for each group of rules. rest is the reason for rules that were not
+// checked.
 func (c *check) run(ctx context.Context) (rest string, err error) {
 	for _, part := range []func(context.Context) error{c.byHand, c.live, c.restart, c.unseen, c.hang} {
 		err := part(ctx)
 		var stopped stopError
 		switch {
 		case ctx.Err() != nil:
-			return "the check was ended before", fmt.Errorf("the check was ended: %w", context.Cause(ctx))
+			return "the check was cancelled before", fmt.Errorf("the check was cancelled: %w", context.Cause(ctx))
 		case errors.Is(err, errStart):
-			return "the program could not be connected", nil
+			return "the connection to the program failed", nil
 		case errors.As(err, &stopped):
 			return "not reached: " + stopped.Error(), nil
 		case err != nil:
 			return "the check failed", err
 		}
 	}
-	return "the backend gave no occasion to judge it", nil
+	return "the check never reached it with this backend", nil
 }
 
-// stopError says why nothing more can be judged; a verdict has it, too.
+// stopError is why the check stops early; a verdict reports it, too.
 type stopError struct{ error }

@@ -24,13 +24,13 @@ import (
 // localhost is the name in both certificates.
 const localhost = "localhost"
 
-// endpoint is where a program listens, by its handshake.
+// endpoint is what the handshake announces: a program's socket and certificate.
 type endpoint struct {
 	path   string
 	server *x509.CertPool
 }
 
-// parseHandshake checks the one line that a program prints; dir is PLUGIN_UNIX_SOCKET_DIR.
+// parseHandshake parses the handshake line of a program; dir is PLUGIN_UNIX_SOCKET_DIR.
 func parseHandshake(line, dir string) (endpoint, error) {
 	parts := strings.Split(line, "|")
 	if len(parts) != 6 {
@@ -69,14 +69,14 @@ func parseHandshake(line, dir string) (endpoint, error) {
 	return e, nil
 }
 
-// credentials are those of a client with certificates.
+// credentials returns the credentials of a client with the certificates.
 func (e endpoint) credentials(certificates ...tls.Certificate) credentials.TransportCredentials {
 	return credentials.NewTLS(&tls.Config{
 		Certificates: certificates, MinVersion: tls.VersionTLS12, ServerName: localhost, RootCAs: e.server,
 	})
 }
 
-// dial makes a connection; it is not opened before the first call.
+// dial returns a connection, which opens at the first call.
 func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///backend",
 		grpc.WithTransportCredentials(creds), grpc.WithDisableServiceConfig(), grpc.WithAuthority(localhost),
@@ -87,7 +87,7 @@ func (e endpoint) dial(creds credentials.TransportCredentials) (*grpc.ClientConn
 			grpc.MaxCallRecvMsgSize(backendplugin.MaxMessageSize), grpc.MaxCallSendMsgSize(backendplugin.MaxMessageSize)))
 }
 
-// checkClients returns an error if the server answers a client that is not the core.
+// checkClients returns an error if the server answers a client without the core's certificate.
 func (e endpoint) checkClients(ctx context.Context, core tls.Certificate) error {
 	other, _, err := supervisor.MutualTLS()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// describes judges Describe.
+// describes checks Describe.
 func (c *check) describes(ctx context.Context, s *session) error {
 	answer, err := s.describe(ctx, c.timing.Describe, nil)
 	if err != nil {
@@ -29,7 +29,7 @@ func (c *check) describes(ctx context.Context, s *session) error {
 	if again, err := s.describe(ctx, c.timing.Describe, unknown); err != nil {
 		c.fail(unknownFields, "with an unknown field %s", err)
 	} else if !proto.Equal(answer, again) {
-		c.fail(unknownFields, "with an unknown field Describe answers otherwise")
+		c.fail(unknownFields, "with an unknown field, Describe returns another answer")
 	} else {
 		c.pass(unknownFields)
 	}
@@ -47,8 +47,8 @@ func (c *check) describes(ctx context.Context, s *session) error {
 	return nil
 }
 
-// parse has the core check a description. What is wrong with a part that has a rule of its
-// own fails that rule, and the part is ignored.
+// parse lets the core check a description. An error in a part that has its own rule fails that
+// rule, and the part is ignored.
 func (c *check) parse(answer *backendv1.DescribeResponse) (err error) {
 	if c.parsed, err = supervisor.ParseDescription(answer); err == nil {
 		return nil
@@ -88,13 +88,13 @@ func (c *check) sameDescription(ctx context.Context, s *session) {
 	}
 }
 
-// usable returns why a JSON schema cannot be used; nil if it can.
+// usable returns an error if a JSON schema cannot be used.
 func usable(ctx context.Context, text string) error {
 	_, err := schema.Check(ctx, (*exec.Cmd).Run, text, json.RawMessage("{}"))
 	return err
 }
 
-// learnNeeds adds needs to those that are known, and judges them.
+// learnNeeds adds needs to those known so far, and checks them.
 func (c *check) learnNeeds(more *backendv1.Needs) {
 	if more == nil {
 		c.skip("the backend declares no needs", needsRule)

@@ -8,7 +8,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// judgeInventory judges the devices of an inventory.
+// judgeInventory checks the devices of an inventory.
 func (c *check) judgeInventory(next *backendv1.Inventory) {
 	c.listing.Lock()
 	defer c.listing.Unlock()
@@ -37,7 +37,7 @@ func (c *check) judgeInventory(next *backendv1.Inventory) {
 	}
 }
 
-// everything is the scope of all edits; of group IDs it has those of the devices.
+// everything returns a scope that allows all edits, and the group IDs of the devices.
 func everything(i *backendv1.Inventory) inventory.EditScope {
 	paths, all := []string{"/**"}, map[uint32]bool{}
 	for _, d := range i.GetDevices() {
@@ -48,8 +48,8 @@ func everything(i *backendv1.Inventory) inventory.EditScope {
 	return inventory.EditScope{Devices: paths, Mounts: paths, Hooks: paths, Env: []string{"*"}, GIDs: slices.Sorted(maps.Keys(all))}
 }
 
-// problems are those that the core finds in an inventory, without those that the backend
-// reports in it.
+// problems returns the problems that the core finds in an inventory, without the problems that
+// the backend reports.
 func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.EditScope) []inventory.Problem {
 	const name = "backend"
 	described := c.parsed
@@ -66,7 +66,7 @@ func (c *check) problems(next *backendv1.Inventory, allowed, declared inventory.
 	return store.Snapshot().Backends[0].Problems
 }
 
-// judgeOrder compares the order of the devices with that of the inventory before.
+// judgeOrder compares the order of the devices with the previous inventory.
 func (c *check) judgeOrder(now []string) {
 	place := make(map[string]int, len(now))
 	for i, id := range now {
@@ -78,7 +78,7 @@ func (c *check) judgeOrder(now []string) {
 		switch {
 		case !listed:
 		case i < last:
-			c.fail(stableOrder, "device %s comes before %s, and came after it", id, now[last])
+			c.fail(stableOrder, "device %s is before %s, and was after it", id, now[last])
 		default:
 			last = i
 		}
@@ -86,7 +86,7 @@ func (c *check) judgeOrder(now []string) {
 	c.order = now
 }
 
-// judgeEdits judges whether a device has the edits that it must have.
+// judgeEdits checks whether a device has the edits that it must have.
 func (c *check) judgeEdits(d *backendv1.Device) {
 	edits := d.GetEdits()
 	plain := len(edits.GetDeviceNodes()) + len(edits.GetMounts()) + len(edits.GetHooks()) + len(edits.GetAdditionalGids())

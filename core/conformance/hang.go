@@ -10,19 +10,19 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// beatsSoFar returns how many heartbeats came.
+// beatsSoFar returns the number of heartbeats so far.
 func (w *stream) beatsSoFar() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.beats
 }
 
-// hang starts the program, then lets each opening of a file in its device trees hang.
+// hang starts the program, then makes every open of a file in its device trees hang.
 func (c *check) hang(ctx context.Context) error {
 	s, err := c.open(ctx, helperTrap)
 	var unusable trapError
 	if errors.As(err, &unusable) {
-		c.skip("the program's system calls cannot be held here: "+unusable.Error(), heartbeatsFromLoop)
+		c.skip("system calls of the program cannot be intercepted here: "+unusable.Error(), heartbeatsFromLoop)
 		return nil
 	}
 	if err != nil {
@@ -65,12 +65,12 @@ func (c *check) hang(ctx context.Context) error {
 			return nil
 		}
 	}
-	c.fail(heartbeatsFromLoop, "heartbeats come, and no inventory reports it, although opening %s hangs for %s", path, c.timing.Hang)
+	c.fail(heartbeatsFromLoop, "heartbeats continue, and no inventory reports a problem, while opening %s has hung for %s", path, c.timing.Hang)
 	return nil
 }
 
-// worse reports whether an inventory has a problem that the one before has not, or a device
-// that is no longer healthy or listed.
+// worse reports whether an inventory has a new problem, or a device that is no longer healthy
+// or listed.
 func worse(before, now *backendv1.Inventory) bool {
 	for _, problem := range now.GetProblems() {
 		if !slices.Contains(before.GetProblems(), problem) {

@@ -16,21 +16,22 @@ import (
 )
 
 const (
-	// helperName is a helper's argv[0], by which this program recognizes its task. The
-	// further arguments are the mode and the program.
+	// helperName is argv[0] of a helper process: this executable with the arguments mode and
+	// program.
 	helperName = "accelmux-start-backend"
-	// helperParent has the helper start the program as its child, and print its process ID to
-	// descriptor 3. It lives until it is killed, or descriptor 3 is closed.
+	// In the mode helperParent, the helper starts the program as its child and writes its
+	// process ID to descriptor 3. It runs until it is killed, or the other end of descriptor 3
+	// is closed.
 	helperParent = "parent"
-	// helperTrap has the helper set a filter of system calls, send its descriptor over
-	// descriptor 3, wait for a byte and become the program.
+	// In the mode helperTrap, the helper sets a seccomp filter, sends the filter's descriptor
+	// over descriptor 3, waits for a byte and executes the program.
 	helperTrap = "trap"
-	// helperSocket is the descriptor.
+	// helperSocket is descriptor 3.
 	helperSocket = 3
 )
 
-// A process that launch started as a helper does nothing else. This is in an init function
-// so that no program or test that uses the package can omit it.
+// In a process that launch started as a helper, init runs the helper and exits, so that every
+// program or test with this package can be a helper.
 func init() {
 	if len(os.Args) != 3 || os.Args[0] != helperName {
 		return
@@ -71,7 +72,7 @@ type child struct {
 	file *os.File // a pidfd
 }
 
-// child finds the program below its parent.
+// child receives the program's process ID from the helper.
 func (s *session) child() (*child, error) {
 	line, err := bufio.NewReader(s.helper).ReadString('\n')
 	if err != nil {
@@ -88,13 +89,13 @@ func (s *session) child() (*child, error) {
 	return &child{pid, os.NewFile(uintptr(fd), "child")}, nil
 }
 
-// orphan kills the parent alone.
+// orphan kills the helper, but not the program.
 func (s *session) orphan() {
 	_ = s.cmd.Process.Kill()
 	<-s.exited
 }
 
-// ended reports whether the process ends within a time. It need not be reaped.
+// ended reports whether the process ends within the limit. It may stay a zombie.
 func (c *child) ended(limit time.Duration) bool {
 	deadline := time.Now().Add(limit)
 	for {
@@ -106,8 +107,8 @@ func (c *child) ended(limit time.Duration) bool {
 	}
 }
 
-// end kills the process and what is left of its group. Its number cannot be another's while
-// it runs, or is not reaped.
+// end kills the process and its group. The process ID cannot be reused while the process runs
+// or is not reaped.
 func (c *child) end() {
 	if unix.PidfdSendSignal(int(c.file.Fd()), 0, nil, 0) == nil {
 		_ = syscall.Kill(-c.pid, syscall.SIGKILL)

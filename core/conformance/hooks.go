@@ -17,31 +17,31 @@ import (
 )
 
 const (
-	// exercised is for how many devices Prepare and Release are called.
+	// exercised bounds the devices that Prepare and Release are called for.
 	exercised = 4
 	// resourceName is PrepareRequest.resource.
 	resourceName = "check.accelmux.io/device"
-	// unknownID is a device that no backend has.
+	// unknownID is the ID of a device that no backend has.
 	unknownID = "accelmux-check-backend"
 	// maxMessage bounds the message of a result, in bytes.
 	maxMessage = 1024
-	// tooShort is a deadline that no call meets that does anything.
+	// tooShort is a deadline that every call exceeds, unless it does nothing.
 	tooShort = time.Millisecond
 )
 
-// holder is the holder of all calls but one, otherHolder never holds anything.
+// holder is used in all calls but one; otherHolder holds no device.
 var (
 	holder      = &backendv1.Holder{Id: "check-backend-1", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
 	otherHolder = &backendv1.Holder{Id: "check-backend-2", Kind: backendv1.HolderKind_HOLDER_KIND_CLAIM}
 )
 
-// hooks judges Prepare, Release and Reset.
+// hooks checks Prepare, Release and Reset.
 func (c *check) hooks(ctx context.Context, s *session, w *stream) {
 	all := []string{
 		prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused, releaseResults, releaseUnknown, resetResults,
 	}
 	if !c.Exercise {
-		c.skip("it could disturb whoever uses the devices: run with --exercise", all...)
+		c.skip("it could disturb containers that use the devices: run with --exercise", all...)
 		return
 	}
 	now, _ := w.newest()
@@ -67,7 +67,8 @@ func (c *check) hooks(ctx context.Context, s *session, w *stream) {
 	c.resets(ctx, s, healthy)
 }
 
-// held is a device as the holder has it: a capacity with a policy by its default.
+// held returns a device for a holder, with the default amount of each capacity that has a
+// policy.
 func held(d *backendv1.Device) *backendv1.HeldDevice {
 	h := &backendv1.HeldDevice{Id: d.GetId()}
 	for name, policy := range d.GetRequestPolicies() {
@@ -90,7 +91,7 @@ func (s *session) prepare(ctx context.Context, limit time.Duration, d *backendv1
 	return s.service.Prepare(ctx, request)
 }
 
-// prepares judges Prepare with one device; once is for what one device is enough for.
+// prepares checks Prepare with one device; once also checks the rules that need one device only.
 func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv1.Device, once bool) {
 	if !hasHook(d, backendv1.Hook_HOOK_PREPARE) {
 		c.skip("no healthy device has HOOK_PREPARE", prepareIdempotent, prepareEdits, prepareCancelled, parametersRefused)
@@ -122,7 +123,7 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 	case err != nil:
 		c.fail(prepareIdempotent, "device %s, the second time: %s", d.GetId(), s.failed("Prepare", limit, err))
 	case !proto.Equal(first, again):
-		c.fail(prepareIdempotent, "device %s: the second call answers otherwise than the first", d.GetId())
+		c.fail(prepareIdempotent, "device %s: the second call returns another answer than the first", d.GetId())
 	default:
 		c.pass(prepareIdempotent)
 	}
@@ -131,7 +132,7 @@ func (c *check) prepares(ctx context.Context, s *session, w *stream, d *backendv
 	}
 }
 
-// checkPrepared checks what Prepare answered for a device.
+// checkPrepared checks the answer of Prepare for a device.
 func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResponse) error {
 	scope := inventory.EditScope{Devices: []string{"/**"}, Mounts: []string{"/**"}, Hooks: []string{"/**"}, Env: []string{"*"}}
 	for id, edits := range answer.GetEdits() {
@@ -147,7 +148,7 @@ func (c *check) checkPrepared(d *backendv1.Device, answer *backendv1.PrepareResp
 	return nil
 }
 
-// refusesParameters calls Prepare with a parameter that no backend has.
+// refusesParameters checks that Prepare refuses a parameter that no backend has.
 func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.Device) {
 	parameters := fmt.Sprintf(`{"%s": true}`, unknownField)
 	if text := c.parsed.ParametersSchema; text != "" {
@@ -163,13 +164,14 @@ func (c *check) refusesParameters(ctx context.Context, s *session, d *backendv1.
 	case !answered(err):
 		c.fail(parametersRefused, "device %s: %s", d.GetId(), s.failed("Prepare", c.timing.Prepare, err))
 	case status.Code(err) == codes.Unimplemented:
-		c.fail(parametersRefused, "device %s asks for HOOK_PREPARE, and Prepare is not implemented", d.GetId())
+		c.fail(parametersRefused, "device %s has HOOK_PREPARE, but Prepare is not implemented", d.GetId())
 	default:
 		c.pass(parametersRefused)
 	}
 }
 
-// awaitPotential waits until a device is listed as potential, or as existing.
+// awaitPotential waits until a device is listed as potential (true) or existing (false), and
+// reports whether it was within the limit.
 func (c *check) awaitPotential(ctx context.Context, w *stream, id string, potential bool) bool {
 	return w.await(ctx, c.timing.Inventory, func() bool {
 		return slices.ContainsFunc(w.last.GetDevices(), func(d *backendv1.Device) bool { return d.GetId() == id && d.GetPotential() == potential })
@@ -200,7 +202,7 @@ func (s *session) release(ctx context.Context, limit time.Duration, holder *back
 	return nil
 }
 
-// releases judges Release with a device that was prepared, twice.
+// releases checks two calls of Release for a prepared device.
 func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv1.Device) {
 	if !hasHook(d, backendv1.Hook_HOOK_RELEASE) {
 		c.skip("no healthy device has HOOK_RELEASE", releaseResults)
@@ -214,7 +216,7 @@ func (c *check) releases(ctx context.Context, s *session, w *stream, d *backendv
 	}
 }
 
-// resets judges Reset with one device, or with those of one reset group.
+// resets checks Reset with one device, or with all devices of its reset group.
 func (c *check) resets(ctx context.Context, s *session, healthy []*backendv1.Device) {
 	switch {
 	case !c.parsed.Reset:

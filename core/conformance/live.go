@@ -12,7 +12,7 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// byHand starts the program without the variables of the handshake.
+// byHand starts the program without the environment variables of the handshake.
 func (c *check) byHand(ctx context.Context) error {
 	p, err := launch(c.Program, "", supervisor.Environment(c.Env))
 	if err != nil {
@@ -20,10 +20,10 @@ func (c *check) byHand(ctx context.Context) error {
 	}
 	defer p.kill()
 	if !p.ended(ctx, c.timing.Start) {
-		c.fail(startedByHand, "it does not end within %s", c.timing.Start)
+		c.fail(startedByHand, "it has not exited within %s", c.timing.Start)
 		return nil
 	}
-	// The output is complete when its writers have ended.
+	// The output is complete when all its writers have exited.
 	for _, done := range []<-chan struct{}{p.output.done, p.log.done} {
 		select {
 		case <-done:
@@ -38,7 +38,7 @@ func (c *check) byHand(ctx context.Context) error {
 	}
 	switch {
 	case p.cmd.ProcessState.ExitCode() != 1:
-		c.fail(startedByHand, "it ended with %s, not with exit status 1", p.cmd.ProcessState)
+		c.fail(startedByHand, "it ended with %s, want exit status 1", p.cmd.ProcessState)
 	case !printed:
 		c.fail(startedByHand, "it printed nothing")
 	default:
@@ -47,7 +47,7 @@ func (c *check) byHand(ctx context.Context) error {
 	return nil
 }
 
-// live judges most rules, with one process.
+// live checks most rules, with one process.
 func (c *check) live(ctx context.Context) error {
 	s, err := c.open(ctx, "")
 	if errors.Is(err, errStart) {
@@ -76,11 +76,11 @@ func (c *check) live(ctx context.Context) error {
 	return nil
 }
 
-// accepts gives the program its settings for the first time.
+// accepts checks the first call of Configure.
 func (c *check) accepts(ctx context.Context, s *session) error {
 	answer, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, nil)
 	if err == nil && len(answer.GetErrors()) > 0 {
-		// That is no fault of the backend's.
+		// The settings may be wrong, not the backend.
 		return fmt.Errorf("the backend refuses the settings %s (%s); give settings that it accepts", c.Settings, fieldErrors(answer))
 	}
 	c.judge(configure, err)
@@ -91,7 +91,8 @@ func (c *check) accepts(ctx context.Context, s *session) error {
 	return nil
 }
 
-// watches judges what needs the inventory: two Watch streams, one after the other.
+// watches checks the rules that need the inventory, with two Watch streams, one after the
+// other.
 func (c *check) watches(ctx context.Context, s *session) error {
 	w, err := c.watch(ctx, s, false)
 	if err == nil {
@@ -129,7 +130,7 @@ func (c *check) watches(ctx context.Context, s *session) error {
 	return nil
 }
 
-// beats waits for heartbeats.
+// beats checks that heartbeats come.
 func (c *check) beats(ctx context.Context, w *stream) {
 	limit := 2 * missedBeats * w.pace
 	if w.await(ctx, limit, func() bool { return w.beats >= missedBeats }) {
@@ -141,7 +142,7 @@ func (c *check) beats(ctx context.Context, w *stream) {
 	c.fail(heartbeats, "%d heartbeats came within %s, with an interval of %s", w.beats, limit, w.pace)
 }
 
-// changes runs the command that changes the hardware.
+// changes checks that Watch reports a change of the hardware.
 func (c *check) changes(ctx context.Context, w *stream) {
 	if c.HardwareChange == "" {
 		c.skip("run with --hardware-change", changeReported)
@@ -149,7 +150,7 @@ func (c *check) changes(ctx context.Context, w *stream) {
 	}
 	_, before := w.newest()
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", c.HardwareChange)
-	// One signal ends all that it starts.
+	// A process group of its own: one signal kills all its processes.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = c.timing.Terminate
@@ -164,7 +165,7 @@ func (c *check) changes(ctx context.Context, w *stream) {
 	c.pass(changeReported)
 }
 
-// terminates ends the process by SIGTERM, while it streams.
+// terminates checks that SIGTERM ends the process during a Watch stream.
 func (c *check) terminates(ctx context.Context, s *session) {
 	w, err := c.watch(ctx, s, true)
 	if err == nil {
@@ -172,7 +173,7 @@ func (c *check) terminates(ctx context.Context, s *session) {
 		err = w.awaitInventory(ctx, c.timing.Inventory)
 	}
 	if err != nil {
-		c.fail(newStream, "the third one: %s", err)
+		c.fail(newStream, "the third stream: %s", err)
 		return
 	}
 	w.expectEnd()
@@ -184,7 +185,7 @@ func (c *check) terminates(ctx context.Context, s *session) {
 	}
 }
 
-// judgeOutput judges what a process printed.
+// judgeOutput checks the process's output.
 func (c *check) judgeOutput(s *session) {
 	c.judge(stdoutClean, s.output.dirty())
 	if lines, wrong := s.log.judged(); lines == 0 {

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// firstLine bounds the handshake's line, logLine a line of the log, in bytes.
+// firstLine bounds the handshake line, logLine a line of the log, in bytes.
 const (
 	firstLine = 8 << 10
 	logLine   = 16 << 10
@@ -23,11 +23,11 @@ const (
 type output struct {
 	file *os.File
 	done chan struct{} // closed at the end of the output
-	line chan string   // gets the first line, or what there is of it
+	line chan string   // receives the first line, possibly incomplete
 
 	mu    sync.Mutex
 	extra int    // bytes after the first line
-	begin string // their beginning
+	begin string // the first of these bytes
 }
 
 func readOutput(file *os.File) *output {
@@ -63,7 +63,7 @@ func (o *output) read() {
 	}
 }
 
-// dirty returns what is wrong with the output after the first line.
+// dirty returns an error if there is output after the first line.
 func (o *output) dirty() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,7 +73,7 @@ func (o *output) dirty() error {
 	return fmt.Errorf("it printed %d bytes after the handshake, which begin with %q", o.extra, o.begin)
 }
 
-// close ends the reading: a process outside of the group may hold the other end open.
+// close stops reading: a process outside of the group may hold the other end open.
 func (o *output) close() {
 	_ = o.file.Close()
 	<-o.done
@@ -87,7 +87,7 @@ type logReader struct {
 	mu    sync.Mutex
 	lines int
 	wrong error
-	words []string // the last lines
+	tail  []string // the last lines
 }
 
 func readLog(file *os.File) *logReader {
@@ -114,7 +114,7 @@ func (l *logReader) read() {
 }
 
 func (l *logReader) take(line []byte) {
-	const kept = 3
+	const tailLines = 3
 	message, err := logMessage(line)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,19 +122,19 @@ func (l *logReader) take(line []byte) {
 	if l.wrong == nil {
 		l.wrong = err
 	}
-	if l.words = append(l.words, printable(message)); len(l.words) > kept {
-		l.words = l.words[1:]
+	if l.tail = append(l.tail, printable(message)); len(l.tail) > tailLines {
+		l.tail = l.tail[1:]
 	}
 }
 
-// logMessage returns the message of a line, and what is wrong with the line.
+// logMessage returns the message of a line, and an error if the line breaks the log format.
 func logMessage(line []byte) (string, error) {
 	if !utf8.Valid(line) {
 		return string(line), fmt.Errorf("the line %q is not valid UTF-8", line[:min(len(line), 128)])
 	}
 	var object map[string]any
 	if err := json.Unmarshal(line, &object); len(line) >= logLine || err != nil {
-		return string(line), nil //nolint:nilerr // it is text
+		return string(line), nil //nolint:nilerr // a line that is not JSON is text
 	}
 	level, isLevel := object["@level"].(string)
 	message, isMessage := object["@message"].(string)
@@ -150,14 +150,14 @@ func logMessage(line []byte) (string, error) {
 	return message, nil
 }
 
-// last returns the last lines, for a message.
+// last returns the last lines, for an error message.
 func (l *logReader) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Join(l.words, " / ")
+	return strings.Join(l.tail, " / ")
 }
 
-// judged returns how many lines came, and what is wrong with one.
+// judged returns the number of lines, and the error of the first wrong line.
 func (l *logReader) judged() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,11 +22,11 @@ type process struct {
 	output *output
 	log    *logReader
 	exited chan struct{} // closed when it is reaped
-	// helper is this process's end of the socket to a helper; nil without one.
+	// helper is this process's end of the socket to the helper; nil without a helper.
 	helper *os.File
 }
 
-// handshakeEnv are the variables of the handshake.
+// handshakeEnv returns the environment variables of the handshake.
 func handshakeEnv(dir, certificate string) []string {
 	return []string{
 		backendplugin.CookieKey + "=" + backendplugin.CookieValue,
@@ -77,8 +77,8 @@ func launch(program, mode string, env []string) (*process, error) {
 	return p, nil
 }
 
-// live starts the program and reaps it. The parent-death signal comes when the thread ends
-// that started the process, so this one is locked until then.
+// live starts the program and reaps it. The goroutine stays locked to its thread: the kernel
+// sends the parent-death signal when the thread that started the process ends.
 func (p *process) live(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -94,12 +94,12 @@ func (p *process) live(started chan<- error) {
 			break
 		}
 	}
-	// While the leader is a zombie no other process group can have its number.
+	// While the leader is a zombie, its process group ID cannot be reused.
 	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	_ = p.cmd.Wait() // how it ended is in ProcessState
+	_ = p.cmd.Wait() // the result is in ProcessState
 }
 
-// signal sends a signal to the group, as long as it can only be this one.
+// signal sends a signal to the process group, unless the ID may have been reused.
 func (p *process) signal(signal syscall.Signal) {
 	select {
 	case <-p.exited:
@@ -108,7 +108,7 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// ended reports whether the process ends within a time.
+// ended reports whether the process ends within the limit.
 func (p *process) ended(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -121,7 +121,7 @@ func (p *process) ended(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
-// kill ends the process and frees what belongs to it.
+// kill kills the process group and releases its resources.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.exited
@@ -136,32 +136,32 @@ func (p *process) close() {
 	}
 }
 
-// ending says how the process ended and what it logged last; "" while it runs.
+// ending describes how the process ended and its last log lines; "" while it runs.
 func (p *process) ending() string {
 	select {
 	case <-p.exited:
 	default:
 		return ""
 	}
-	text := "it ended: " + p.cmd.ProcessState.String()
-	if words := p.log.last(); words != "" {
-		text += ", and its last words were: " + words
+	text := "it exited: " + p.cmd.ProcessState.String()
+	if tail := p.log.last(); tail != "" {
+		text += "; its last log lines: " + tail
 	}
 	return text
 }
 
-// programError says what is wrong with the path of a program; nil if nothing is.
+// programError returns an error if the path is not that of an executable program.
 func programError(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("there is no program %s: give the path of a backend's executable", path)
+		return fmt.Errorf("program %s does not exist: give the path of a backend's executable", path)
 	case err != nil:
 		return fmt.Errorf("find the program %s: %w", path, err)
 	case info.IsDir():
 		return fmt.Errorf("%s is a directory: give the path of a backend's executable", path)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file: give the path of a backend's executable", path)
+		return fmt.Errorf("%s is not a regular file: give the path of a backend's executable", path)
 	case unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS) != nil:
 		return fmt.Errorf("the program %s may not be executed (mode %04o): run chmod a+x %s", path, info.Mode().Perm(), path)
 	}
@@ -176,7 +176,7 @@ func socketPair() (own, other *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "helper"), os.NewFile(uintptr(fds[1]), "helper"), nil
 }
 
-// words shortens a list for a message.
+// words joins a list for a message, and shortens it.
 func words(list []string) string {
 	const most = 3
 	if more := len(list) - most; more > 0 {

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// restart starts the program below a parent, compares the devices, and kills the parent.
+// restart starts the program below a parent, compares the devices with those of before, and
+// kills the parent.
 func (c *check) restart(ctx context.Context) error {
 	s, err := c.open(ctx, helperParent)
 	if err != nil {
@@ -34,7 +35,7 @@ func (c *check) restart(ctx context.Context) error {
 		c.pass(stableIDs)
 	} else {
 		now, _ := w.newest()
-		c.fail(stableIDs, "after a restart it lists %s, and before it listed %s", words(ids(now)), words(before))
+		c.fail(stableIDs, "it lists %s after a restart, and listed %s before", words(ids(now)), words(before))
 	}
 	w.expectEnd()
 	s.orphan()
@@ -47,7 +48,7 @@ func (c *check) restart(ctx context.Context) error {
 	return nil
 }
 
-// again judges an error of a later start.
+// again fails the handshake rule for an error of a later start.
 func (c *check) again(err error) error {
 	if errors.Is(err, errStart) {
 		c.fail(handshake, "at a later start: %s", err)
@@ -55,7 +56,7 @@ func (c *check) again(err error) error {
 	return err
 }
 
-// begin gives a process its settings.
+// begin calls Configure of a later start.
 func (c *check) begin(ctx context.Context, s *session, paths HostPaths) error {
 	answer, err := s.configure(ctx, c.Settings, paths, c.timing.Configure, nil)
 	if err == nil && len(answer.GetErrors()) > 0 {
@@ -68,7 +69,7 @@ func (c *check) begin(ctx context.Context, s *session, paths HostPaths) error {
 	return nil
 }
 
-// unseen starts the program with host paths that have no hardware.
+// unseen checks the program with host paths without hardware.
 func (c *check) unseen(ctx context.Context) error {
 	paths, err := c.emptyPaths()
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *check) unseen(ctx context.Context) error {
 		c.fail(withoutHardware, "%s", err)
 		return nil
 	}
-	// It keeps trying if its loop still sends heartbeats.
+	// Heartbeats show that its loop continues.
 	beats := w.beatsSoFar()
 	if !w.await(ctx, 2*missedBeats*w.pace, func() bool { return w.beats > beats }) {
 		c.fail(withoutHardware, "no heartbeat came after the inventory")

@@ -54,35 +54,35 @@ const (
 
 // rules are all rules, in the order of the output.
 var rules = []Rule{
-	{startedByHand, "A program without ACCELMUX_BACKEND was started by hand: it prints that and exits with status 1."},
+	{startedByHand, "Without ACCELMUX_BACKEND in its environment, the program prints that it was started by hand and exits with status 1."},
 	{handshake, "The program listens on a unix socket in PLUGIN_UNIX_SOCKET_DIR and prints exactly one line: 1|1|unix|<socket path>|grpc|<its certificate>."},
-	{clientCertificate, "The server speaks TLS 1.2 or later and accepts the core's certificate alone."},
+	{clientCertificate, "The server speaks TLS 1.2 or later and accepts only the core's certificate."},
 	{healthService, `The server serves grpc.health.v1.Health, where the service "plugin" is SERVING.`},
-	{describe, "Describe answers within 5 s, with the name, vendor, version and classes that are required, within their bounds."},
-	{describeSame, "Describe answers always the same, without touching hardware."},
+	{describe, "Describe answers within 5 s, with the required name, vendor, version and classes, within their bounds."},
+	{describeSame, "Describe always returns the same answer, without access to hardware."},
 	{unknownFields, "An unknown field must be ignored."},
-	{settingsSchema, "The JSON schema of the settings can be used; it has at most 256 KiB."},
-	{parametersSchema, "The JSON schema of the parameters can be used: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
+	{settingsSchema, "The JSON schema of the settings is valid and has at most 256 KiB."},
+	{parametersSchema, "The JSON schema of the parameters is valid: an object whose properties have names of at most 32 characters, each a C identifier with a description; at most 64 KiB, and only with ABILITY_PREPARE."},
 	{needsRule, "Needs name absolute and clean paths, capabilities, groups of system calls, variables and group IDs; each list has at most 256 entries."},
 	{configure, "Configure accepts valid settings within 10 s."},
 	{settingsRefused, "Settings are accepted as a whole, or refused with a list of field errors."},
 	{earlierSettings, "Refused settings leave the earlier ones in force."},
-	{settingsRevision, "Accepted settings take effect without a restart: within 10 s a running Watch sends the inventory that follows from them, with their revision."},
+	{settingsRevision, "Accepted settings take effect without a restart: within 10 s a running Watch sends the inventory for them, with their revision."},
 	{firstInventory, "Watch sends the whole inventory at once, the first within 10 s; the first event that is no heartbeat is an inventory."},
-	{withoutHardware, "A backend that can't see its hardware sends an inventory and keeps trying."},
+	{withoutHardware, "A backend that cannot access its hardware sends an inventory and keeps trying."},
 	{watchStream, "The Watch stream ends only when the core cancels it."},
 	{watchRate, "Watch sends at most 20 messages a second in the long run, and messages of at most 8 MiB."},
 	{newStream, "A new Watch stream begins with the inventory."},
 	{generations, "The generation counts the inventories of the process, from 1, strictly increasing."},
-	{devices, "Devices keep the rules of Inventory and Device."},
-	{deviceEdits, "A healthy device that is not potential has at least one edit that is no joined variable."},
+	{devices, "Devices follow the rules of Inventory and Device."},
+	{deviceEdits, "A healthy device that is not potential has at least one edit that is not a joined variable."},
 	{editsInNeeds, "Edits are limited to what the needs declare."},
 	{stableOrder, "Devices are listed in a stable order."},
 	{stableIDs, "IDs are stable over restarts."},
 	{heartbeats, "Heartbeats come at the interval that WatchRequest asks for; the core acts after three missed ones."},
 	{heartbeatsFromLoop, "Heartbeats come from the loop that monitors the hardware: when a device tree hangs, they stop, or an inventory reports it."},
 	{changeReported, "Watch sends the inventory again each time anything in it changed."},
-	{prepareIdempotent, "Prepare is idempotent: a repeated call for the same holder gives the same result."},
+	{prepareIdempotent, "Prepare is idempotent: a repeated call for the same holder returns the same result."},
 	{prepareEdits, "Prepare returns valid edits of devices of the request; a potential device is listed as existing until Release."},
 	{prepareCancelled, "A cancelled call is abandoned immediately: the next call for the device, 5 s later, works."},
 	{parametersRefused, "Prepare refuses parameters that DescribeResponse.parameters_schema does not accept."},
@@ -90,18 +90,18 @@ var rules = []Rule{
 	{releaseUnknown, "Release succeeds for a holder or a device that the backend does not know."},
 	{resetResults, "Reset answers for each device of the request."},
 	{sampleInterval, "Sample sends telemetry at once and then at the given interval."},
-	{sampleMetrics, "Metrics keep the rules of Metric."},
-	{sampleStopped, "Sample ends when it is cancelled, and comes again with another interval."},
+	{sampleMetrics, "Metrics follow the rules of Metric."},
+	{sampleStopped, "Sample ends when it is cancelled, and can be called again with another interval."},
 	{stdoutClean, "Nothing is printed on standard output after the handshake."},
 	{logLines, "Standard error is the log: a line that is a JSON object has @level (trace, debug, info, warn, error) and @message; any other line is text."},
 	{sigterm, "SIGTERM to the process group ends the process within 2 s."},
 	{parentLost, "A backend that loses its parent exits."},
 }
 
-// Outcome is what became of a rule.
+// Outcome is the result of a rule.
 type Outcome string
 
-// The outcomes. NotApplicable comes with the reason.
+// The outcomes. Fail and NotApplicable have a reason.
 const (
 	Pass          Outcome = "pass"
 	Fail          Outcome = "fail"
@@ -112,7 +112,7 @@ const (
 type Result struct {
 	Rule
 	Outcome Outcome `json:"result"`
-	// Why says how the rule was broken, or why it is not applicable.
+	// Why describes how the rule was broken, or why it is not applicable.
 	Why string `json:"why,omitempty"`
 }
 
@@ -125,7 +125,7 @@ type Report struct {
 	Results []Result `json:"rules"`
 }
 
-// Failed returns how many rules were broken.
+// Failed returns the number of broken rules.
 func (r Report) Failed() int {
 	n := 0
 	for _, result := range r.Results {

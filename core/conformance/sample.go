@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// samplesTaken is how many samples are waited for.
+	// samplesTaken is the number of samples to wait for.
 	samplesTaken = 3
-	// sampleSlack is how many intervals the next sample may take: reading may take one.
+	// sampleSlack is the number of intervals that the next sample may take: reading may take
+	// one.
 	sampleSlack = 3
 )
 
-// samples judges Sample, with two streams, one after the other.
+// samples checks Sample with two streams, one after the other.
 func (c *check) samples(ctx context.Context, s *session, w *stream) {
 	if !c.parsed.Sample {
 		c.skip("the backend does not describe ABILITY_SAMPLE", sampleInterval, sampleMetrics, sampleStopped)
@@ -30,7 +31,7 @@ func (c *check) samples(ctx context.Context, s *session, w *stream) {
 	}
 	now, _ := w.newest()
 	c.judge(sampleInterval, c.sample(ctx, s, now, c.timing.Sample, samplesTaken))
-	// The core opens the next stream at once.
+	// The core opens the next stream without a pause.
 	if err := c.sample(ctx, s, now, 2*c.timing.Sample, 1); err != nil {
 		c.fail(sampleStopped, "the next stream: %s", err)
 		return
@@ -38,7 +39,7 @@ func (c *check) samples(ctx context.Context, s *session, w *stream) {
 	c.pass(sampleStopped)
 }
 
-// sample takes samples of one stream.
+// sample checks the samples of one stream.
 func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory, interval time.Duration, take int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -72,7 +73,7 @@ func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory
 		case err := <-ended:
 			timer.Stop()
 			if grpcstatus.Code(err) == codes.Unimplemented {
-				return fmt.Errorf("ABILITY_SAMPLE is described, but Sample is not implemented")
+				return fmt.Errorf("Describe returns ABILITY_SAMPLE, but Sample is not implemented")
 			}
 			return s.failed("Sample", 0, err)
 		case <-timer.C:
@@ -82,14 +83,14 @@ func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory
 		}
 		limit = max(sampleSlack*interval, c.timing.Inventory/2)
 	}
-	// The first comes at once, and the core lets two in an interval pass.
+	// The first sample comes at once, and the core accepts two in an interval.
 	if took := time.Since(began); took < time.Duration(take-1)*interval/2 {
 		return fmt.Errorf("%d samples came within %s, with an interval of %s", take, took.Round(time.Millisecond), interval)
 	}
 	return nil
 }
 
-// judgeSample judges the metrics of a sample.
+// judgeSample checks the metrics of a sample.
 func (c *check) judgeSample(now *backendv1.Inventory, sample *backendv1.SampleResponse) {
 	c.pass(sampleMetrics)
 	if sample.GetTime() == nil || !sample.GetTime().IsValid() {

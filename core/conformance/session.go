@@ -40,10 +40,10 @@ type session struct {
 	generation uint64
 }
 
-// errStart wraps why there is no session: the program broke the handshake.
-var errStart = errors.New("the program could not be connected")
+// errStart is wrapped by errors of a program that breaks the handshake.
+var errStart = errors.New("connect to the program")
 
-// open starts the program and connects to it. An error that is no errStart is not the
+// open starts the program and connects to it. An error that does not wrap errStart is not the
 // program's fault.
 func (c *check) open(ctx context.Context, mode string) (*session, error) {
 	dir, err := os.MkdirTemp(c.dir, "s")
@@ -80,7 +80,7 @@ func (s *session) connect(ctx context.Context, mode string, limit time.Duration)
 	select {
 	case line = <-s.output.line:
 	case <-timer.C:
-		return fmt.Errorf("%w: it did not print the handshake within %s: is it a backend?", errStart, limit)
+		return fmt.Errorf("%w: it printed no handshake within %s: is it a backend?", errStart, limit)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -115,7 +115,7 @@ func (s *session) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// failed explains the error of a call.
+// failed describes the error of a call.
 func (s *session) failed(call string, limit time.Duration, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		return fmt.Errorf("%s did not answer within %s", call, limit)
@@ -132,7 +132,7 @@ func (s *session) failed(call string, limit time.Duration, err error) error {
 // unknown is a field that the contract does not have: number 1000, the text "x".
 var unknown = protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "x")
 
-// describe calls Describe, with more fields.
+// describe calls Describe; fields are encoded protobuf fields to add to the request.
 func (s *session) describe(ctx context.Context, limit time.Duration, fields []byte) (*backendv1.DescribeResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *session) describe(ctx context.Context, limit time.Duration, fields []by
 	return answer, nil
 }
 
-// configure calls Configure with the next revision, and with more fields.
+// configure calls Configure with the next revision; fields are as for describe.
 func (s *session) configure(ctx context.Context, settings []byte, paths HostPaths, limit time.Duration, fields []byte) (*backendv1.ConfigureResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -171,7 +171,7 @@ func (s *session) configure(ctx context.Context, settings []byte, paths HostPath
 	return answer, nil
 }
 
-// take checks what an inventory says of the process's counters.
+// take checks the generation and the settings revision of an inventory.
 func (s *session) take(next *backendv1.Inventory) (generation, revision error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,12 +186,12 @@ func (s *session) take(next *backendv1.Inventory) (generation, revision error) {
 	case n == 0 || n > s.sent:
 		revision = fmt.Errorf("an inventory has settings_revision %d, which was never sent", n)
 	case s.refused[n]:
-		revision = fmt.Errorf("an inventory has settings_revision %d, which is that of refused settings", n)
+		revision = fmt.Errorf("an inventory has settings_revision %d, which was refused", n)
 	}
 	return generation, revision
 }
 
-// fieldErrors is what a refusal says, for a message.
+// fieldErrors joins the field errors of a refusal, for a message.
 func fieldErrors(answer *backendv1.ConfigureResponse) string {
 	var all []string
 	for _, e := range answer.GetErrors() {
@@ -200,7 +200,7 @@ func fieldErrors(answer *backendv1.ConfigureResponse) string {
 	return words(all)
 }
 
-// health asks the health service.
+// health checks the health service.
 func health(ctx context.Context, conn *grpc.ClientConn) error {
 	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: backendplugin.HealthService})
 	if err != nil {
@@ -212,7 +212,7 @@ func health(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
-// answered reports whether an error is an answer of the server, and not of the connection.
+// answered reports whether an error is the server's answer, not a failure of the connection.
 func answered(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -221,7 +221,7 @@ func answered(err error) bool {
 	return true
 }
 
-// emptyPaths are roots without hardware.
+// emptyPaths returns host paths without hardware.
 func (c *check) emptyPaths() (HostPaths, error) {
 	paths := HostPaths{Sysfs: filepath.Join(c.dir, "sys"), Devfs: filepath.Join(c.dir, "dev"), Procfs: filepath.Join(c.dir, "proc")}
 	var failed []error

@@ -12,13 +12,13 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// unknownField is a field of settings and of parameters that no backend has.
+// unknownField is a field that no backend has in its settings or parameters.
 const unknownField = "accelmux_check_backend"
 
-// maxFieldErrors is how many field errors of a refusal count.
+// maxFieldErrors bounds the field errors of a refusal.
 const maxFieldErrors = 64
 
-// reconfigures gives the program the same settings again and waits for their inventory.
+// reconfigures calls Configure again with the same settings, and waits for their inventory.
 func (c *check) reconfigures(ctx context.Context, s *session, w *stream) {
 	answer, err := s.configure(ctx, c.Settings, c.HostPaths, c.timing.Configure, unknown)
 	if err == nil && len(answer.GetErrors()) > 0 {
@@ -37,15 +37,14 @@ func (c *check) reconfigures(ctx context.Context, s *session, w *stream) {
 	c.pass(settingsRevision)
 }
 
-// refuses gives the program settings with an unknown field, and reports whether it refused
-// them.
+// refuses calls Configure with an unknown field, and reports whether the settings were refused.
 func (c *check) refuses(ctx context.Context, s *session) bool {
 	bad, err := withField(c.Settings)
 	if err != nil {
 		c.fail(settingsRefused, "%s", err)
 		return false
 	}
-	must := false // the schema refuses the field
+	must := false // the schema does not allow the field
 	if text := c.description.GetSettingsSchema(); text != "" {
 		fields, err := schema.Check(ctx, (*exec.Cmd).Run, text, bad)
 		must = err == nil && len(fields) > 0
@@ -59,7 +58,7 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 	case len(errors) == 0:
 		c.skip("the backend accepts unknown fields, and its schema does not refuse them", settingsRefused, earlierSettings)
 	case len(errors) > maxFieldErrors:
-		c.fail(settingsRefused, "the refusal has %d field errors; at most %d count", len(errors), maxFieldErrors)
+		c.fail(settingsRefused, "the refusal has %d field errors; at most %d are allowed", len(errors), maxFieldErrors)
 	case slices.ContainsFunc(errors, func(e *backendv1.FieldError) bool { return strings.TrimSpace(e.GetMessage()) == "" }):
 		c.fail(settingsRefused, "a field error has no message")
 	case answer.GetNeeds() != nil:
@@ -70,13 +69,13 @@ func (c *check) refuses(ctx context.Context, s *session) bool {
 	return len(answer.GetErrors()) > 0
 }
 
-// stays judges whether the inventory after refused settings is the one before.
+// stays checks that refused settings do not change the inventory.
 func (c *check) stays(before, now *backendv1.Inventory) {
 	switch was, is := before.GetSettingsRevision(), now.GetSettingsRevision(); {
 	case was != is:
-		c.fail(earlierSettings, "settings_revision is %d after settings were refused, and was %d before", is, was)
+		c.fail(earlierSettings, "settings_revision is %d after refused settings, and was %d before", is, was)
 	case !slices.Equal(ids(before), ids(now)):
-		c.fail(earlierSettings, "other devices are listed after settings were refused: %s, not %s", words(ids(now)), words(ids(before)))
+		c.fail(earlierSettings, "other devices are listed after refused settings: %s, want %s", words(ids(now)), words(ids(before)))
 	default:
 		c.pass(earlierSettings)
 	}
@@ -86,13 +85,13 @@ func (c *check) stays(before, now *backendv1.Inventory) {
 func withField(object json.RawMessage) (json.RawMessage, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(object, &fields); err != nil {
-		return nil, fmt.Errorf("the settings are no JSON object: %w", err)
+		return nil, fmt.Errorf("the settings are not a JSON object: %w", err)
 	}
 	fields[unknownField] = json.RawMessage("true")
 	return json.Marshal(fields)
 }
 
-// ids are those of the devices, in their order.
+// ids returns the IDs of the devices, in their order.
 func ids(i *backendv1.Inventory) []string {
 	all := make([]string, 0, len(i.GetDevices()))
 	for _, d := range i.GetDevices() {

@@ -29,17 +29,17 @@ type stream struct {
 	took     int // inventories
 	beats    int
 	messages int
-	// disturbed: the program does not see the hardware as it is. Neither pauses nor devices
-	// are judged.
+	// disturbed is set if the program does not see the real hardware. Then neither pauses nor
+	// devices are checked.
 	disturbed bool
-	// ending: the process is about to end, and the stream with it.
+	// ending is set when the process, and the stream with it, is about to end.
 	ending  bool
 	begun   time.Time
 	at      time.Time // of the last event
 	changed chan struct{}
 }
 
-// watch opens a Watch stream; stop must follow.
+// watch opens a Watch stream. Call stop afterwards.
 func (c *check) watch(ctx context.Context, s *session, disturbed bool) (*stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	request := &backendv1.WatchRequest{HeartbeatInterval: durationpb.New(c.timing.Heartbeat)}
@@ -73,14 +73,14 @@ func (w *stream) stop() {
 	<-w.done
 }
 
-// expectEnd makes the end of the stream, and a pause before it, no failure.
+// expectEnd allows the stream to end, and a pause before that.
 func (w *stream) expectEnd() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ending, w.disturbed = true, true
 }
 
-// end judges how the stream ended.
+// end checks how the stream ended.
 func (w *stream) end(ctx context.Context, err error) {
 	w.mu.Lock()
 	ending := w.ending
@@ -99,7 +99,7 @@ func (w *stream) end(ctx context.Context, err error) {
 	close(w.changed)
 }
 
-// take judges one event.
+// take checks one event.
 func (w *stream) take(event *backendv1.WatchResponse) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *stream) take(event *backendv1.WatchResponse) {
 		w.check.fail(watchRate, "it sent %d messages in %s", w.messages, now.Sub(w.begun).Round(time.Millisecond))
 	}
 	if gap := now.Sub(w.at); w.took > 0 && !w.disturbed && gap > missedBeats*w.pace {
-		w.check.fail(heartbeats, "no event came for %s, with an interval of %s", gap.Round(time.Millisecond), w.pace)
+		w.check.fail(heartbeats, "no event for %s, with an interval of %s", gap.Round(time.Millisecond), w.pace)
 	}
 	w.at = now
 	switch e := event.GetEvent().(type) {
@@ -122,17 +122,17 @@ func (w *stream) take(event *backendv1.WatchResponse) {
 		if w.took == 0 {
 			w.check.fail(firstInventory, "the first event that is no heartbeat is a %T", e)
 		} else {
-			w.check.fail(firstInventory, "it sent a %T, which was not asked for", e)
+			w.check.fail(firstInventory, "it sent a %T, which was not requested", e)
 		}
 	}
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// missedBeats is how many heartbeats may be missing.
+// missedBeats is the number of heartbeats that may be missing.
 const missedBeats = 3
 
-// inventory judges an inventory. The caller holds the lock.
+// inventory checks an inventory. The caller holds the lock.
 func (w *stream) inventory(next *backendv1.Inventory) {
 	if w.last != nil && next.GetGeneration() == w.last.GetGeneration() {
 		w.check.fail(generations, "the generation %d came twice in a stream", next.GetGeneration())
@@ -151,15 +151,15 @@ func (w *stream) inventory(next *backendv1.Inventory) {
 	}
 }
 
-// newest returns the last inventory and how many came; nil if none came.
+// newest returns the last inventory, or nil, and the number of inventories so far.
 func (w *stream) newest() (*backendv1.Inventory, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last, w.took
 }
 
-// await waits until the condition holds, which is asked after each event with the lock
-// held. It reports whether it held within the limit.
+// await calls condition after each event, with the lock held, until it returns true. It reports
+// whether it did within the limit.
 func (w *stream) await(ctx context.Context, limit time.Duration, condition func() bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

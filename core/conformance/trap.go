@@ -17,28 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trap holds the opening of files by a process: a filter of system calls (seccomp) hands
-// each openat to this process, which lets it go on, or does not answer. It needs no rights,
-// and Linux 5.5.
+// trap makes a process hang when it opens files: a seccomp filter sends a notification of each
+// openat to this process, which lets the call continue or does not answer. It needs Linux 5.5
+// and no privileges.
 type trap struct {
-	file *os.File // of the filter
+	file *os.File // the filter's descriptor
 	done chan struct{}
 
 	mu    sync.Mutex
-	roots []string // what is below is held
+	roots []string // openat below these hangs
 	held  chan string
 }
 
-// trapError says why a trap cannot be used here.
+// trapError is why a trap cannot be used on this machine.
 type trapError struct{ error }
 
-// architectures are those whose numbers of system calls the filter knows.
+// architectures are the supported values of GOARCH.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// helpTrap sets the filter and becomes the program.
+// helpTrap sets the filter and executes the program.
 func helpTrap(program string) error {
 	unix.CloseOnExec(helperSocket)
-	runtime.LockOSThread() // the filter is this thread's
+	runtime.LockOSThread() // the filter applies to this thread
 	fd, err := setFilter()
 	if err != nil {
 		_, _ = unix.Write(helperSocket, []byte(err.Error()))
@@ -53,12 +53,12 @@ func helpTrap(program string) error {
 	return syscall.Exec(program, []string{program}, os.Environ())
 }
 
-// setFilter sets a filter that hands over each openat, and returns its descriptor.
+// setFilter sets a filter that notifies of each openat, and returns its descriptor.
 func setFilter() (int, error) {
 	const load, equals, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	arch, known := architectures[runtime.GOARCH]
 	if !known {
-		return 0, fmt.Errorf("no filter of system calls is known for %s", runtime.GOARCH)
+		return 0, fmt.Errorf("no seccomp filter exists for %s", runtime.GOARCH)
 	}
 	program := []unix.SockFilter{
 		{Code: load, K: 4}, // arch, in struct seccomp_data
@@ -70,17 +70,17 @@ func setFilter() (int, error) {
 		{Code: result, K: unix.SECCOMP_RET_USER_NOTIF},
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return 0, fmt.Errorf("give up new privileges: %w", err)
+		return 0, fmt.Errorf("set no_new_privs: %w", err)
 	}
 	filter := &unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, uintptr(unsafe.Pointer(filter)))
 	if errno != 0 {
-		return 0, fmt.Errorf("set a filter of system calls: %w", errno)
+		return 0, fmt.Errorf("set a seccomp filter: %w", errno)
 	}
 	return int(fd), nil
 }
 
-// newTrap takes the filter from a helper, and lets the helper become the program.
+// newTrap receives the filter from a helper, and lets the helper execute the program.
 func newTrap(helper *os.File) (*trap, error) {
 	buffer, control := make([]byte, 1024), make([]byte, unix.CmsgSpace(4))
 	n, controls, _, _, err := unix.Recvmsg(int(helper.Fd()), buffer, control, unix.MSG_CMSG_CLOEXEC)
@@ -93,7 +93,7 @@ func newTrap(helper *os.File) (*trap, error) {
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, trapError{errors.New("no filter came")}
+		return nil, trapError{errors.New("the helper sent no filter")}
 	}
 	t := &trap{file: os.NewFile(uintptr(fds[0]), "filter"), done: make(chan struct{}), held: make(chan string, 1)}
 	go t.answer(fds[0])
@@ -103,7 +103,7 @@ func newTrap(helper *os.File) (*trap, error) {
 	return t, nil
 }
 
-// hold has all later openings below the roots hang. The first path is sent to the channel.
+// hold makes all later openat calls below the roots hang. The channel gets the first path.
 func (t *trap) hold(roots []string) <-chan string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ type response struct {
 	flags uint32
 }
 
-// answer answers system calls until no process has the filter any more.
+// answer answers notifications until no process with the filter is left.
 func (t *trap) answer(fd int) {
 	defer close(t.done)
 	for {
@@ -146,7 +146,7 @@ func (t *trap) answer(fd int) {
 		}
 		var n notification
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); errno != 0 {
-			continue // the caller is gone, or a signal interrupted this
+			continue // the caller has died, or a signal interrupted this call
 		}
 		if t.holds(&n) {
 			continue
@@ -156,7 +156,7 @@ func (t *trap) answer(fd int) {
 	}
 }
 
-// holds reports whether an openat is to hang.
+// holds reports whether an openat must hang.
 func (t *trap) holds(n *notification) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,8 +180,8 @@ func (t *trap) holdsPath(path string) bool {
 	return true
 }
 
-// ofRuntimes are files that libraries of a language open, from threads of their own: the
-// loop that monitors the hardware does not wait for these.
+// ofRuntimes are files that language runtimes open in threads of their own. They do not hang:
+// the loop that monitors the hardware does not wait for them.
 var ofRuntimes = []string{
 	"/dev/null", "/dev/urandom", "/dev/random", "/dev/tty", "/dev/shm",
 	"/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/kernel/mm", "/sys/fs/cgroup",
@@ -194,7 +194,7 @@ func below(path, root string) bool { return path == root || strings.HasPrefix(pa
 func pathOf(n *notification) string {
 	page := os.Getpagesize()
 	buffer := make([]byte, 0, unix.PathMax)
-	for address := uintptr(n.args[1]); len(buffer) < unix.PathMax; { // in parts: the next page may be none
+	for address := uintptr(n.args[1]); len(buffer) < unix.PathMax; { // in parts: the next page may not be mapped
 		part := make([]byte, page-int(address%uintptr(page)))
 		local := []unix.Iovec{{Base: &part[0]}}
 		local[0].SetLen(len(part))
@@ -223,11 +223,11 @@ func pathOf(n *notification) string {
 	return filepath.Join(dir, path)
 }
 
-// close ends the trap; the processes that have the filter must be dead.
+// close ends the trap. The processes with the filter must have ended.
 func (t *trap) close() {
 	select {
 	case <-t.done:
-	case <-time.After(time.Second): // a process outside of the group lives on
+	case <-time.After(time.Second): // a process outside of the group may still run
 	}
 	_ = t.file.Close()
 }

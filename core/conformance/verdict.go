@@ -14,10 +14,10 @@ const (
 	maxReason  = 512
 )
 
-// verdicts collects what is found about the rules. A failure outweighs everything else, and a
-// pass outweighs "not applicable". The methods may be called from any goroutine.
+// verdicts collects the verdicts on the rules. A failure replaces any other outcome, and a pass
+// replaces "not applicable". Safe for concurrent use.
 type verdicts struct {
-	// over reports whether the check was ended: what fails then is no verdict.
+	// over reports whether the check was cancelled: later failures do not count.
 	over func() bool
 
 	mu    sync.Mutex
@@ -84,7 +84,7 @@ func (v *verdicts) skip(reason string, rules ...string) {
 	}
 }
 
-// results are those of all rules; rest is why a rule was not judged at all.
+// results returns the results of all rules; rest is the reason for rules without a verdict.
 func (v *verdicts) results(rest string) []Result {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -103,7 +103,7 @@ func (v *verdicts) results(rest string) []Result {
 	return all
 }
 
-// printable is text on one line, without control characters and not too long.
+// printable returns text on one line, without control characters, of at most maxReason bytes.
 func printable(text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) > maxReason {

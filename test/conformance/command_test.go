@@ -35,7 +35,7 @@ func TestCommand(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"/no/such/program"}, "there is no program /no/such/program"},
+		{[]string{"/no/such/program"}, "program /no/such/program does not exist"},
 		{[]string{"/tmp"}, "is a directory"},
 		{[]string{file}, "may not be executed"},
 		{[]string{"--settings", file, "/bin/true"}, "the settings must be one object"},
