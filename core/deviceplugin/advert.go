@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// maxOld bounds the predecessors that are kept mute. It is more than a node
-	// ever needs: going by it costs capacity for a moment with kubelets up to 1.36.
+	// maxOld bounds the predecessors of an instance whose streams stay open. A node does
+	// not need as many: past it, kubelets up to 1.36 lose the capacity for a moment.
 	maxOld = 64
-	// maxGone bounds what is remembered of units that left.
+	// maxGone bounds the removed units of a resource that advert.gone has.
 	maxGone = 1 << 16
-	// acceptRetry is the pause after a kubelet.sock that refused for the first time; it
-	// doubles. Between the two calls that make a socket, bind and listen, it is there
-	// and refuses, and its file's event comes in between more often than not.
+	// acceptRetry is the pause after the first time that kubelet.sock refuses a connection;
+	// it doubles. A socket that is bound and does not listen yet exists and refuses, and
+	// the event of its file usually comes then.
 	acceptRetry = time.Millisecond
-	// never is a wait that only a wake-up ends.
+	// never is a wait that ends by an event alone.
 	never = time.Duration(1<<63 - 1)
 )
 
 // advert is one resource: its view, and the instances that serve it. One
-// goroutine, run, replaces instances; gRPC's goroutines come and go with calls.
+// goroutine, run, replaces instances; gRPC's goroutines call the rest.
 type advert struct {
 	name   string
 	plugin *Plugin
 	timing Timing
 	log    *slog.Logger
 	wake   chan struct{} // 1 slot: the view or a stream changed
-	// running is whether run was started, end ends it, and unlisted is the round in
-	// which the resource left the table, 0 if it is there; guarded by Plugin.mu.
+	// running reports whether run was started; end ends it. unlisted is the round in which
+	// the resource left the table, 0 if it is in it. All are guarded by Plugin.mu.
 	running  bool
 	end      context.CancelFunc
 	unlisted uint64
-	// closing are instances on their way out.
+	// closing has the goroutines that close instances.
 	closing sync.WaitGroup
-	// failures is the number of failures in a row, lastFailure when the last one was, and
-	// lastKubelet the kubelet at that time; they are run's own. Changes that the agent makes
-	// do not count. refused is whether the last attempt ended in an error.
+	// failures is the number of failures in a row, lastFailure the time of the last one, and
+	// lastKubelet the kubelet at that time. Replacements that the agent wants are no
+	// failures. refused reports whether the last attempt failed. Only run uses these four.
 	failures    int
 	lastFailure time.Time
 	refused     bool
@@ -53,18 +53,18 @@ type advert struct {
 
 	mu      sync.Mutex
 	now     *view
-	changed chan struct{} // closed and replaced with every view, and to repeat it
-	// repeats is how often the same list was to be sent again.
+	changed chan struct{} // closed and replaced with every view and every repeat
+	// repeats is how often an unchanged list had to be sent again.
 	repeats int
-	// gone are units that left the view: whether their device had a Prepare hook.
+	// gone has the removed units by ID, and whether their device had a Prepare hook.
 	gone map[string]bool
-	// current is the newest instance that kubelet was told of; old are its
-	// predecessors whose streams kubelet has not closed yet, in order.
+	// current is the newest registered instance; old are its predecessors whose streams
+	// kubelet has not closed yet, oldest first.
 	current *instance
 	old     []*instance
-	// renew: kubelet must take the resource anew, though it has a stream.
+	// renew requests a new registration although kubelet has a stream.
 	renew bool
-	// phase is what run is doing; state is what is shown of it.
+	// phase is what run is doing; state is derived from it and from the streams.
 	phase, state  State
 	since         time.Time
 	registrations int
@@ -90,7 +90,7 @@ func (a *advert) logNotes(before, after []string) {
 	}
 }
 
-// publish makes v what kubelet is told.
+// publish makes v the view that is sent to kubelet.
 func (a *advert) publish(v *view) {
 	a.mu.Lock()
 	before := a.now
@@ -105,7 +105,7 @@ func (a *advert) publish(v *view) {
 	a.changed = make(chan struct{})
 	a.mu.Unlock()
 	a.logNotes(before.notes, v.notes)
-	poke(a.wake)
+	wakeUp(a.wake)
 }
 
 func (a *advert) view() *view {
@@ -113,8 +113,7 @@ func (a *advert) view() *view {
 	return v
 }
 
-// run keeps the resource registered until it is yielded, and served until ctx
-// ends.
+// run keeps the resource registered until yielded is closed, and serves it until ctx ends.
 func (a *advert) run(ctx context.Context, yielded <-chan struct{}) {
 	defer a.closeAll()
 	registering, end := context.WithCancel(ctx)
@@ -136,7 +135,7 @@ func (a *advert) keepRegistered(ctx context.Context) {
 		why, wait := a.judge(ctx, time.Now())
 		a.reap()
 		if why == "" {
-			a.rest(ctx, wait, changed)
+			a.sleep(ctx, wait, changed)
 			continue
 		}
 		if err := a.replace(ctx, why); err != nil && ctx.Err() == nil {
@@ -145,8 +144,8 @@ func (a *advert) keepRegistered(ctx context.Context) {
 	}
 }
 
-// rest waits for a wake-up, a change on disk, or until wait is over.
-func (a *advert) rest(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
+// sleep waits for a wake-up, a change on disk, the end of wait or that of ctx.
+func (a *advert) sleep(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -157,16 +156,16 @@ func (a *advert) rest(ctx context.Context, wait time.Duration, changed <-chan st
 	}
 }
 
-// replace puts a new instance in the place of the current one, which goes on
-// serving until kubelet has connected to the new one.
+// replace registers a new instance, after a pause if there were failures. The current one
+// serves until kubelet has connected to the new one.
 func (a *advert) replace(ctx context.Context, why cause) error {
 	if why.isFailure() || a.refused {
 		a.pause(ctx)
 		if why, _ = a.judge(ctx, time.Now()); why == "" || ctx.Err() != nil {
-			return ctx.Err() // kubelet came back by itself
+			return ctx.Err() // kubelet connected again during the pause
 		}
 	}
-	err := a.succeed(ctx, why)
+	err := a.startInstance(ctx, why)
 	a.refused = err != nil
 	if a.refused || why.isFailure() {
 		a.failures++
@@ -175,8 +174,9 @@ func (a *advert) replace(ctx context.Context, why cause) error {
 	return err
 }
 
-// succeed is replace's work.
-func (a *advert) succeed(ctx context.Context, why cause) error {
+// startInstance serves on a new socket, registers it unless kubelet's plugin watcher
+// does, and makes it the current instance.
+func (a *advert) startInstance(ctx context.Context, why cause) error {
 	kind := a.view().registration
 	var kubelet fileID
 	if kind != config.RegisterWatcher {
@@ -203,8 +203,9 @@ func (a *advert) succeed(ctx context.Context, why cause) error {
 	return nil
 }
 
-// pause waits after failures in a row. It ends, and the count is reset, when kubelet has
-// been restarted since the last failure, or when a stream has lasted MaxBackoff since then.
+// pause waits after failures in a row. It returns at once, and the count is reset, when
+// kubelet has been restarted since the last failure, or when a stream has lasted MaxBackoff
+// since then.
 func (a *advert) pause(ctx context.Context) {
 	a.mu.Lock()
 	stable := a.current != nil && a.current.servedSince(a.lastFailure) >= a.timing.MaxBackoff
@@ -234,8 +235,8 @@ func (a *advert) pause(ctx context.Context) {
 	}
 }
 
-// awaitKubelet waits until kubelet accepts connections, and says which one it is.
-// Only then it is past deleting the sockets that it found at its start.
+// awaitKubelet waits until kubelet accepts connections, and returns the ID of its socket.
+// Kubelet deletes the sockets that it finds before it accepts any.
 func (a *advert) awaitKubelet(ctx context.Context) fileID {
 	var before fileID
 	refusals := 0
@@ -252,7 +253,7 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			if err == nil && kubelet == identify(a.plugin.watch.socket) {
 				return kubelet
 			}
-			// A kubelet that has just bound its socket refuses for a moment.
+			// A kubelet that does not listen yet on the socket refuses for a moment.
 			if err != nil && ctx.Err() == nil && time.Since(since) >= a.timing.Backoff {
 				a.fail(fmt.Errorf("cannot connect to kubelet on %s; it is tried again: %w", a.plugin.watch.socket, err))
 			}
@@ -265,11 +266,12 @@ func (a *advert) awaitKubelet(ctx context.Context) fileID {
 			return fileID{}
 		}
 		a.setPhase(StateWaiting)
-		a.rest(ctx, pause, changed)
+		a.sleep(ctx, pause, changed)
 	}
 }
 
-// listen makes an instance that serves on a fresh socket.
+// listen returns a new instance that serves on a new socket. It offers the options that the
+// view needs and those of an instance with a stream: options are never removed.
 func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, error) {
 	dir := a.plugin.opts.Dir
 	if kind == config.RegisterWatcher {
@@ -289,7 +291,7 @@ func (a *advert) listen(kind config.Registration, kubelet fileID) (*instance, er
 	return newInstance(a, kind, a.plugin.sockets.next(dir, a.name), kubelet, options)
 }
 
-// install makes in the current instance.
+// install makes in the current instance, and the one before its predecessor.
 func (a *advert) install(in *instance) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -298,34 +300,33 @@ func (a *advert) install(in *instance) {
 	}
 	a.current, a.renew = in, false
 	if !in.streamed {
-		// Kubelet's time to connect begins now.
+		// Timing.Connect begins now.
 		in.idleSince = time.Now()
 	}
 	a.phase = StateConnecting
 	a.refresh()
 }
 
-// reap closes predecessors that kubelet has let go of. The others stay: up to
-// 1.36 kubelet takes the end of any stream for that of the newest one.
+// reap closes predecessors whose streams kubelet has closed. The others stay: up to 1.36,
+// kubelet drops the newest connection when any stream of the resource ends.
 func (a *advert) reap() {
 	a.mu.Lock()
-	var done []*instance
+	var closed []*instance
 	a.old = slices.DeleteFunc(a.old, func(in *instance) bool {
 		if in.streams == 0 {
-			done = append(done, in)
+			closed = append(closed, in)
 		}
 		return in.streams == 0
 	})
 	a.mu.Unlock()
-	for _, in := range done {
+	for _, in := range closed {
 		a.close(in)
 	}
 }
 
-// makeRoom closes the oldest predecessor if there are too many, and lets kubelet
-// get over it before there is a successor: a kubelet up to 1.36 drops the newest
-// connection at each end of a stream, and once more when it sees that a file left
-// plugins_registry. That must not be the successor's.
+// makeRoom closes the oldest predecessor if there are maxOld, and waits Timing.Grace: up to
+// 1.36, kubelet drops the newest connection when a stream ends, and again when a file is
+// removed from plugins_registry. That must not be the connection of the next instance.
 func (a *advert) makeRoom(ctx context.Context) {
 	a.reap()
 	a.mu.Lock()
@@ -336,7 +337,7 @@ func (a *advert) makeRoom(ctx context.Context) {
 	oldest := a.old[0]
 	a.old = slices.Delete(a.old, 0, 1)
 	a.mu.Unlock()
-	a.log.Warn("kubelet holds on to too many earlier sockets of the resource: the oldest is closed, which with a kubelet up to 1.36 takes its devices away for a moment",
+	a.log.Warn("kubelet keeps too many earlier sockets of the resource open: closing the oldest; a kubelet up to 1.36 then has none of its devices for a moment",
 		"socket", oldest.path, "limit", maxOld)
 	closed := make(chan struct{})
 	a.closing.Go(func() {
@@ -356,10 +357,10 @@ func (a *advert) makeRoom(ctx context.Context) {
 	}
 }
 
-// close ends an instance in the background.
+// close closes an instance in the background.
 func (a *advert) close(in *instance) { a.closing.Go(in.close) }
 
-// instances are all that serve, in order.
+// instances returns the predecessors, oldest first, and then the current instance.
 func (a *advert) instances() []*instance {
 	a.mu.Lock()
 	defer a.mu.Unlock()

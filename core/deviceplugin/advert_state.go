@@ -2,16 +2,16 @@ package deviceplugin
 
 import "time"
 
-// viewAndChange returns the view, how often it was repeated, and a channel that is closed
-// when one of them changes.
+// viewAndChange returns the view, advert.repeats, and a channel that is closed when one of
+// them changes.
 func (a *advert) viewAndChange() (*view, int, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now, a.repeats, a.changed
 }
 
-// repeat sends the list again; it returns false if kubelet does not accept the resource
-// now.
+// repeat has the list sent again; it returns false if kubelet has no stream of the
+// resource.
 func (a *advert) repeat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,8 +24,8 @@ func (a *advert) repeat() bool {
 	return true
 }
 
-// streamOpened notes that kubelet opened a stream of in, and silences all older
-// instances. It reports whether one of them was still talking.
+// streamOpened records that kubelet opened a stream of in, which supersedes all older
+// instances. It reports whether one of them was sending lists until then.
 func (a *advert) streamOpened(in *instance) (handover bool) {
 	a.mu.Lock()
 	in.streams++
@@ -33,31 +33,31 @@ func (a *advert) streamOpened(in *instance) (handover bool) {
 	in.openedAt = time.Now()
 	a.registrations++
 	for _, older := range a.old {
-		handover = older.mute(in) || handover
+		handover = older.supersede(in) || handover
 	}
 	if a.current != nil {
-		handover = a.current.mute(in) || handover
+		handover = a.current.supersede(in) || handover
 	}
 	a.lastError = ""
 	a.refresh()
 	a.mu.Unlock()
 	a.log.Info("kubelet takes the devices", "socket", in.path)
-	poke(a.wake)
+	wakeUp(a.wake)
 	return handover
 }
 
-// streamClosed notes that a stream of in ended.
+// streamClosed records that a stream of in ended.
 func (a *advert) streamClosed(in *instance) {
 	a.mu.Lock()
 	in.streams--
 	in.idleSince = time.Now()
-	quiet := in.isMuted || in.isStopped()
+	expected := in.isSuperseded || in.isStopped()
 	a.refresh()
 	a.mu.Unlock()
-	if !quiet {
+	if !expected {
 		a.log.Info("kubelet's stream ended", "socket", in.path)
 	}
-	poke(a.wake)
+	wakeUp(a.wake)
 }
 
 func (a *advert) isStreaming(in *instance) bool {
@@ -73,12 +73,12 @@ func (a *advert) setPhase(s State) {
 	a.refresh()
 }
 
-// refresh derives state from phase: as long as any instance talks to kubelet the
-// resource is served, whatever run is about to change. mu is held.
+// refresh derives state: StateServing while an instance that is not superseded has a stream,
+// otherwise phase. The caller holds a.mu.
 func (a *advert) refresh() {
 	state := a.phase
 	for _, in := range append(a.old[:len(a.old):len(a.old)], a.current) {
-		if in != nil && in.streams > 0 && !in.isMuted {
+		if in != nil && in.streams > 0 && !in.isSuperseded {
 			state = StateServing
 		}
 	}
@@ -87,32 +87,34 @@ func (a *advert) refresh() {
 	}
 }
 
-// fail notes what went wrong, and logs it if it is news.
+// fail stores err for the status. It logs err if it differs from the last one, or if that
+// was logged longer ago than stillAbsent.
 func (a *advert) fail(err error) {
 	text := err.Error()
 	a.mu.Lock()
-	news := a.lastError != text || time.Since(a.errorLogged) > stillAbsent
+	mustLog := a.lastError != text || time.Since(a.errorLogged) > stillAbsent
 	a.lastError = text
-	if news {
+	if mustLog {
 		a.errorLogged = time.Now()
 	}
 	a.mu.Unlock()
-	if news {
+	if mustLog {
 		a.log.Warn("the resource is not registered with kubelet", "error", err)
 	}
 }
 
-// note is fail without the log, for what the log says elsewhere.
+// note stores a problem for the status without a log: kubeletWatch logs that kubelet is
+// absent.
 func (a *advert) note(text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lastError = text
 }
 
-// answered passes on that one of kubelet's calls is over.
+// answered reports to Options.Answered that a call ended.
 func (a *advert) answered(call Call, took time.Duration, err error) {
-	if tell := a.plugin.opts.Answered; tell != nil {
-		tell(call, a.name, took, err)
+	if report := a.plugin.opts.Answered; report != nil {
+		report(call, a.name, took, err)
 	}
 }
 
@@ -130,8 +132,8 @@ func (a *advert) status() Status {
 	return s
 }
 
-// hadHook tells whether a unit that left had a Prepare hook, and whether it is
-// remembered at all.
+// hadHook reports whether the device of a removed unit had a Prepare hook, and whether
+// advert.gone has the unit at all.
 func (a *advert) hadHook(id string) (hook, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

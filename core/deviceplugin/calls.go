@@ -18,22 +18,21 @@ const (
 	CallPreStart Call = "PreStartContainer"
 )
 
-// calls counts the calls in progress that a pod depends on. It is a stats
-// handler, not an interceptor, because a call is over when its answer is written,
-// which is after the last interceptor.
+// calls counts the calls in progress that a pod depends on. It is a stats handler, not an
+// interceptor: the answer of a call is written after the last interceptor returns.
 type calls struct {
-	// answered is told of every call that is over.
+	// answered is called after the answer of a call was written.
 	answered func(call Call, took time.Duration, err error)
 
 	mu    sync.Mutex
 	count int
-	idle  chan struct{} // closed when drain may go on; nil if nobody waits
+	idle  chan struct{} // closed when count becomes 0; nil if no drain waits
 }
 
-// countedCall is the key of a context's Call, if it has one that counts.
+// countedCall is the context key of the Call.
 type countedCall struct{}
 
-// TagRPC marks the calls that count.
+// TagRPC puts the Call into the context of those that are counted.
 func (c *calls) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	switch info.FullMethodName {
 	case pluginapi.DevicePlugin_Allocate_FullMethodName:
@@ -44,7 +43,7 @@ func (c *calls) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Cont
 	return ctx
 }
 
-// HandleRPC counts.
+// HandleRPC counts the beginning and the end of a call.
 func (c *calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	call, ok := ctx.Value(countedCall{}).(Call)
 	if !ok {
@@ -59,7 +58,7 @@ func (c *calls) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	}
 }
 
-// TagConn and HandleConn have nothing to do.
+// TagConn does nothing.
 func (c *calls) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 
 // HandleConn does nothing.

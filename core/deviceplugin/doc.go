@@ -1,33 +1,33 @@
 // Package deviceplugin speaks kubelet's device plugin API (v1beta1) for every
 // resource of a [resource.Table].
 //
-// A resource is an advert: what kubelet is told now, and the instances that tell
-// it. An instance is one gRPC server on one unix socket. It serves before kubelet
-// hears of it, its socket name is never used again, and it is replaced rather
-// than repaired:
+// An advert is one resource: its current list of units, and the instances that send the
+// list. An instance is one gRPC server on one unix socket. It serves before it is
+// registered. Its socket name is never used again. One that failed is replaced, not
+// repaired:
 //
-//	      has a unit, or is held       kubelet accepts
+//	      has a unit, or is allocated  kubelet accepts
 //	empty ──────────────► waiting ───────────────────────► registering
 //	                        ▲                                   │ Register answered,
-//	                        │ refused, or no stream in time     │ or: the file is there (watcher)
+//	                        │ refused, or no stream in time     │ or: the file exists (watcher)
 //	                        ├──────────────────────────── connecting
 //	                        │ the stream broke, the socket      │ ListAndWatch
-//	                        │ vanished, kubelet is a new one    ▼
+//	                        │ was removed, kubelet restarted    ▼
 //	                        └──────────────────────────────  serving
 //
-// A successor is connected before its predecessor goes silent, so a change of
-// options costs no capacity. The predecessor then keeps its stream open, mute,
-// until kubelet closes it: up to 1.36 the end of any stream of a resource made
-// kubelet drop the newest connection. That is why options only ever gain: a
-// resource needs at most a few such changes in a kubelet's life. Past 64 of them
-// the oldest is closed, before the next successor is registered.
+// An instance that is replaced (options changed, kubelet restarted) sends its lists until
+// kubelet opens a stream of the successor. It is superseded then, so a change of options
+// costs no capacity. A superseded instance keeps its stream open, without further lists,
+// until kubelet closes it: up to 1.36, kubelet drops the newest connection of a resource when
+// any stream of the resource ends. Options are therefore only added, never removed, which
+// keeps these instances few. Past 64 of them the oldest is closed before the next one is
+// registered.
 //
-// A resource is registered when it first has a unit, or if containers hold some:
-// some minutes after the last registration kubelet would not start these again.
-// From then on it stays, with an empty list if it left the table, until the agent
-// ends, or 64 others have left the table after it.
+// A resource is registered when it has its first unit, or when containers hold units of it:
+// without a registration, kubelet forgets the resource after some minutes and does not
+// start these containers again. It then stays registered, with an empty list if it left the
+// table, until the agent ends or 64 other resources have left the table after it.
 //
-// Calls are answered from memory. They leave this package through [Lifecycle]
-// alone. The package does not decide what is healthy, write CDI files or know
-// who holds a device.
+// Calls are answered from memory. [Lifecycle] is the only way out of this package for them.
+// The package does not judge health, write CDI files or record who holds a device.
 package deviceplugin

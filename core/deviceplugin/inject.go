@@ -24,13 +24,14 @@ const (
 	maxAnnotationSlug = 63 - len(annotationPlugin) - 1
 )
 
-// inject is what a container gets for these units, which are sorted by ID, and by the
-// CDI name own, unless that is "": that one is last, so that it counts where a device's
-// definition says otherwise. The conflicts are sentences on what was decided between devices that disagree.
+// inject returns the answer to Allocate for one container: what it gets by these units, which
+// are sorted by ID, and by the CDI name own, unless that is "". own comes last, so that its
+// edits override those of the devices. Each conflict is a message about a value that two
+// devices set differently.
 //
-// Variables whose values are joined are kubelet's to set in every way of
-// injection: CDI has edits for each device on its own, of which the last would
-// count, so its definitions leave those variables out.
+// Variables whose values are joined are part of the answer with every injection: CDI applies
+// the edits of each device on its own, and the last value would win. The CDI definitions
+// therefore leave them out.
 func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (response *pluginapi.ContainerAllocateResponse, conflicts []string, err error) {
 	response = &pluginapi.ContainerAllocateResponse{}
 	if len(units) == 0 {
@@ -55,7 +56,7 @@ func inject(v *view, units []*unit, own string, nodes inventory.HostNodes) (resp
 }
 
 func cdiDevices(names []string) []*pluginapi.CDIDevice {
-	named := make([]pluginapi.CDIDevice, len(names)) // at once, not each on its own
+	named := make([]pluginapi.CDIDevice, len(names)) // one allocation for all
 	devices := make([]*pluginapi.CDIDevice, len(names))
 	for i, name := range names {
 		named[i].Name = name
@@ -64,7 +65,7 @@ func cdiDevices(names []string) []*pluginapi.CDIDevice {
 	return devices
 }
 
-// devicesOf are the units' devices, each once, in the units' order.
+// devicesOf returns the units' devices, each once, in the units' order.
 func devicesOf(units []*unit) []*inventory.Device {
 	first := firstOf(units, func(u *unit) inventory.Key { return u.Device.Key })
 	devices := make([]*inventory.Device, len(first))
@@ -74,7 +75,7 @@ func devicesOf(units []*unit) []*inventory.Device {
 	return devices
 }
 
-// cdiNames are the CDI names of the units, each once, in their order, and then own.
+// cdiNames returns the CDI names of the units, each once, in their order, and then own.
 func cdiNames(units []*unit, own string) []string {
 	first := firstOf(units, func(u *unit) string { return u.cdi })
 	names := make([]string, len(first), len(first)+1)
@@ -87,10 +88,10 @@ func cdiNames(units []*unit, own string) []string {
 	return names
 }
 
-// fewUnits are so few that to compare all of them is less than a set of them costs.
+// fewUnits is the number of units up to which comparing all of them costs less than a map.
 const fewUnits = 16
 
-// firstOf are the units whose key no unit before has, in their order.
+// firstOf returns the first unit of each key, in the units' order.
 func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
 	first := make([]*unit, 0, len(units))
 	if len(units) <= fewUnits {
@@ -115,13 +116,13 @@ func firstOf[K comparable](units []*unit, key func(*unit) K) []*unit {
 // variables that are joined. Where two devices disagree the later one wins, as it
 // does when a runtime applies CDI edits in that order:
 //
-//   - an env that both set has the later value;
-//   - a container path that both fill has the later host path; with the same host
-//     path it has the permissions of both, and is writable if one of them says so.
+//   - a variable that both set has the later value;
+//   - a container path of both has the later host path; with the same host path it has
+//     the permissions of both, and is writable if one of the two mounts is.
 //
-// A device node is given by its path without links. A path that is not a node which a
-// container may have is an error: a runtime without CDI accepts any kind of node. A node
-// that the agent cannot see is given by its name: the driver's container has nodes outside
+// The host path of a device node is resolved, so that it has no links. A path that is not a
+// device node that a container may have is an error: a runtime without CDI accepts any kind of
+// node. A node that the agent cannot see keeps its path: a driver container has nodes outside
 // /dev, which the chart does not mount.
 func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inventory.Device, host inventory.HostNodes) (conflicts []string, err error) {
 	envs := map[string]string{}
@@ -181,7 +182,7 @@ func injectPlain(response *pluginapi.ContainerAllocateResponse, devices []*inven
 	return conflicts, nil
 }
 
-// unite is the permissions of both, in the order that runtimes write them.
+// unite returns the permissions of both, in the order that runtimes write them.
 func unite(a, b string) string {
 	var out strings.Builder
 	for _, c := range "rwm" {

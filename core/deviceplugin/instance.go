@@ -21,34 +21,35 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// maxRequest is the largest request that is taken: kubelet names all available
-// devices in GetPreferredAllocation, which can be as long as the list.
+// maxRequest is the size of the largest request that is accepted, in bytes: kubelet lists all
+// available devices in GetPreferredAllocation, which can be as long as the list.
 const maxRequest = 16 << 20
 
-// window is how many bytes of requests may be on their way. With windows of its own choice
-// gRPC measures the way to kubelet: a ping, and its answer, for each call.
+// window is gRPC's flow control window, in bytes. With the default, gRPC estimates the
+// bandwidth, which costs a ping and its answer for each call.
 const window = 1 << 20
 
-// instance is one server on one socket. Its options never change.
+// instance is one gRPC server on one socket. Its options never change.
 type instance struct {
 	pluginapi.UnimplementedDevicePluginServer
 	advert  *advert
 	kind    config.Registration
 	path    string
-	kubelet fileID // the kubelet.sock it was made for
+	kubelet fileID // the kubelet.sock that it was registered with
 	options *pluginapi.DevicePluginOptions
 	server  *grpc.Server
 	served  chan struct{} // closed when Serve has returned
-	muted   chan struct{} // closed when a successor talks to kubelet
-	stop    chan struct{} // closed at the end
-	calls   *calls
+	// superseded is closed when kubelet opens a stream of a successor.
+	superseded chan struct{}
+	stop       chan struct{} // closed when the instance is closed
+	calls      *calls
 
 	// Guarded by advert.mu.
-	streams  int
-	streamed bool // ever
-	isMuted  bool
-	// idleSince is since when there is no stream, openedAt when the newest was
-	// opened.
+	streams      int
+	streamed     bool // whether there ever was a stream
+	isSuperseded bool
+	// idleSince is when the last stream ended or, before the first, when kubelet could connect;
+	// openedAt is when the newest stream was opened.
 	idleSince, openedAt time.Time
 }
 
@@ -58,14 +59,13 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 		return nil, errors.New(noDirectory(filepath.Dir(path)))
 	}
 	if err != nil {
-		// Each attempt has a different path, so an error with the path would be logged each
-		// time.
+		// Each attempt has a different path: an error with the path would be logged each time.
 		return nil, fmt.Errorf("create a socket in %s, trying again: %w", filepath.Dir(path), errnoOf(err))
 	}
 	in := &instance{
 		advert: a, kind: kind, path: path, kubelet: kubelet, options: options,
 		calls: &calls{answered: a.answered}, idleSince: time.Now(),
-		served: make(chan struct{}), muted: make(chan struct{}), stop: make(chan struct{}),
+		served: make(chan struct{}), superseded: make(chan struct{}), stop: make(chan struct{}),
 	}
 	in.server = grpc.NewServer(grpc.MaxRecvMsgSize(maxRequest), grpc.WaitForHandlers(true), grpc.StatsHandler(in.calls),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window))
@@ -75,32 +75,32 @@ func newInstance(a *advert, kind config.Registration, path string, kubelet fileI
 	}
 	go func() {
 		defer close(in.served)
-		// Serve ends when the server stops; if it ends before, kubelet's stream
-		// breaks and the instance is replaced.
+		// If Serve fails before the server is stopped, kubelet's stream breaks and the
+		// instance is replaced.
 		_ = in.server.Serve(listener)
 	}()
 	return in, nil
 }
 
-// mute silences the instance if it is older than its successor, which is never
-// nil; it reports whether that cut off a stream. advert.mu is held.
-func (in *instance) mute(successor *instance) bool {
-	if in == successor || in.isMuted {
+// supersede ends the lists of the instance, unless it is the successor itself, and reports
+// whether it had a stream. The caller holds advert.mu.
+func (in *instance) supersede(successor *instance) bool {
+	if in == successor || in.isSuperseded {
 		return false
 	}
-	in.isMuted = true
-	close(in.muted)
+	in.isSuperseded = true
+	close(in.superseded)
 	return in.streams > 0
 }
 
-// offers tells whether kubelet was told of all that v needs. Options never change.
+// offers reports whether the instance's options include all that v needs.
 func (in *instance) offers(v *view) bool {
 	return (in.options.GetPreStartRequired() || !v.preStart) &&
 		(in.options.GetGetPreferredAllocationAvailable() || !v.topology.Helps())
 }
 
-// servedSince returns how long the newest stream has lasted, or did last, after t; 0 or
-// less if it ended before t or there was none. advert.mu is held.
+// servedSince returns how long the newest stream has lasted, or lasted, after t; 0 or less if
+// it ended before t or there was none. The caller holds advert.mu.
 func (in *instance) servedSince(t time.Time) time.Duration {
 	if !in.streamed {
 		return 0
@@ -115,8 +115,8 @@ func (in *instance) servedSince(t time.Time) time.Duration {
 	return end.Sub(begin)
 }
 
-// errnoOf returns the system's error in err, without the operation and the path; err itself
-// if there is none.
+// errnoOf returns the errno in err, without the operation and the path, or err if it has
+// none.
 func errnoOf(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno
@@ -133,9 +133,9 @@ func (in *instance) isStopped() bool {
 	}
 }
 
-// close removes the socket, lets allocations in progress finish for up to half
-// of Timing.Shutdown, then ends the streams. Kubelet hangs up when it sees that,
-// so the answers must be written before.
+// close removes the socket, waits up to half of Timing.Shutdown for calls in progress, then
+// ends the streams. Kubelet closes its connection when a stream ends, so the answers must be
+// written before.
 func (in *instance) close() {
 	if err := os.Remove(in.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		in.advert.log.Warn("cannot remove the socket", "socket", in.path, "error", err)
@@ -144,14 +144,14 @@ func (in *instance) close() {
 	in.calls.drain(limit)
 	cancel()
 	close(in.stop)
-	// What is written must leave the process: a graceful end, but not for long.
+	// GracefulStop flushes what is written; Stop bounds it.
 	hurry := time.AfterFunc(in.advert.timing.Shutdown/4, in.server.Stop)
 	in.server.GracefulStop()
 	hurry.Stop()
 	<-in.served
 }
 
-// register calls Register. Kubelet dials back and asks for the options before it
+// register calls Register. Kubelet connects to the instance and gets its options before it
 // answers.
 func (a *advert) register(ctx context.Context, in *instance) error {
 	conn, err := grpc.NewClient("passthrough:///kubelet",
@@ -175,16 +175,16 @@ func (a *advert) register(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// watcherService answers the plugin watcher.
+// watcherService answers kubelet's plugin watcher.
 type watcherService struct {
 	registerapi.UnimplementedRegistrationServer
 	instance *instance
 }
 
-// GetInfo says what is on the socket. An instance with a successor says that it
-// has one, so that a kubelet that finds both takes the right one.
+// GetInfo returns the resource that the socket serves. A superseded instance fails, so that
+// a kubelet that finds both sockets registers the successor.
 func (s *watcherService) GetInfo(context.Context, *registerapi.InfoRequest) (*registerapi.PluginInfo, error) {
-	if err := s.instance.refuseIfMuted(); err != nil {
+	if err := s.instance.refuseIfSuperseded(); err != nil {
 		return nil, err
 	}
 	return &registerapi.PluginInfo{
@@ -193,7 +193,8 @@ func (s *watcherService) GetInfo(context.Context, *registerapi.InfoRequest) (*re
 	}, nil
 }
 
-// NotifyRegistrationStatus takes kubelet's verdict. Kubelet tries again by itself.
+// NotifyRegistrationStatus is called with the result of a registration. Kubelet tries again on
+// its own.
 func (s *watcherService) NotifyRegistrationStatus(_ context.Context, r *registerapi.RegistrationStatus) (*registerapi.RegistrationStatusResponse, error) {
 	if !r.GetPluginRegistered() {
 		s.instance.advert.fail(fmt.Errorf("kubelet did not register resource %s from %s: %s",
@@ -202,9 +203,9 @@ func (s *watcherService) NotifyRegistrationStatus(_ context.Context, r *register
 	return &registerapi.RegistrationStatusResponse{}, nil
 }
 
-func (in *instance) refuseIfMuted() error {
+func (in *instance) refuseIfSuperseded() error {
 	select {
-	case <-in.muted:
+	case <-in.superseded:
 		return status.Error(codes.Unavailable, "another socket serves resource "+in.advert.name+" now")
 	default:
 		return nil

@@ -7,29 +7,29 @@ import (
 	"github.com/accelmux/accelmux/core/config"
 )
 
-// cause is why an instance is replaced.
+// cause is why a resource gets a new instance.
 type cause string
 
 const (
-	causeNew        cause = "it is new"
-	causeWay        cause = "its way of registration was changed"
-	causeOptions    cause = "its options changed"
-	causeVanished   cause = "its socket vanished"
-	causeNewKubelet cause = "kubelet is a new one"
-	causeContested  cause = "another plugin that served it has left"
-	causeMuted      cause = "its successor failed"
-	causeBroken     cause = "its stream broke and kubelet did not open another"
-	causeNoStream   cause = "kubelet did not ask for its devices"
+	causeNew          cause = "the resource is new"
+	causeRegistration cause = "its way of registration was changed"
+	causeOptions      cause = "its options changed"
+	causeRemoved      cause = "its socket was removed"
+	causeNewKubelet   cause = "kubelet was restarted"
+	causeRenew        cause = "another plugin that served it has left"
+	causeNoSuccessor  cause = "its successor failed"
+	causeBroken       cause = "its stream broke and kubelet did not open another"
+	causeNoStream     cause = "kubelet did not ask for its devices"
 )
 
-// isFailure tells trouble, which must not come again and again without a pause,
-// from what we or kubelet want. A successor that failed was counted already.
+// isFailure reports whether a pause must precede the next instance. The others are wanted by
+// the agent or by kubelet, or, a failed successor, were counted before.
 func (c cause) isFailure() bool {
-	return c == causeVanished || c == causeBroken || c == causeNoStream
+	return c == causeRemoved || c == causeBroken || c == causeNoStream
 }
 
-// judge says why the current instance must be replaced, or "" and when to judge
-// again if nothing happens before.
+// judge returns why the current instance must be replaced, or "" and how long to wait before
+// judging again if there is no event.
 func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time.Duration) {
 	kubelet := identify(a.plugin.watch.socket)
 	_, kubeletSince, _ := a.plugin.watch.current()
@@ -39,31 +39,31 @@ func (a *advert) judge(ctx context.Context, now time.Time) (why cause, wait time
 		a.mu.Unlock()
 		return causeNew, 0
 	}
-	streams, streamed, muted, idleSince, renew := in.streams, in.streamed, in.isMuted, in.idleSince, a.renew
+	streams, streamed, superseded, idleSince, renew := in.streams, in.streamed, in.isSuperseded, in.idleSince, a.renew
 	a.mu.Unlock()
 
-	// Kubelet may be about to open the first stream. To close the socket under it
-	// would break a stream, so a change waits until kubelet has it, or gave up.
-	settled := streamed || kubelet == fileID{}
+	// A change waits for kubelet's first stream, or for the end of Timing.Connect: an
+	// instance that is closed while kubelet connects would break that stream.
+	changeable := streamed || kubelet == fileID{}
 	switch {
 	case identify(in.path) == fileID{}:
-		return causeVanished, 0
+		return causeRemoved, 0
 	case in.kind != config.RegisterWatcher && kubelet != fileID{} && kubelet != in.kubelet:
 		return causeNewKubelet, 0
-	case muted:
-		return causeMuted, 0
-	case settled && in.kind != v.registration:
-		return causeWay, 0
-	case settled && !in.offers(v):
+	case superseded:
+		return causeNoSuccessor, 0
+	case changeable && in.kind != v.registration:
+		return causeRegistration, 0
+	case changeable && !in.offers(v):
 		return causeOptions, 0
-	case settled && renew:
-		return causeContested, 0
+	case changeable && renew:
+		return causeRenew, 0
 	case streams > 0:
 		return "", never
 	}
 	limit, since := a.timing.Connect, idleSince
 	if in.kind == config.RegisterWatcher {
-		// Kubelet finds the file by itself, as soon as there is a kubelet.
+		// Kubelet's plugin watcher finds the file when kubelet runs.
 		if kubelet == (fileID{}) || accepts(ctx, a.plugin.watch.socket) != nil {
 			a.setPhase(StateWaiting)
 			return "", a.timing.Poll

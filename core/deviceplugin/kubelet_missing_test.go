@@ -26,7 +26,7 @@ func TestKubeletMissing(t *testing.T) {
 			timing.Poll, timing.Patience = 5*time.Millisecond, 50*time.Millisecond
 			n := newNode(t, timing, false)
 			told := make(chan string, 16)
-			n.plugin.watch.tell = func(text string) { told <- text }
+			n.plugin.watch.report = func(text string) { told <- text }
 			next := func() string {
 				select {
 				case text := <-told:

@@ -8,8 +8,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// maxList is how many bytes a list may have on the wire. Kubelet receives with
-// gRPC's default limit, 4 MiB; a list over it breaks the stream.
+// maxList is the most bytes of an encoded list. Kubelet receives with gRPC's default limit,
+// 4 MiB; a longer list breaks the stream.
 const maxList = 4<<20 - 4<<10
 
 // newList returns the list of units, which are sorted by ID. Units at the end that would
@@ -30,7 +30,7 @@ func newList(units []*unit) *pluginapi.ListAndWatchResponse {
 }
 
 // newDevice returns the entry of a unit in the list. It has no topology if the NUMA nodes
-// are unknown: kubelet takes an empty topology as a hint.
+// are unknown: kubelet uses an empty topology as a hint, too.
 func newDevice(u *unit) *pluginapi.Device {
 	d := &pluginapi.Device{ID: u.ID, Health: pluginapi.Unhealthy}
 	if u.healthy {
@@ -45,7 +45,7 @@ func newDevice(u *unit) *pluginapi.Device {
 	return d
 }
 
-// sameList reports whether kubelet would see no difference.
+// sameList reports whether two lists are equal for kubelet.
 func sameList(a, b *pluginapi.ListAndWatchResponse) bool {
 	return a == b || slices.EqualFunc(a.GetDevices(), b.GetDevices(), func(a, b *pluginapi.Device) bool {
 		return a.GetID() == b.GetID() && a.GetHealth() == b.GetHealth() &&

@@ -21,23 +21,23 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// Names says which CDI name a device has on disk now. Qualified fails for a
-// device that has none, with an error that says why.
+// Names has the CDI names that are on disk. Qualified returns a device's qualified name, or
+// an error with the reason why the device has none.
 type Names interface {
 	Qualified(inventory.Key) (string, error)
 }
 
-// Lifecycle is what kubelet's calls lead to, as [lifecycle.Lifecycle] has it. The methods
-// are called concurrently and should return soon after their context ends. An error that
-// carries a gRPC status keeps its code.
+// Lifecycle handles kubelet's calls; [lifecycle.Lifecycle] implements it. The methods are
+// called concurrently and should return soon after their context ends. An error that carries
+// a gRPC status keeps its code.
 type Lifecycle interface {
 	// Take is called before an allocation is answered; an error refuses it. Kubelet waits
-	// without a deadline of its own, so it must be quick. name is the CDI name of what this
-	// container alone gets, after its devices; "" for nothing. It is not used if the
-	// resource is not injected by CDI.
+	// without a deadline of its own, so Take must be quick. name is the CDI name of the edits
+	// for this container alone, which are applied after those of its devices; "" for none. It
+	// is not used if the resource is not injected by CDI.
 	Take(ctx context.Context, r lifecycle.Request) (name string, err error)
-	// Return follows a Take that returned nil if the allocation is refused after all: no
-	// container gets these units. It must not block.
+	// Return undoes a Take that returned nil if the allocation is refused later: no container
+	// gets these units. It must not block.
 	Return(r lifecycle.Request)
 	// Prepare is called before every start of a container with a unit whose device has
 	// Hooks.Prepare; an error fails the start. The context ends after the 30 seconds that
@@ -45,55 +45,57 @@ type Lifecycle interface {
 	Prepare(ctx context.Context, r lifecycle.Request) error
 }
 
-// Options say where kubelet is and who is told.
+// Options have kubelet's directories, the callbacks and the intervals.
 type Options struct {
 	// Dir is kubelet's device-plugins directory, RegistryDir its
-	// plugins_registry; both absolute. They may be missing: kubelet makes them.
+	// plugins_registry; both absolute. They may be missing: kubelet creates them.
 	Dir         string
 	RegistryDir string
 	Lifecycle   Lifecycle
-	// Answered, if set, is called after each call that a pod depends on, with how
-	// long it took until its answer was written, and its error. It must not block.
+	// Answered, if set, is called after each call that a pod depends on, with its error and
+	// the time until its answer was written. It must not block.
 	Answered func(call Call, resource string, took time.Duration, err error)
-	// Chosen, if set, is called after each choice of units for a container, with how
-	// long it took. It must not block.
+	// Chosen, if set, is called after each choice of units for a container, with the time
+	// that it took. It must not block.
 	Chosen func(resource string, choice topology.Result, took time.Duration)
-	// Trouble, if set, is told when Plugin.Trouble changes. It must not block.
+	// Trouble, if set, is called with the new value when Plugin.Trouble changes. It must not
+	// block.
 	Trouble func(string)
 	// Nodes resolves and checks the device nodes that containers get without CDI.
 	Nodes inventory.HostNodes
-	// Files announces changes of the directories; nil for none but the polls'.
+	// Files reports changes in the directories; with nil they are only polled.
 	Files *filewatch.Watcher
-	// Log is where the package logs; nil discards.
+	// Log gets the package's logs; nil discards them.
 	Log *slog.Logger
-	// Timing is for tests; the zero value is right for a node.
+	// Timing is for tests; the zero value is for a node.
 	Timing Timing
 }
 
 // Timing are the package's intervals. A zero field means its default.
 type Timing struct {
-	// Register is the deadline of the Register call. Kubelet dials back for up
-	// to 10s inside it, so it must be longer. Default 15s.
+	// Register is the deadline of the Register call. Kubelet connects to the plugin for up
+	// to 10s within the call, so it must be longer. Default 15s.
 	Register time.Duration
-	// Connect is how long kubelet may take from its answer to Register, or from
-	// seeing a socket in plugins_registry, to ListAndWatch. Default 10s.
+	// Connect is the time within which kubelet must call ListAndWatch, counted from its
+	// answer to Register or, in plugins_registry, from when both kubelet and the socket are
+	// there. Default 10s.
 	Connect time.Duration
-	// Grace is how long a broken stream may stay broken before the resource is
-	// registered again, if kubelet was not restarted. Default 1s.
+	// Grace is how long kubelet may take to open a stream again after one ended, before the
+	// resource is registered again, if kubelet was not restarted. Default 1s.
 	Grace time.Duration
 	// Backoff is the pause after the first failure in a row; it doubles up to
 	// MaxBackoff, with jitter. Defaults 100ms and 10s.
 	Backoff, MaxBackoff time.Duration
-	// Patience is how long kubelet may be absent before that is trouble. Default
-	// 30s: a kubelet that starts takes less.
+	// Patience is how long kubelet may be absent before Trouble reports it. Default 30s:
+	// kubelet starts in less.
 	Patience time.Duration
 	// Poll is how often the directories are examined without an event; a tenth as often
 	// while kubelet is there and they are watched. Default 1s.
 	Poll time.Duration
-	// MinInterval is the least time between two lists on a stream; a list that
-	// takes a healthy device away waits a fifth of it at most. Default 50ms.
+	// MinInterval is the least time between two lists on a stream; it is a fifth of that for
+	// a list without a device that was healthy in the one before. Default 50ms.
 	MinInterval time.Duration
-	// Shutdown is how long the end of Run may take. Default 2s.
+	// Shutdown bounds the time that Run needs to return after ctx ends. Default 2s.
 	Shutdown time.Duration
 }
 
@@ -119,7 +121,7 @@ func (t Timing) withDefaults() Timing {
 	return t
 }
 
-// Plugin is every resource of the node on the device plugin API.
+// Plugin serves every resource of the node by the device plugin API.
 type Plugin struct {
 	opts    Options
 	log     *slog.Logger
@@ -128,7 +130,7 @@ type Plugin struct {
 	started atomic.Bool
 
 	wake chan struct{} // 1 slot: something was published
-	// yielded ends the registering, with its context.
+	// yielded is closed when nothing may be registered any more; yield closes it.
 	yielded chan struct{}
 	yield   func()
 
@@ -139,7 +141,7 @@ type Plugin struct {
 	rounds  uint64 // tables applied
 }
 
-// maxUnlisted bounds the resources that stay registered though they left the table.
+// maxUnlisted bounds the resources that stay registered after they left the table.
 const maxUnlisted = 64
 
 // New checks the options. It touches nothing on disk.
@@ -169,20 +171,20 @@ func New(opts Options) (*Plugin, error) {
 	}, nil
 }
 
-// Publish makes table, with the CDI names that go with it, what kubelet is told
-// from now on. It never blocks; of several the newest wins. It may be called
-// before Run and from any goroutine.
+// Publish sets the table that kubelet's lists and answers are made from, and its CDI names. It
+// never blocks. Tables may be skipped: the newest one is used. It may be called before Run and
+// from any goroutine.
 func (p *Plugin) Publish(table *resource.Table, names Names) {
 	p.mu.Lock()
 	p.table, p.names = table, names
 	p.mu.Unlock()
-	poke(p.wake)
+	wakeUp(p.wake)
 }
 
-// Run serves until ctx ends. Then every socket of ours is gone, every allocation
-// in progress answered if that was possible in time, and no goroutine left. It
-// fails if that takes longer than one and a half times Timing.Shutdown, or if it ran before. Trouble
-// with kubelet is not an error of Run: it is retried, logged, and in Status.
+// Run serves until ctx ends. When it returns, the sockets of this process are removed, the
+// calls in progress are answered if there was time, and its goroutines have ended. It fails if
+// that takes longer than one and a half times Timing.Shutdown, or if Run was called before.
+// Problems with kubelet are not errors of Run: it retries and logs them, and Status has them.
 func (p *Plugin) Run(ctx context.Context) error {
 	if p.started.Swap(true) {
 		return errors.New("a device plugin runs once")
@@ -206,7 +208,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 		close(done)
 	}()
 	limit := p.opts.Timing.Shutdown
-	// If it was we who did not run for so long, what had to end has half of it left.
+	// The second wait is for a process that was stopped during the first: the goroutines then
+	// had less time than the timer shows.
 	for _, wait := range []time.Duration{limit, limit / 2} {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -219,8 +222,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 	return fmt.Errorf("device plugin: calls, or the removal of a socket, had not ended %v after the end was asked for", limit+limit/2)
 }
 
-// sweep removes the sockets of dead processes. The result is what stood in the way, which
-// is logged unless it is what was said before; "" for nothing.
+// sweep removes the sockets of dead processes. It returns the problem, "" if there is none,
+// and logs one that differs from before.
 func (p *Plugin) sweep(ctx context.Context, before string) (problem string) {
 	err := p.sockets.removeStale(ctx, p.log)
 	if err == nil {
@@ -232,10 +235,10 @@ func (p *Plugin) sweep(ctx context.Context, before string) (problem string) {
 	return problem
 }
 
-// sweepAgain removes what sweep could not know to be stale at the start: a process that
-// is killed goes socket by socket, and its successor may be there before the last. What
-// could not be removed is tried again until it can be: the directory may be read-only for
-// a while, and nobody else removes it.
+// sweepAgain repeats sweep until one finds no problem. One repetition is always needed: the
+// sockets of a killed process close one after the other, and some may accept connections
+// when the next process starts. The directory may be read-only for a while, and no other
+// process removes the sockets.
 func (p *Plugin) sweepAgain(ctx context.Context, problem string) {
 	ticker := time.NewTicker(p.opts.Timing.Connect)
 	defer ticker.Stop()
@@ -251,9 +254,9 @@ func (p *Plugin) sweepAgain(ctx context.Context, problem string) {
 	}
 }
 
-// Yield leaves kubelet to another process: nothing is registered from now on, but
-// what is goes on being served, with its last list, until Run ends. It returns
-// when no Allocate and no PreStartContainer is in progress, or ctx ends.
+// Yield leaves kubelet to another process: no resource is registered any more, and the
+// registered ones are served until Run ends. It returns when no Allocate and no
+// PreStartContainer is in progress, or when ctx ends.
 func (p *Plugin) Yield(ctx context.Context) {
 	p.yield()
 	p.mu.Lock()
@@ -267,8 +270,8 @@ func (p *Plugin) Yield(ctx context.Context) {
 	}
 }
 
-// Repeat sends kubelet the list of one resource again, which makes kubelet write its
-// checkpoint.
+// Repeat sends the list of one registered resource again: kubelet writes its checkpoint after
+// each list.
 func (p *Plugin) Repeat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,7 +282,7 @@ func (p *Plugin) Repeat() {
 	}
 }
 
-// apply gives every resource its view of what was published last.
+// apply makes the view of every resource from the latest table.
 func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -322,8 +325,8 @@ func (p *Plugin) apply(ctx context.Context, wg *sync.WaitGroup) {
 	p.empty(unlisted)
 }
 
-// empty takes the units of resources that left the table away, and ends those that
-// left it first if there are too many. The caller holds p.mu.
+// empty publishes empty lists for resources that left the table, and ends those that left it
+// first if there are more than maxUnlisted. The caller holds p.mu.
 func (p *Plugin) empty(unlisted []*advert) {
 	slices.SortFunc(unlisted, func(a, b *advert) int {
 		return cmp.Or(cmp.Compare(b.unlisted, a.unlisted), strings.Compare(a.name, b.name))
@@ -336,29 +339,29 @@ func (p *Plugin) empty(unlisted []*advert) {
 			}
 			continue
 		}
-		a.log.Info("the resource left the configuration long ago, and many others since: it is not registered any more")
+		a.log.Info("too many resources left the configuration after this one: it is no longer registered")
 		a.end()
 		delete(p.adverts, a.name)
 	}
 }
 
-// poke fills a 1-slot channel, or finds it full.
-func poke(c chan<- struct{}) {
+// wakeUp sends on a channel with one slot, unless the slot is full.
+func wakeUp(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// Trouble says why kubelet is not there, and what to look at; "" if it is, or has
-// not been away for Timing.Patience.
+// Trouble returns what is missing of kubelet and what to check; "" if kubelet's socket exists,
+// or has been missing for less than Timing.Patience.
 func (p *Plugin) Trouble() string {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.watch.trouble
 }
 
-// Status is how every resource stands, sorted by name.
+// Status returns the status of every resource, sorted by name.
 func (p *Plugin) Status() []Status {
 	p.mu.Lock()
 	adverts := make([]*advert, 0, len(p.adverts))

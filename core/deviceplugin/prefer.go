@@ -9,9 +9,8 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// prepare makes the topology of the view's units. That of the view before it is
-// taken over with the health of now, as long as the devices and what they are
-// chosen by are the same.
+// prepare sets the topology of the view's units. With the same allocation settings it is
+// made from that of the view before, which saves the work if only health differs.
 func (v *view) prepare(before *view) {
 	units := make([]topology.Unit, 0, len(v.units))
 	for _, u := range v.units {
@@ -24,7 +23,7 @@ func (v *view) prepare(before *view) {
 	v.topology = topology.Prepare(units, choosing(v.allocation))
 }
 
-// choosing is what package topology calls an allocation.
+// choosing returns the allocation settings as package topology's options.
 func choosing(a config.Allocation) topology.Options {
 	return topology.Options{
 		Policy:       topology.Policy(a.Policy),
@@ -32,9 +31,9 @@ func choosing(a config.Allocation) topology.Options {
 	}
 }
 
-// prefer is what a container should get of what kubelet may give it: a choice with
-// all that must be included, of units that are healthy and known besides, and
-// shorter than asked for if there are too few. It depends on no order.
+// prefer returns the units that a container should get of those that kubelet offers. They
+// include all that kubelet requires; the others are healthy and in the view. There are fewer
+// than requested if too few are offered. The order of the IDs in the request does not matter.
 func (a *advert) prefer(v *view, c *pluginapi.ContainerPreferredAllocationRequest) []string {
 	began := time.Now()
 	result := v.topology.Choose(topology.Request{
@@ -44,14 +43,14 @@ func (a *advert) prefer(v *view, c *pluginapi.ContainerPreferredAllocationReques
 		chosen(a.name, result, time.Since(began))
 	}
 	if result.Missing > 0 {
-		a.log.Warn("kubelet asks for more devices than are known and healthy among those that it offers; it adds others by itself",
+		a.log.Warn("kubelet asks for more devices than are known and healthy among those that it offers; it adds others on its own",
 			"wanted", c.GetAllocationSize(), "offered", len(c.GetAvailableDeviceIDs()), "missing", result.Missing)
 	}
 	return result.IDs
 }
 
-// Topology is what chooses the units of a resource now; nil if there is no such
-// resource. It may be asked from any goroutine.
+// Topology returns the current topology of a resource, or nil if there is no such resource.
+// It may be called from any goroutine.
 func (p *Plugin) Topology(resource string) *topology.Topology {
 	p.mu.Lock()
 	a := p.adverts[resource]

@@ -10,7 +10,7 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// setup is what a backend has set up devices of a class for.
+// setup is for how many containers a backend has prepared each device of a class.
 type setup struct {
 	backend, class string
 	containers     uint32

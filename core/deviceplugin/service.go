@@ -16,28 +16,28 @@ import (
 	"github.com/accelmux/accelmux/core/lifecycle"
 )
 
-// confirmAfter, in times Timing.MinInterval, is how long after the first list of a
-// handover it is sent once more: the predecessor's last message may still be on its
-// way, and in kubelet the last one to arrive wins.
+// confirmAfter, in units of Timing.MinInterval, is the time after which the first list of a
+// successor is sent again: kubelet uses the list that arrives last, which may be the last one
+// of the predecessor.
 const confirmAfter = 10
 
-// GetDevicePluginOptions says what kubelet must ask for; once per connection.
+// GetDevicePluginOptions returns which optional calls kubelet should make. Kubelet calls it
+// once per connection.
 func (in *instance) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
-	if err := in.refuseIfMuted(); err != nil {
+	if err := in.refuseIfSuperseded(); err != nil {
 		return nil, err
 	}
 	return in.options, nil
 }
 
-// ListAndWatch sends the list at once, and again when kubelet would see a
-// difference.
+// ListAndWatch sends the list immediately, and again when it differs for kubelet.
 func (in *instance) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
 	handover := in.advert.streamOpened(in)
 	defer in.advert.streamClosed(in)
-	if err := in.tell(stream, handover); err != nil {
+	if err := in.sendLists(stream, handover); err != nil {
 		return err
 	}
-	// A successor has taken over. The stream stays open until kubelet ends it.
+	// A successor serves the resource. The stream stays open until kubelet closes it.
 	select {
 	case <-in.stop:
 		return in.ended()
@@ -47,24 +47,25 @@ func (in *instance) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreaming
 }
 
 func (in *instance) ended() error {
-	return status.Errorf(codes.Unavailable, "the agent that serves resource %s ends", in.advert.name)
+	return status.Errorf(codes.Unavailable, "the agent no longer serves resource %s on this socket", in.advert.name)
 }
 
-// tell returns nil when the instance is muted.
-func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
+// sendLists sends every list until the stream ends. It returns nil when the instance is
+// superseded.
+func (in *instance) sendLists(stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse], handover bool) error {
 	var sent *pluginapi.ListAndWatchResponse
 	var sentAt, confirmAt time.Time
 	_, repeated, _ := in.advert.viewAndChange()
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
-		if in.refuseIfMuted() != nil {
+		if in.refuseIfSuperseded() != nil {
 			return nil
 		}
 		v, repeats, changed := in.advert.viewAndChange()
 		wait := in.pace(sent, v.list, sentAt)
 		if wait == never {
-			sent = v.list // an equal one: the other need not be kept
+			sent = v.list // equal; the older one can be collected
 		}
 		if repeats != repeated {
 			wait = min(wait, in.advert.timing.MinInterval-time.Since(sentAt))
@@ -89,7 +90,7 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 		select {
 		case <-changed:
 		case <-timer.C:
-		case <-in.muted:
+		case <-in.superseded:
 		case <-in.stop:
 			return in.ended()
 		case <-stream.Context().Done():
@@ -98,7 +99,8 @@ func (in *instance) tell(stream grpc.ServerStreamingServer[pluginapi.ListAndWatc
 	}
 }
 
-// pace is how long to wait before the list is sent.
+// pace returns how long to wait before the next list is sent; never if it equals the one that
+// was sent.
 func (in *instance) pace(sent, next *pluginapi.ListAndWatchResponse, sentAt time.Time) time.Duration {
 	if sentAt.IsZero() {
 		return 0
@@ -113,8 +115,8 @@ func (in *instance) pace(sent, next *pluginapi.ListAndWatchResponse, sentAt time
 	return interval - time.Since(sentAt)
 }
 
-// Allocate answers what a container gets. Kubelet remembers the answer and never
-// asks again for this container.
+// Allocate returns what a container gets. Kubelet stores the answer and does not call Allocate
+// again for this container.
 func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (_ *pluginapi.AllocateResponse, err error) {
 	v := in.advert.view()
 	picked, err := v.pickAll(r)
@@ -136,8 +138,8 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 		}
 		own = append(own, name)
 	}
-	// From here on the devices count as held, so what names them now will stay.
-	// What was known before may have changed meanwhile.
+	// The devices are allocated now, so their CDI names are not removed any more. A newer view
+	// may have other names than v.
 	given := picked
 	if now := in.advert.view(); now != v {
 		if given, err = now.pickAll(r); err != nil {
@@ -148,8 +150,8 @@ func (in *instance) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) 
 	return in.answer(v, given, own)
 }
 
-// answer is what the containers get by that view, with what each of them alone gets, or
-// why one of them can't.
+// answer returns what the containers get by the view. own has the CDI names of the edits for
+// each container alone.
 func (in *instance) answer(v *view, containers [][]*unit, own []string) (*pluginapi.AllocateResponse, error) {
 	response := &pluginapi.AllocateResponse{ContainerResponses: make([]*pluginapi.ContainerAllocateResponse, 0, len(containers))}
 	for i, units := range containers {
@@ -165,13 +167,14 @@ func (in *instance) answer(v *view, containers [][]*unit, own []string) (*plugin
 	return response, nil
 }
 
-// pickAll finds the units of each of the containers. No unit is given to two.
+// pickAll returns the units of each container, or an error if two of them ask for the same
+// unit.
 func (v *view) pickAll(r *pluginapi.AllocateRequest) ([][]*unit, error) {
 	if err := v.checkContainers(len(r.GetContainerRequests())); err != nil {
 		return nil, err
 	}
 	picked := make([][]*unit, len(r.GetContainerRequests()))
-	var taken map[string]struct{} // kubelet's calls are about one container
+	var taken map[string]struct{} // not needed for kubelet's calls, which have one container
 	if len(picked) > 1 {
 		taken = map[string]struct{}{}
 	}
@@ -195,19 +198,18 @@ func (v *view) pickAll(r *pluginapi.AllocateRequest) ([][]*unit, error) {
 	return picked, nil
 }
 
-// maxContainers is how many containers one call may be about. Kubelet's are about
-// one.
+// maxContainers bounds the containers in one call. Kubelet's calls have one.
 const maxContainers = 64
 
 func (v *view) checkContainers(n int) error {
 	if n <= maxContainers {
 		return nil
 	}
-	return status.Errorf(codes.InvalidArgument, "resource %s: one call is about %d containers, and may be about %d: kubelet makes one call for each",
+	return status.Errorf(codes.InvalidArgument, "resource %s: the call has %d containers, and may have %d: kubelet makes one call for each",
 		v.name, n, maxContainers)
 }
 
-// pick finds the units that a container is to get: each once, sorted by ID.
+// pick returns the units with these IDs, each once, sorted by ID.
 func (v *view) pick(wanted []string) ([]*unit, error) {
 	sorted := distinct(wanted)
 	if v.maxReplicas > 0 && len(sorted) > v.maxReplicas {
@@ -233,8 +235,8 @@ func (v *view) pick(wanted []string) ([]*unit, error) {
 	return units, nil
 }
 
-// GetPreferredAllocation never fails for what kubelet asks: a choice that is not
-// ours to improve is left to kubelet by a short answer.
+// GetPreferredAllocation does not fail for unknown or unhealthy devices, nor if there are too
+// few: the answer is shorter, and kubelet chooses the rest.
 func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
 	v := in.advert.view()
 	if err := v.checkContainers(len(r.GetContainerRequests())); err != nil {
@@ -249,9 +251,9 @@ func (in *instance) GetPreferredAllocation(_ context.Context, r *pluginapi.Prefe
 	return response, nil
 }
 
-// PreStartContainer prepares devices that want it. It is called before every
-// start, also for units that became unhealthy or left: a container whose devices
-// want no hook starts whatever happened to them.
+// PreStartContainer prepares devices that have a Prepare hook. Kubelet calls it before every
+// start of a container, also for units that are unhealthy or removed: a container whose
+// devices have no hook starts in any case.
 func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
 	v := in.advert.view()
 	var known, hooked []*unit
@@ -282,7 +284,7 @@ func (in *instance) PreStartContainer(ctx context.Context, r *pluginapi.PreStart
 	return &pluginapi.PreStartContainerResponse{}, nil
 }
 
-// request names the units of one container.
+// request returns the request for the units of one container.
 func (in *instance) request(units []*unit) lifecycle.Request {
 	r := lifecycle.Request{Resource: in.advert.name, Units: make([]lifecycle.Unit, len(units))}
 	for i, u := range units {
@@ -291,15 +293,15 @@ func (in *instance) request(units []*unit) lifecycle.Request {
 	return r
 }
 
-// distinct are the IDs, each once, sorted.
+// distinct returns the IDs, each once, sorted.
 func distinct(ids []string) []string {
 	sorted := slices.Clone(ids)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
 }
 
-// maxShown bounds, in bytes, what an error quotes of an ID that is not known, and
-// maxIDs how many units it names: kubelet puts it into the pod's status.
+// maxShown bounds an unknown ID in an error, in bytes; maxIDs bounds the units that an error
+// names. Kubelet copies the error into the pod's status.
 const (
 	maxShown = 128
 	maxIDs   = 16
@@ -323,8 +325,8 @@ func ids(units []*unit) []string {
 	return out
 }
 
-// refusal is err as kubelet shows it to a pod's owner. A status that err carries
-// keeps its code.
+// refusal returns err with a gRPC status, as kubelet shows it in the pod's status. A status
+// that err carries keeps its code.
 func refusal(code codes.Code, err error, format string, args ...any) error {
 	message := err.Error()
 	switch s, ok := status.FromError(err); {

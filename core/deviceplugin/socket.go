@@ -23,28 +23,28 @@ const (
 	socketSuffix = ".sock"
 	// maxSocketPath is what fits in sockaddr_un with its final zero byte (unix(7)).
 	maxSocketPath = 107
-	// minSlug is a slug that is its hash alone; maxSlug keeps names readable.
+	// minSlug is the length of a slug that is only a hash; maxSlug bounds the others.
 	minSlug = 8
 	maxSlug = 32
-	// hidden is what a name begins with until the socket listens.
+	// hidden is the prefix of a name until the socket listens.
 	hidden = "."
-	// processLength is that of a process's part of a name.
+	// processLength is the length of the process's ID in a name.
 	processLength = 8
-	// acceptLimit bounds an attempt to connect, which takes no time but on a machine that
-	// stands still.
+	// acceptLimit bounds an attempt to connect. A local connection takes so long only if the
+	// other process, or the machine, is stopped.
 	acceptLimit = 10 * time.Second
-	// restOfName is what is in a name beside the slug: the prefixes, 8 characters
-	// for the process, up to 10 digits, two dashes and the suffix.
+	// restOfName is the length of a name without the slug: the prefixes, the process's ID, up
+	// to 10 digits, two dashes and the suffix.
 	restOfName = len(hidden+socketPrefix) + processLength + 10 + 2 + len(socketSuffix)
 )
 
-// sockets makes socket names. No name is made twice: kubelet 1.37 must never see
-// one socket path in two registrations.
+// sockets makes socket names. No name is made twice: kubelet 1.37 must never get one socket
+// path in two registrations.
 type sockets struct {
 	dirs    []string
 	process string
 	last    atomic.Uint32
-	remove  func(path string) error // os.Remove, but for tests
+	remove  func(path string) error // os.Remove, except in tests
 }
 
 func newSockets(dirs ...string) (*sockets, error) {
@@ -61,20 +61,20 @@ func newSockets(dirs ...string) (*sockets, error) {
 	return &sockets{dirs: dirs, process: hex.EncodeToString(id[:]), remove: os.Remove}, nil
 }
 
-// next is a fresh path in dir, which is one of those given to newSockets.
+// next returns a new path in dir, which is one of those of newSockets.
 func (s *sockets) next(dir, resource string) string {
 	return fmt.Sprintf("%s%s-%d%s", s.path(dir, resource), s.process, s.last.Add(1), socketSuffix)
 }
 
-// path is what the paths of the resource's sockets begin with.
+// path returns the beginning of the paths of the resource's sockets.
 func (s *sockets) path(dir, resource string) string {
 	room := min(maxSlug, maxSocketPath-len(dir)-1-restOfName)
 	return filepath.Join(dir, socketPrefix+slug(resource, room)+"-")
 }
 
-// slug makes a resource name fit for a file name or the name part of an
-// annotation key, in at most limit bytes (8 or more). A name that is too long
-// keeps its beginning and gets a hash; a hash alone if there is no room.
+// slug returns a resource name in a form for a file name or the name part of an annotation
+// key, of at most limit bytes (8 or more). A name that is too long is cut and gets a hash; with
+// no room for both it is only the hash.
 func slug(resource string, limit int) string {
 	plain := strings.ReplaceAll(resource, "/", "_")
 	if len(plain) <= limit {
@@ -88,16 +88,16 @@ func slug(resource string, limit int) string {
 	return plain[:limit-len(hash)-1] + "-" + hash
 }
 
-// removeStale removes the sockets that dead processes of ours left behind. One
-// that somebody listens on is left alone, and so are this process's own. The error says
-// what may be left because it could not be looked for, or not be removed.
+// removeStale removes sockets of accelmux whose process is dead. It keeps those that accept
+// connections, and those of this process. The error has the directories that it could not
+// read and the sockets that it could not remove.
 func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) error {
 	var errs []error
 	for _, dir := range s.dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("look for stale sockets: %w", err))
+				errs = append(errs, fmt.Errorf("list stale sockets: %w", err))
 			}
 			continue
 		}
@@ -120,11 +120,11 @@ func (s *sockets) removeStale(ctx context.Context, log *slog.Logger) error {
 }
 
 // OtherSockets returns the sockets in kubelet's directories on which other processes listen,
-// whatever they serve; kubelet's own is none.
+// whatever they serve, except kubelet's own.
 func (p *Plugin) OtherSockets(ctx context.Context) []string {
 	var found []string
 	for _, dir := range p.sockets.dirs {
-		entries, _ := os.ReadDir(dir) // registering reports a directory that cannot be read
+		entries, _ := os.ReadDir(dir) // registration reports a directory that cannot be read
 		for _, entry := range entries {
 			path := filepath.Join(dir, entry.Name())
 			if entry.Type()&fs.ModeSocket != 0 && path != p.watch.socket && !p.sockets.isOwn(entry.Name()) && accepts(ctx, path) == nil {
@@ -135,7 +135,7 @@ func (p *Plugin) OtherSockets(ctx context.Context) []string {
 	return found
 }
 
-// isOthers reports whether this is the socket of another process of ours.
+// isOthers reports whether this is a socket of another accelmux process.
 func (s *sockets) isOthers(entry fs.DirEntry) bool {
 	name := strings.TrimPrefix(entry.Name(), hidden)
 	return entry.Type()&fs.ModeSocket != 0 && strings.HasPrefix(name, socketPrefix) && strings.HasSuffix(name, socketSuffix) &&
@@ -147,10 +147,10 @@ func (s *sockets) isOwn(name string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(name, hidden), socketPrefix) && strings.Contains(name, "-"+s.process+"-")
 }
 
-// listen makes a socket that listens from the moment on that it has its name. A socket
-// has its file before it listens, and gRPC in a kubelet that finds it then, in
-// plugins_registry, is refused and tries again a second later only. Kubelet passes over
-// names that begin with a dot.
+// listen returns a listener on a socket whose path exists only when it accepts connections: it
+// is bound to a hidden name and renamed. A file that kubelet finds in plugins_registry after
+// bind and before listen refuses the connection, and gRPC tries again a second later. Kubelet
+// ignores names that begin with a dot.
 func listen(path string) (*net.UnixListener, error) {
 	before := filepath.Join(filepath.Dir(path), hidden+filepath.Base(path))
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: before, Net: "unix"})
@@ -165,7 +165,7 @@ func listen(path string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// accepts tells whether somebody listens on a unix socket.
+// accepts returns nil if a process listens on a unix socket.
 func accepts(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, acceptLimit)
 	defer cancel()
@@ -176,14 +176,14 @@ func accepts(ctx context.Context, path string) error {
 	return conn.Close()
 }
 
-// fileID tells two files of one name apart. The inode number alone does not: it
-// is used again at once on some file systems.
+// fileID differs between two files of one name. The inode number is not enough: some file
+// systems use it again immediately.
 type fileID struct {
 	device, inode uint64
 	modified      time.Time
 }
 
-// identify returns the zero fileID if there is no such file.
+// identify returns the ID of a file, zero if it does not exist.
 func identify(path string) fileID {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -6,43 +6,42 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// State is how far a resource's registration is.
+// State is the state of a resource's registration.
 type State string
 
 // The states.
 const (
-	// StateEmpty: the resource never had a unit, or was held, so kubelet has not
-	// heard of it.
+	// StateEmpty: the resource never had a unit, and none was allocated, so it is not
+	// registered.
 	StateEmpty State = "empty"
-	// StateWaiting: kubelet is not there, or a pause after a failure.
+	// StateWaiting: kubelet's socket does not accept connections, or there is a pause after a
+	// failure.
 	StateWaiting State = "waiting"
-	// StateRegistering: Register was called and has not answered.
+	// StateRegistering: Register was called and has not returned.
 	StateRegistering State = "registering"
-	// StateConnecting: kubelet knows, and has yet to ask for the list.
+	// StateConnecting: the resource is registered, and kubelet has not called ListAndWatch.
 	StateConnecting State = "connecting"
-	// StateServing: kubelet has the list and takes updates.
+	// StateServing: kubelet has a stream with the list and its updates.
 	StateServing State = "serving"
 )
 
-// Status is how one resource stands with kubelet.
+// Status is the status of one resource's registration and list.
 type Status struct {
 	Resource string
 	State    State
-	// Socket is the path that kubelet is told of; "" without one.
+	// Socket is the path of the newest registered socket; "" without one.
 	Socket string
 	// Since is when State began.
 	Since time.Time
-	// Healthy and Unhealthy count units as kubelet sees them.
+	// Healthy and Unhealthy count the units in the list.
 	Healthy, Unhealthy int
-	// Registrations counts the streams that kubelet opened on a new socket, or
-	// again after a restart.
+	// Registrations counts the streams that kubelet opened.
 	Registrations int
-	// Error is the last thing that went wrong with the registration, as a
-	// sentence; "" once the resource is served.
+	// Error is the latest problem with the registration; "" once the resource is served.
 	Error string
-	// Unlisted: the resource left the table, and stays registered without units.
+	// Unlisted reports that the resource left the table and stays registered without units.
 	Unlisted bool
-	// Notes are problems of what is advertised, such as units that do not fit.
+	// Notes are problems with the list, such as units that do not fit into it.
 	Notes []string
 }
 
@@ -67,8 +66,9 @@ func (p *Plugin) Advertised() map[string]map[string]bool {
 	return all
 }
 
-// Renew registers a resource with kubelet again, by a new socket. The socket before serves
-// until kubelet has connected. A resource that is not registered is left alone.
+// Renew registers a resource with kubelet again, by a new socket. The earlier socket serves
+// until kubelet has connected to the new one. It does nothing for a resource that is not
+// registered.
 func (p *Plugin) Renew(resource string) {
 	p.mu.Lock()
 	a := p.adverts[resource]
@@ -79,5 +79,5 @@ func (p *Plugin) Renew(resource string) {
 	a.mu.Lock()
 	a.renew = a.current != nil
 	a.mu.Unlock()
-	poke(a.wake)
+	wakeUp(a.wake)
 }

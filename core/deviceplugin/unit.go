@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// replicaMark stands between a device's ID and the number of the replica. No
-	// device ID contains it.
+	// replicaMark separates a device's ID from the number of the replica. No device ID
+	// contains it.
 	replicaMark = "::"
 	// maxUnitID is the length that kubelet's API allows for the ID of a device
 	// (its comment on Device.ID; kubelet's code does not enforce it).
@@ -21,8 +21,8 @@ const (
 
 // Unit is what kubelet counts as one device: a device, or one replica of it.
 type Unit struct {
-	// ID is what kubelet sees: the device's ID, with ::N for a replica, N from 0.
-	// SplitUnitID takes it apart.
+	// ID is the ID in kubelet's list: the device's ID, with ::N for a replica, N from 0.
+	// SplitUnitID splits it.
 	ID     string
 	Device *inventory.Device
 	// Verdict is the device's; all its replicas have the same.
@@ -45,14 +45,13 @@ func Units(r *resource.Resource) []Unit {
 	return units
 }
 
-// unitID is the ID of a replica as kubelet sees it.
+// unitID returns the ID of a replica in kubelet's list.
 func unitID(device string, replica int) string {
 	return device + replicaMark + strconv.Itoa(replica)
 }
 
-// SplitUnitID takes the ID of a unit apart. For a replica ("GPU-1::3") it
-// returns the device's ID, the number of the replica, from 0, and true; for any
-// other ID the ID as it is, 0 and false.
+// SplitUnitID splits the ID of a unit. For a replica ("GPU-1::3") it returns the device's ID,
+// the number of the replica, from 0, and true; for any other ID the ID as it is, 0 and false.
 func SplitUnitID(id string) (device string, replica int, ok bool) {
 	i := strings.LastIndex(id, replicaMark)
 	if i <= 0 {
@@ -60,7 +59,7 @@ func SplitUnitID(id string) (device string, replica int, ok bool) {
 	}
 	digits := id[i+len(replicaMark):]
 	n, err := strconv.ParseUint(digits, 10, 31)
-	// Only the one way to write a number that unitID uses.
+	// The digits must be those that unitID writes: no sign, no leading zero.
 	if err != nil || strconv.FormatUint(n, 10) != digits {
 		return id, 0, false
 	}
@@ -68,8 +67,8 @@ func SplitUnitID(id string) (device string, replica int, ok bool) {
 }
 
 // longIDNotes reports units whose ID is longer than kubelet's API allows. They are
-// advertised all the same: a shorter ID would hide which device it is from everything that
-// reads IDs, and kubelet does not check the length.
+// advertised nevertheless: kubelet does not check the length, and no reader of a shortened ID
+// could find its device.
 func longIDNotes(r *resource.Resource) []string {
 	if r.Replicas <= 1 {
 		return nil

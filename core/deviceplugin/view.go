@@ -14,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/topology"
 )
 
-// view is one resource as kubelet is told of it: made once, never changed.
+// view is one resource with the list for kubelet. It never changes.
 type view struct {
 	name         string
 	injection    config.Injection
@@ -23,16 +23,16 @@ type view struct {
 	replicas, maxReplicas int
 	// units are sorted by ID, and no two have the same.
 	units []*unit
-	// list has the first of the units, as many as kubelet takes; healthy and unhealthy
-	// count them, and preStart is whether one of them has a Prepare hook.
+	// list has as many of the first units as kubelet accepts. healthy and unhealthy count them;
+	// preStart reports whether the device of one of them has a Prepare hook.
 	list               *pluginapi.ListAndWatchResponse
 	healthy, unhealthy int
 	preStart           bool
-	// allocation is the resource's, topology what chooses by it.
+	// allocation has the resource's settings, by which topology chooses units.
 	allocation config.Allocation
 	topology   *topology.Topology
 	notes      []string
-	// unlisted: the resource left the table.
+	// unlisted reports that the resource left the table.
 	unlisted bool
 }
 
@@ -40,7 +40,7 @@ type view struct {
 type unit struct {
 	Unit
 	healthy bool
-	// why is what is wrong with an unhealthy one, as a clause.
+	// why is the reason why the unit is unhealthy, as a clause for an error.
 	why string
 	// cdi is the qualified name, "" if the injection does not need one.
 	cdi string
@@ -112,7 +112,7 @@ func newUnit(in Unit, injection config.Injection, names Names) *unit {
 
 var errNoNames = errors.New("no CDI names were published")
 
-// unit finds one by its ID.
+// unit returns the unit with that ID.
 func (v *view) unit(id string) (*unit, bool) {
 	i, ok := slices.BinarySearchFunc(v.units, id, func(u *unit, id string) int { return strings.Compare(u.ID, id) })
 	if !ok {
@@ -142,7 +142,7 @@ func (v *view) emptied() *view {
 	return emptied
 }
 
-// joinNotes tells of devices that no container can have together.
+// joinNotes reports devices that no container can have together.
 func joinNotes(r *resource.Resource) []string {
 	devices := make([]*inventory.Device, len(r.Devices))
 	for i, d := range r.Devices {
@@ -155,7 +155,7 @@ func joinNotes(r *resource.Resource) []string {
 	return notes
 }
 
-// plainNotes tells of edits that device nodes, mounts and env cannot express.
+// plainNotes reports edits that an answer to Allocate without CDI cannot express.
 func plainNotes(r *resource.Resource) []string {
 	if r.Injection != config.InjectPlain {
 		return nil

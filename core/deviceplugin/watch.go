@@ -13,31 +13,31 @@ import (
 	"github.com/accelmux/accelmux/core/filewatch"
 )
 
-// stillAbsent is how often the log says that kubelet is still not there.
+// stillAbsent is the interval at which the log repeats that kubelet is absent.
 const stillAbsent = 10 * time.Minute
 
-// calmFactor is how much longer the poll interval is while kubelet is there and its
-// directories are watched: then only a file system that is mounted over them has no event.
+// calmFactor multiplies the poll interval while kubelet's socket exists and its directories
+// are watched: then only a file system that is mounted over them causes no event.
 const calmFactor = 10
 
-// kubeletWatch watches kubelet's two directories: for a kubelet.sock that appears,
-// disappears or is replaced, and for sockets of ours that are removed. Between events it
-// polls: each poll wakes the process for every resource, so while kubelet is there and
-// its directories are watched, the interval is calmFactor times as long.
+// kubeletWatch watches kubelet's two directories: for a kubelet.sock that is created,
+// removed or replaced, and for sockets of this process that are removed. It also polls. A
+// poll wakes the goroutine of every resource, so the interval is calmFactor times as long
+// while kubelet's socket exists and the directories are watched.
 type kubeletWatch struct {
 	files  *filewatch.Watcher
 	dirs   []string
 	socket string
 	poll   time.Duration
-	// patience is how long kubelet may be absent before that is trouble, which tell
-	// is told of.
+	// patience is how long kubelet may be absent before that is a problem. report is called
+	// when the problem changes.
 	patience time.Duration
-	tell     func(trouble string)
+	report   func(trouble string)
 	log      *slog.Logger
 
 	mu      sync.Mutex
 	kubelet fileID
-	since   time.Time // when kubelet got this value
+	since   time.Time // when kubelet was set
 	trouble string
 	changed chan struct{} // closed and replaced at every event and poll
 }
@@ -46,17 +46,17 @@ func newKubeletWatch(opts Options) *kubeletWatch {
 	w := &kubeletWatch{
 		files: opts.Files,
 		dirs:  []string{opts.Dir, opts.RegistryDir}, socket: filepath.Join(opts.Dir, "kubelet.sock"),
-		poll: opts.Timing.Poll, patience: opts.Timing.Patience, tell: opts.Trouble,
+		poll: opts.Timing.Poll, patience: opts.Timing.Patience, report: opts.Trouble,
 		log: opts.Log, changed: make(chan struct{}),
 	}
-	if w.tell == nil {
-		w.tell = func(string) {}
+	if w.report == nil {
+		w.report = func(string) {}
 	}
 	return w
 }
 
-// current is which kubelet.sock there is (zero: none), since when, and a channel
-// that is closed when it is time to look again.
+// current returns the ID of kubelet.sock (zero if it does not exist), since when it has been
+// so, and a channel that is closed at the next event or poll.
 func (w *kubeletWatch) current() (kubelet fileID, since time.Time, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,16 +65,16 @@ func (w *kubeletWatch) current() (kubelet fileID, since time.Time, changed <-cha
 
 func (w *kubeletWatch) run(ctx context.Context) {
 	w.mu.Lock()
-	w.since = time.Now() // patience begins
+	w.since = time.Now() // patience is counted from here
 	w.mu.Unlock()
 	files := w.files.Subscribe(filewatch.Options{Dirs: w.dirs, Relevant: w.relevant})
 	defer files.Close()
 	var absent absence
 	for by := filewatch.Polled; by != filewatch.Ended; {
 		watched := files.Renew()
-		w.look(by)
+		w.check(by)
 		kubelet, _, _ := w.current()
-		absent.note(w.log, w.socket, kubelet == fileID{})
+		absent.update(w.log, w.socket, kubelet == fileID{})
 		pause := w.poll
 		if watched && kubelet != (fileID{}) {
 			pause *= calmFactor
@@ -83,13 +83,15 @@ func (w *kubeletWatch) run(ctx context.Context) {
 	}
 }
 
-// relevant leaves out what kubelet writes in its directories all the time.
+// relevant excludes the events of kubelet's own files, which it writes often.
 func (w *kubeletWatch) relevant(event fsnotify.Event) bool {
 	ours := strings.HasPrefix(filepath.Base(event.Name), socketPrefix)
 	return event.Name == w.socket || ours && event.Has(fsnotify.Remove|fsnotify.Rename)
 }
 
-func (w *kubeletWatch) look(by string) {
+// check reads the state of kubelet.sock and wakes those who wait on changed. by is what led to
+// it, for the log.
+func (w *kubeletWatch) check(by string) {
 	id := identify(w.socket)
 	w.mu.Lock()
 	came := id != w.kubelet && id != fileID{}
@@ -106,14 +108,14 @@ func (w *kubeletWatch) look(by string) {
 	w.changed = make(chan struct{})
 	w.mu.Unlock()
 	if came {
-		w.log.Debug("kubelet's registration socket is there", "socket", w.socket, "noticed_by", by)
+		w.log.Debug("kubelet's registration socket exists", "socket", w.socket, "noticed_by", by)
 	}
 	if now != before {
-		w.tell(now)
+		w.report(now)
 	}
 }
 
-// diagnose says what may be wrong where there is no kubelet.
+// diagnose returns what is missing and what to check if there is no kubelet.sock.
 func (w *kubeletWatch) diagnose() string {
 	if identify(w.dirs[0]) == (fileID{}) {
 		return noDirectory(w.dirs[0])
@@ -121,10 +123,10 @@ func (w *kubeletWatch) diagnose() string {
 	return "kubelet's socket " + w.socket + " does not exist: does kubelet run, and is --kubelet-dir right?"
 }
 
-// absence logs that kubelet is missing: once, and rarely again.
+// absence logs that kubelet's socket is missing: immediately, and again after stillAbsent.
 type absence struct{ logged time.Time }
 
-func (a *absence) note(log *slog.Logger, socket string, absent bool) {
+func (a *absence) update(log *slog.Logger, socket string, absent bool) {
 	switch {
 	case !absent:
 		a.logged = time.Time{}
@@ -134,7 +136,7 @@ func (a *absence) note(log *slog.Logger, socket string, absent bool) {
 	}
 }
 
-// noDirectory says that one of kubelet's directories is missing.
+// noDirectory returns the problem that one of kubelet's directories is missing.
 func noDirectory(dir string) string {
 	return "kubelet's directory " + dir + " does not exist: is it mounted here, and is --kubelet-dir right?"
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // Client makes the agent's requests to the API server. It is safe for concurrent
-// use. Errors are those of client-go; k8s.io/apimachinery/pkg/api/errors tells the
-// server's apart.
+// use. Errors are those of client-go; k8s.io/apimachinery/pkg/api/errors recognises those of
+// the server.
 //
 // It is client-go's REST client of the group core/v1. The typed one
 // (k8s.io/client-go/kubernetes) knows the types of all groups, which makes the program
@@ -28,7 +28,7 @@ type Client struct {
 	core rest.Interface
 }
 
-// Connect makes a client. It does not contact the server: an error is one of the
+// Connect returns a client. It does not contact the server: an error is one of the
 // configuration.
 func Connect(config *rest.Config) (*Client, error) {
 	scheme, err := newScheme()
@@ -37,7 +37,7 @@ func Connect(config *rest.Config) (*Client, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "accelmux"
-	// A deprecation is for developers, not for the node's log.
+	// Deprecation warnings are for developers, not for the node's log.
 	config.WarningHandler = rest.NoWarnings{}
 	config.GroupVersion = &corev1.SchemeGroupVersion
 	config.APIPath = "/api"
@@ -53,8 +53,8 @@ func Connect(config *rest.Config) (*Client, error) {
 	return &Client{http: client, core: core}, nil
 }
 
-// newScheme knows Events, Pods, the metadata of any object, and the server's own
-// answers.
+// newScheme returns a scheme with Events, Pods, the metadata of any object, and the server's
+// own answers.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Event{}, &corev1.Pod{})
@@ -65,7 +65,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Close ends idle connections; those of running calls end with their contexts.
+// Close closes idle connections; those of running calls end with their contexts.
 func (c *Client) Close() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
 // GetPod returns a Pod.
@@ -75,7 +75,7 @@ func (c *Client) GetPod(ctx context.Context, namespace, name string) (*corev1.Po
 	return pod, brief(err)
 }
 
-// CreateEvent writes a new Event and returns it as the server has it.
+// CreateEvent creates an Event and returns it as the server stored it.
 func (c *Client) CreateEvent(ctx context.Context, event *corev1.Event) (*corev1.Event, error) {
 	created := &corev1.Event{}
 	err := c.core.Post().Namespace(event.Namespace).Resource("events").Body(event).MaxRetries(0).Do(ctx).Into(created)
@@ -83,7 +83,7 @@ func (c *Client) CreateEvent(ctx context.Context, event *corev1.Event) (*corev1.
 }
 
 // PatchEvent changes an Event by a strategic merge patch, which is what client-go's
-// recorder makes, and returns it as the server has it.
+// recorder makes, and returns it as the server stored it.
 func (c *Client) PatchEvent(ctx context.Context, namespace, name string, patch []byte) (*corev1.Event, error) {
 	patched := &corev1.Event{}
 	err := c.core.Patch(types.StrategicMergePatchType).Namespace(namespace).Resource("events").Name(name).Body(patch).

@@ -8,13 +8,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ErrNone says that nothing tells where an API server is: no kubeconfig was
-// named, and this is not a pod.
+// ErrNone means that no API server is configured: there is no path of a kubeconfig, and the
+// process does not run in a pod.
 var ErrNone = errors.New("no API server is configured")
 
-// Config says where the API server is and how to log in: by the kubeconfig file
-// at path, or, with "", as a pod's service account. It is [ErrNone] if there is
-// neither. The server is not contacted.
+// Config returns the address of the API server and the credentials: those of the kubeconfig
+// file at path or, with "", of the pod's service account. It returns [ErrNone] if there is
+// neither. It does not contact the server.
 func Config(path string) (*rest.Config, error) {
 	if path != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", path)

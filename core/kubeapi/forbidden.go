@@ -7,13 +7,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// refused finds who wanted what in the message of a refusal, as the server's authorizer
-// writes it (k8s.io/apiserver, endpoints/handlers/responsewriters).
+// refused matches the user and the verb in the message of a Forbidden error, as the server's
+// authorizer writes it (k8s.io/apiserver, endpoints/handlers/responsewriters).
 var refused = regexp.MustCompile(`User "([^"\s]{1,512})" cannot ([a-z]{1,20}) `)
 
-// Forbidden says what a refusal means and what to do: the account lacks the verb on
-// the resource, in the namespace or, with "", in the cluster. The verb is for a
-// server that does not name it. ok is false if err is another error.
+// Forbidden returns a message for the operator about a Forbidden error: which account lacks
+// which verb on the resource, in the namespace or, with "", in the cluster, and how to check
+// it. verb is used if the error does not contain one. ok is false if err is another error.
 func Forbidden(err error, verb, resource, namespace string) (text string, ok bool) {
 	if !apierrors.IsForbidden(err) {
 		return "", false

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// answerLimit is how long the server may take to answer a list, and to begin the
-// answer to a watch.
+// answerLimit is how long the server may take to answer a list, or to begin the answer to a
+// watch.
 const answerLimit = 15 * time.Second
 
 // NodeMetadata lists and watches the metadata of one Node, for a [cache.Reflector].
-// The objects are *metav1.PartialObjectMetadata. No call waits without a limit for a
-// server that does not answer, or for one that does not end a watch when it should.
+// The objects are *metav1.PartialObjectMetadata. Every call has a deadline, for a server that
+// does not answer or does not end a watch in time.
 func (c *Client) NodeMetadata(name string) *cache.ListWatch {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	return &cache.ListWatch{
@@ -40,8 +40,8 @@ func (c *Client) NodeMetadata(name string) *cache.ListWatch {
 // errHungUp is returned for a watch that ends without an answer.
 var errHungUp = errors.New("the API server, or something in between, ended the connection without an answer")
 
-// requestNodes asks for objects of that kind instead of whole Nodes. Like every request
-// of a Reflector, which has its own pauses, it is not tried again.
+// requestNodes returns a request for objects of that kind instead of whole Nodes. It is not
+// tried again: the Reflector has its own backoff.
 func (c *Client) requestNodes(options *metav1.ListOptions, kind string) *rest.Request {
 	return c.core.Get().Resource("nodes").VersionedParams(options, metav1.ParameterCodec).MaxRetries(0).
 		SetHeader("Accept", "application/json;as="+kind+";g=meta.k8s.io;v=v1")

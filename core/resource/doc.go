@@ -34,7 +34,7 @@
 //	device.attributes["accelmux.io"].numaNode == 0
 //	device.driver == "mock" || device.attributes["other"].model == "X"
 //
-// Health is not there, on purpose.
+// Health is left out on purpose: a fault must not move a device to another resource.
 //
 // A device without an attribute that the selector asks for is not selected, and
 // that is no error: resources of one profile ask for attributes that only some
@@ -52,28 +52,29 @@
 //	{domain/x}        the same, of a name with a domain such as resource.kubernetes.io
 //	{accelmux.io/x}   what the core knows of every device, as above
 //
-// A device without such an attribute, or with an empty text there, is not
+// A device without such an attribute, or with an empty string there, is not
 // selected. "+" becomes ".", as in mig-1g.10gb.me of the profile 1g.10gb+me, and
-// every other run of characters that Kubernetes does not allow "-"; what may not
-// be at the ends of a name is cut off there. A device of whose values nothing is
-// left, or more than 63 characters, is not selected, and is a problem.
+// every other run of characters that Kubernetes does not allow becomes "-".
+// Characters that a name may not begin or end with are removed there. A device whose
+// values leave an empty name, or one of more than 63 characters, is not selected, and
+// is a problem.
 //
-// One name never stands for two kinds of devices, which are those whose values
-// differ in any way (1g+me and 1g.me) or that different resources select. The kind
-// that has the name keeps it as long as it has devices, whatever their health; of
-// several that are new, it is that of the first resource, then the one whose
-// values are in the name as they are, then the first in order. Devices of the
-// others are left out, and are problems. Names that are written out in the profile
-// are never made. So an operator who wants to keep both apart gives one of them a
-// resource of its own, before this one.
+// One name never means two kinds of devices. Two devices are of different kinds if
+// their values differ in any way (1g+me and 1g.me), or if different resources select
+// them. The kind that has a name keeps it as long as it has devices, whatever their
+// health. Of several new kinds, the one of the first resource gets the name, then one
+// whose values are unchanged in the name, then the first in the order of values.
+// Devices of the others are left out, and are problems. A name that is written out in
+// the profile is never made by a template. An operator who wants both kinds gives one
+// of them a resource of its own, before this one.
 //
-// A resource is there from its first device on. Without devices it stays, empty,
+// A resource is in the table from its first device on. It then stays, without devices,
 // as long as the agent runs and the configuration has a template that may have made
-// its name (Mapper.Inherit). One that containers hold devices of is there in any case, if a template may
-// have made its name. A resource makes at most 256 names while the agent runs, the first 64
-// immediately and then one every 10 s: kubelet never removes a name from the Node's status,
-// and a backend may report values that are always new. Devices that would make more names
-// are left out, and are problems.
+// its name (Mapper.Inherit). A resource with allocated devices is in the table in any
+// case, if a template may have made its name. A template makes at most 256 names while
+// the agent runs, the first 64 immediately and then one every 10 s: kubelet never
+// removes a name from the Node's status, and a backend may report new values all the
+// time. Devices that would make more names are left out, and are problems.
 //
 // The package assigns devices and does nothing else: replicas, injection and registration
 // are those of package deviceplugin, and package topology chooses between devices.

@@ -15,8 +15,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Verdicts says what is thought of a device's health; a health.View is one. It never
-// changes.
+// Verdicts returns the verdict on a device's health; a health.View is one. It never changes.
 type Verdicts interface {
 	Verdict(k inventory.Key) health.Verdict
 }
@@ -28,35 +27,35 @@ type Mapper struct {
 
 	mu    sync.Mutex
 	names *names
-	// cache remembers what the rules made of the devices of the latest snapshot,
-	// by backend. Devices never change and snapshots share them, so a device that
-	// is still the same pointer need not be evaluated again.
+	// cache has the assignments of the devices of the latest snapshot, by backend.
+	// Devices never change and snapshots share them, so the same pointer need not be
+	// evaluated again.
 	cache map[string]*backendCache
-	// last is the latest table: who had an ID in it keeps it.
+	// last is the latest table. A backend that had an ID in it keeps it.
 	last *Table
 }
 
-// backendCache holds for one backend while it describes itself the same way,
-// because selectors see parts of that.
+// backendCache is valid for one backend as long as its vendor and version are the same:
+// selectors can use them.
 type backendCache struct {
 	vendor, version string
-	// devices are those of the latest snapshot, and assigned what the rules made of them.
+	// devices are those of the latest snapshot, and assigned has their assignments.
 	devices  []*inventory.Device
 	assigned []*assignment
 }
 
-// describes reports whether it is of what the backend still says of itself.
-func (c *backendCache) describes(backend *inventory.Backend) bool {
+// isOf reports whether the cache is valid for the backend.
+func (c *backendCache) isOf(backend *inventory.Backend) bool {
 	return c != nil && c.vendor == backend.Description.Vendor && c.version == backend.Description.Version
 }
 
-// assignment is what the rules make of one device. It never changes, apart from
-// what its kind is called.
+// assignment is the result of the rules for one device. It never changes, except for the
+// fields of its kind.
 type assignment struct {
 	// rule is the index of the first rule that selects the device, or -1.
 	rule int
-	// kind is what stands behind the device's name; nil if that has no placeholders. So
-	// most devices of a rule are assigned by one and the same, rule.plain.
+	// kind is the device's kind; nil if the rule has no placeholders. Without one and without
+	// problems the assignment is rule.plain, for all devices of the rule.
 	kind     *kind
 	problems []string
 }
@@ -66,9 +65,9 @@ type rule struct {
 	config.Resource
 	selector *dracel.CompilationResult // nil selects all
 	template *config.NameTemplate
-	// placeholders are the template's; none: the name is as it is written.
+	// placeholders are those of the template; without any, the name is used as written.
 	placeholders []resourceapi.QualifiedName
-	// plain assigns a device without a kind and problems.
+	// plain is the assignment of a device without a kind and without problems.
 	plain *assignment
 }
 
@@ -110,9 +109,9 @@ func compile(r config.Resource) (compiled rule, err error) {
 	return compiled, nil
 }
 
-// Inherit has the names that the Mapper of a configuration before made stay, as far
-// as a template of this one may have made them, and with the kinds that have them
-// where the template is the same. It must come before the first Map.
+// Inherit keeps the names that the Mapper of an earlier configuration made, if a template of
+// this one may have made them. Where the template is the same, a name stays with its kind. It
+// must be called before the first Map.
 func (m *Mapper) Inherit(before *Mapper) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
@@ -130,16 +129,15 @@ func (m *Mapper) Owns(name string) bool {
 
 // Map makes the table of a snapshot: devices are in the order of the snapshot's backends
 // and, within one, of its devices. The same snapshot and verdicts give the same table,
-// but for names with placeholders: those that devices made before stay, without devices,
-// and who has a name keeps it, or an ID that two backends report; and new names wait
-// where there are many (see Table.RetryAt). held are the names of
-// resources that containers hold devices of, which the caller must not change any more. It
-// does not fail; what is wrong is among the problems.
+// except that names made by templates stay without devices, that a name stays with its kind
+// and a duplicate ID with its backend, and that new names may have to wait (see
+// Table.RetryAt). held has the names of resources with allocated devices; the caller must not
+// change it any more. Map does not fail; the table has the problems.
 func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[string]bool) *Table {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	assigned := m.assign(snap)
-	m.names.give(assigned, held)
+	m.names.assign(assigned, held)
 	t := m.empty(snap, held)
 	counts := make([]int, len(t.Resources))
 	for _, devices := range assigned {
@@ -152,7 +150,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 	for i, r := range t.Resources {
 		r.Devices = make([]Device, 0, counts[i])
 	}
-	owners := m.contested(snap, assigned, t)
+	owners := m.idOwners(snap, assigned, t)
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
 			a := assigned[i][j]
@@ -163,7 +161,7 @@ func (m *Mapper) Map(snap *inventory.Snapshot, verdicts Verdicts, held map[strin
 	return t
 }
 
-// empty is a table of all resources, without devices. The caller holds m.mu.
+// empty returns a table of all resources, without devices. The caller holds m.mu.
 func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 	slots := m.names.slots
 	t := &Table{Generation: snap.Generation, RetryAt: m.names.retryAt, Resources: make([]*Resource, len(slots))}
@@ -175,9 +173,8 @@ func (m *Mapper) empty(snap *inventory.Snapshot, held map[string]bool) *Table {
 	return t
 }
 
-// add adds a device to the resource at place. owners has the backends of the
-// IDs that several report.
-func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[contest]string, verdicts Verdicts) {
+// add adds a device to the resource at place. owners is the result of idOwners.
+func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignment, place int, owners map[duplicateID]string, verdicts Verdicts) {
 	for _, problem := range a.problems {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: problem})
 	}
@@ -190,7 +187,7 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 		return
 	}
 	r := t.Resources[place]
-	if owner, contested := owners[contest{place, d.ID}]; contested && owner != backend.Name {
+	if owner, duplicate := owners[duplicateID{place, d.ID}]; duplicate && owner != backend.Name {
 		t.Problems = append(t.Problems, inventory.Problem{Device: d.ID, Message: fmt.Sprintf(
 			"resource %s: backend %s reports the same ID as backend %s, and kubelet could not tell them apart; "+
 				"the one of %s is left out: give one of them another resource", r.Name, backend.Name, owner, backend.Name)})
@@ -199,14 +196,14 @@ func (t *Table) add(backend *inventory.Backend, d *inventory.Device, a *assignme
 	r.Devices = append(r.Devices, Device{d, verdicts.Verdict(d.Key)})
 }
 
-// assign finds the resource of every device, by backend and device, and forgets
-// the devices that are gone. The caller holds m.mu.
+// assign returns the assignment of every device, by backend and device, and removes from the
+// cache what is not in the snapshot. The caller holds m.mu.
 func (m *Mapper) assign(snap *inventory.Snapshot) [][]*assignment {
 	assigned := make([][]*assignment, len(snap.Backends))
 	next := make(map[string]*backendCache, len(snap.Backends))
 	for i, backend := range snap.Backends {
 		old := m.cache[backend.Name]
-		if !old.describes(backend) {
+		if !old.isOf(backend) {
 			old = &backendCache{}
 		}
 		assigned[i] = make([]*assignment, len(backend.Devices))
@@ -248,7 +245,7 @@ func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assi
 	if d.Potential {
 		return a // Prepare makes it after kubelet's Allocate: the device plugin API cannot serve it
 	}
-	var input *dracel.Device // made when the first rule needs it
+	var input *dracel.Device // made for the first rule that needs it
 	for i, r := range m.rules {
 		if cmp.Or(r.Backend, backend.Name) != backend.Name || cmp.Or(r.Class, d.Class) != d.Class {
 			continue
@@ -280,8 +277,8 @@ func (m *Mapper) evaluate(backend *inventory.Backend, d *inventory.Device) *assi
 	return a
 }
 
-// generate finds the kind of a device that a rule with placeholders selects; false
-// if the device does not make a name.
+// generate sets the kind of a device that a rule with placeholders selects; false if the
+// device's attributes make no valid name.
 func (m *Mapper) generate(a *assignment, rule int, input *dracel.Device, backend *inventory.Backend) bool {
 	r := &m.rules[rule]
 	values, ok := placeholderValues(r.placeholders, input)

@@ -31,18 +31,18 @@ func newBudget() *budget {
 	return &budget{made: map[string]bool{}, limiter: rate.NewLimiter(rate.Every(nameInterval), nameBurst)}
 }
 
-// kind is what the devices behind one generated name have in common: the rule
-// that selects them, and the values of its placeholders.
+// kind is the devices that one rule selects and that have the same values for its
+// placeholders. A generated name belongs to one kind.
 type kind struct {
 	rule   int
 	name   string
 	values []string
-	// devices is how many of the snapshot there are, present whether there were any
-	// when names were given last.
+	// devices is their number in the snapshot. present reports whether there were any when
+	// names were assigned last.
 	devices int
 	present bool
-	// place is that of the resource in the table; -1 if these devices are left out,
-	// and why says so.
+	// place is the index of the resource in the table; -1 if these devices are left out, and
+	// why is the reason.
 	place int
 	why   string
 }
@@ -52,7 +52,7 @@ type kindKey struct {
 	values string
 }
 
-// verbatim reports whether the name has the values as they are.
+// verbatim reports whether the name contains the values unchanged.
 func (k *kind) verbatim() bool {
 	for _, value := range k.values {
 		if !strings.Contains(k.name, value) {
@@ -68,9 +68,8 @@ type slot struct {
 	name string
 }
 
-// names gives generated names to kinds, so that no two kinds have one at a time.
-// A name stays with its kind when the last device is gone, and goes on to another
-// one only then: a device never comes under a name that stands for others.
+// names assigns generated names to kinds: a name belongs to one kind at a time. It stays with
+// a kind that has no devices any more, until another kind makes the same name.
 type names struct {
 	rules []rule
 	// written are the names without placeholders.
@@ -81,13 +80,14 @@ type names struct {
 	budgets map[string]*budget
 	// retryAt is when a waiting kind may get its name; zero if none waits.
 	retryAt time.Time
-	// held are the names that containers hold devices of.
+	// held has the names of resources with allocated devices.
 	held map[string]bool
-	// slots are the resources in order; places are those of rules without
+	// slots has the resources in order; places has the index in slots of each rule without
 	// placeholders.
 	slots  []slot
 	places []int
-	// changed: a kind came, got its first device or lost its last, or others are held.
+	// changed reports that names must be assigned again: there is a new kind, a kind got its
+	// first device or lost its last, or held differs.
 	changed bool
 }
 
@@ -112,7 +112,7 @@ func keyOf(rule int, values []string) kindKey {
 	return kindKey{rule, b.String()}
 }
 
-// kind is the one of these values; a new one has no place yet.
+// kind returns the kind of these values; a new one has no place yet.
 func (n *names) kind(rule int, name string, values []string) *kind {
 	key := keyOf(rule, values)
 	k := n.kinds[key]
@@ -123,9 +123,9 @@ func (n *names) kind(rule int, name string, values []string) *kind {
 	return k
 }
 
-// give counts the devices of every kind, and gives names if something changed. It
-// keeps held.
-func (n *names) give(assigned [][]*assignment, held map[string]bool) {
+// assign counts the devices of every kind, and assigns names if anything changed. It keeps a
+// reference to held.
+func (n *names) assign(assigned [][]*assignment, held map[string]bool) {
 	n.changed = n.changed || !maps.Equal(n.held, held) || !n.retryAt.IsZero()
 	n.held = held
 	for _, k := range n.kinds {
@@ -167,7 +167,7 @@ func (n *names) give(assigned [][]*assignment, held map[string]bool) {
 		return slices.Compare(a.values, b.values)
 	})
 	for _, k := range nameless {
-		n.giveTo(k)
+		n.assignTo(k)
 	}
 	n.keepHeld()
 	for key, k := range n.kinds {
@@ -178,8 +178,8 @@ func (n *names) give(assigned [][]*assignment, held map[string]bool) {
 	n.arrange()
 }
 
-// giveTo gives a kind its name, or says why not.
-func (n *names) giveTo(k *kind) {
+// assignTo assigns a kind its name, or sets why it has none.
+func (n *names) assignTo(k *kind) {
 	r, owner := n.rules[k.rule], n.owners[k.name]
 	b := n.budgets[r.Name]
 	k.place = -1
@@ -205,8 +205,8 @@ func (n *names) giveTo(k *kind) {
 	}
 }
 
-// inherit takes on the names of a profile before, as far as a template may have made
-// them. With the same template they stay with the same kinds.
+// inherit adds the names of an earlier profile that a template of this one may have made. A
+// name stays with its kind if the template is the same.
 func (n *names) inherit(before *names) {
 	maps.Copy(n.budgets, before.budgets)
 	for _, name := range slices.Sorted(maps.Keys(before.owners)) {
@@ -225,7 +225,7 @@ func (n *names) inherit(before *names) {
 	n.changed = true
 }
 
-// keep gives a name to the first template that may have made it, without devices.
+// keep adds a name without devices, for the first template that may have made it.
 func (n *names) keep(name string) {
 	i := slices.IndexFunc(n.rules, func(r rule) bool { return r.template.Matches(name) })
 	if i >= 0 {
@@ -234,8 +234,8 @@ func (n *names) keep(name string) {
 	}
 }
 
-// keepHeld adds the names that only containers of an earlier agent have, of devices
-// that are others now.
+// keepHeld adds the names with allocated devices that no device makes any more, such as those
+// of containers that started before the agent.
 func (n *names) keepHeld() {
 	for _, name := range slices.Sorted(maps.Keys(n.held)) {
 		if !n.written[name] && n.owners[name] == nil {
@@ -244,7 +244,7 @@ func (n *names) keepHeld() {
 	}
 }
 
-// describe is what a kind's devices have in common, as a clause.
+// describe returns the placeholders and values of a kind, as a clause for a problem.
 func (n *names) describe(k *kind) string {
 	parts := make([]string, len(k.values))
 	for i, placeholder := range n.rules[k.rule].placeholders {
@@ -253,8 +253,7 @@ func (n *names) describe(k *kind) string {
 	return strings.Join(parts, " with ")
 }
 
-// arrange puts the resources in order: that of the rules, and of the names that
-// one rule makes.
+// arrange sorts the resources by rule, and those of one rule by name.
 func (n *names) arrange() {
 	made := make([][]*kind, len(n.rules))
 	for _, k := range n.owners {
@@ -275,7 +274,7 @@ func (n *names) arrange() {
 	}
 }
 
-// place is where in the table a device belongs; -1 for nowhere.
+// place returns the index of a device's resource in the table; -1 for none.
 func (n *names) place(a *assignment) int {
 	switch {
 	case a.rule < 0:

@@ -10,17 +10,16 @@ import (
 
 // Table is every resource of the node at one moment. It never changes.
 type Table struct {
-	// Generation is the snapshot's that the table was made from.
+	// Generation is that of the snapshot that the table was made from.
 	Generation uint64
-	// Resources are in the order of the configuration, and those that a name with
-	// placeholders makes in the order of their names.
+	// Resources are in the order of the configuration, and those of one template in the
+	// order of their names.
 	Resources []*Resource
-	// Problems are what an operator must know, in the order of the snapshot's
-	// devices: a selector that failed on a device, an ID that two backends report
-	// under one resource (the first backend by name has it, the other's device is
-	// left out), a name that a device cannot make, or that others have.
+	// Problems are for the operator, in the order of the snapshot's devices: a selector that
+	// failed on a device, an ID that two backends report in one resource (one of the devices
+	// is left out), a name that a device cannot make, or that belongs to other devices.
 	Problems []inventory.Problem
-	// Unassigned are devices that no resource selects, in the snapshot's order.
+	// Unassigned has the devices that no resource selects, in the snapshot's order.
 	Unassigned []inventory.Key
 	// RetryAt is when to map again although nothing changed, because a device waits for a
 	// name; zero if none waits.
@@ -32,7 +31,7 @@ type Resource struct {
 	// Resource is the profile's entry with the name that it made: domain/name, unique in
 	// the table. Its other fields are settings of the API that serves the resource.
 	config.Resource
-	// Held says that containers hold devices of it, which may be removed.
+	// Held reports that devices of the resource are allocated; they may be removed ones.
 	Held bool
 	// Devices are in the order of the snapshot: by backend's name, then as the backend
 	// lists its devices. Their IDs are unique.

@@ -19,8 +19,8 @@ import (
 // evaluate reports whether a selector selects the device. A missing attribute
 // or capacity means no; any other failure is an error.
 func evaluate(selector *dracel.CompilationResult, input dracel.Device) (bool, error) {
-	// No deadline: the cost limit bounds the time, and would not give a
-	// different table on a busy machine.
+	// The cost limit bounds the time. A deadline could give a different table on a busy
+	// machine.
 	selected, _, err := selector.DeviceMatches(context.Background(), input)
 	if err != nil && isMissing(err) {
 		return false, nil
@@ -28,21 +28,21 @@ func evaluate(selector *dracel.CompilationResult, input dracel.Device) (bool, er
 	return selected, err
 }
 
-// isMissing recognises the error of a map that lacks a key. cel-go has no type
-// for it that could be compared (interpreter.resolutionError is not exported,
-// and its Is method compares texts as well); a test holds its text in place.
+// isMissing reports whether err is that of a map that lacks a key. cel-go exports no type to
+// compare with (interpreter.resolutionError is not exported, and its Is method compares texts
+// as well). A test fails if the text changes.
 func isMissing(err error) bool {
 	return strings.HasPrefix(err.Error(), "no such key: ")
 }
 
-// celDevice is the device as selectors see it; doc.go describes it.
+// celDevice returns the device as selectors see it; doc.go describes it.
 func celDevice(backend *inventory.Backend, d *inventory.Device) dracel.Device {
 	in := dracel.Device{
 		Driver:     backend.Name,
 		Attributes: make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(d.Attributes)+len(config.Facts())),
 		Capacity:   make(map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, len(d.Capacities)),
 	}
-	// Names without a domain are in that of the driver.
+	// A name without a domain is in the domain of the driver.
 	for name, a := range d.Attributes.All() {
 		in.Attributes[resourceapi.QualifiedName(name)] = DeviceAttribute(a)
 	}
@@ -80,8 +80,8 @@ func DeviceAttribute(a inventory.Attribute) (out resourceapi.DeviceAttribute) {
 	return out
 }
 
-// placeholderValues are the texts for the placeholders of a name; ok is false if
-// the device lacks one, or has an empty text there.
+// placeholderValues returns the values of the placeholders of a name; ok is false if the
+// device lacks one of the attributes, or has an empty string there.
 func placeholderValues(placeholders []resourceapi.QualifiedName, input *dracel.Device) (values []string, ok bool) {
 	values = make([]string, len(placeholders))
 	for i, placeholder := range placeholders {
@@ -102,7 +102,7 @@ func placeholderValues(placeholders []resourceapi.QualifiedName, input *dracel.D
 	return values, true
 }
 
-// facts are the attributes in config.FactsDomain.
+// facts returns the attributes in config.FactsDomain.
 func facts(backend *inventory.Backend, d *inventory.Device) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
 	known := make(map[resourceapi.QualifiedName]resourceapi.DeviceAttribute, len(config.Facts()))
 	set := func(fact string, a resourceapi.DeviceAttribute) {

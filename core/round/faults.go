@@ -68,8 +68,8 @@ func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[invent
 	return faults
 }
 
-// WithFaults returns the table with these faults added to the verdicts. Resources that
-// nothing changes are the same pointers.
+// WithFaults returns the table with these faults added to the verdicts. Unchanged resources
+// are the same pointers.
 func WithFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		return addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
@@ -79,8 +79,8 @@ func WithFaults(table *resource.Table, faults map[inventory.Key]health.Fault) *r
 	})
 }
 
-// withDevices returns the table with other devices of the resources for which change
-// returns some.
+// withDevices returns the table in which each resource has the devices that change returns for
+// it; nil leaves it unchanged.
 func withDevices(table *resource.Table, change func(*resource.Resource) []resource.Device) *resource.Table {
 	result := *table
 	result.Resources = slices.Clone(table.Resources)
@@ -94,7 +94,7 @@ func withDevices(table *resource.Table, change func(*resource.Resource) []resour
 	return &result
 }
 
-// addFaults returns the devices with their faults; nil if there are none.
+// addFaults returns the devices with the faults added; nil if none of them has one.
 func addFaults(devices []resource.Device, fault func(inventory.Key) (health.Fault, bool)) []resource.Device {
 	var changed []resource.Device
 	for i, d := range devices {
@@ -110,7 +110,7 @@ func addFaults(devices []resource.Device, fault func(inventory.Key) (health.Faul
 	return changed
 }
 
-// withFault returns a device's verdict, with its fault if it has one of these.
+// withFault returns the verdict on a device, with its fault added if faults has one.
 func withFault(verdict health.Verdict, faults map[inventory.Key]health.Fault, key inventory.Key) health.Verdict {
 	fault, ok := faults[key]
 	if !ok {

@@ -25,8 +25,8 @@ const (
 )
 
 // HeldResources returns the names of resources with allocated units; nil before every
-// backend of the profile has reported: a resource that is registered before would be empty
-// until its devices come, and kubelet would take the containers' devices for gone.
+// backend of the profile has reported: a resource that is registered earlier would have an
+// empty list, and kubelet would treat the containers' devices as removed.
 func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation) map[string]bool {
 	if len(snapshot.Backends) < len(p.Backends) {
 		return nil
@@ -40,8 +40,8 @@ func HeldResources(p *config.Profile, snapshot *inventory.Snapshot, held map[inv
 	return names
 }
 
-// Removed returns the allocated devices that their backend, though it is in the profile, no
-// longer lists, as the round before last saw them.
+// Removed returns the allocated devices that their backend no longer lists, as the previous
+// round has them. Devices of backends that are not in the profile are left out.
 func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory.Key][]holders.Allocation, before *Round) map[inventory.Key]*inventory.Device {
 	removed := map[inventory.Key]*inventory.Device{}
 	for key := range held {
@@ -57,8 +57,8 @@ func Removed(p *config.Profile, snapshot *inventory.Snapshot, held map[inventory
 	return removed
 }
 
-// WithAllocations returns the table with the faults that follow from allocations, and the removed
-// devices. Resources that nothing changes are the same pointers.
+// WithAllocations returns the table with the faults that follow from allocations, and with the
+// removed devices. Unchanged resources are the same pointers.
 func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) *resource.Table {
 	return withDevices(table, func(r *resource.Resource) []resource.Device {
 		devices := addFaults(r.Devices, func(key inventory.Key) (health.Fault, bool) {
@@ -79,7 +79,7 @@ func WithAllocations(table *resource.Table, held map[inventory.Key][]holders.All
 	})
 }
 
-// removedDevices are those that are allocated as units of r.
+// removedDevices returns the removed devices that are allocated as units of r.
 func removedDevices(r *resource.Resource, held map[inventory.Key][]holders.Allocation, removed map[inventory.Key]*inventory.Device) []resource.Device {
 	var devices []resource.Device
 	for key, device := range removed {

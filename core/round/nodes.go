@@ -13,39 +13,39 @@ const (
 	missingNodesInterval = 2 * time.Second
 )
 
-// Nodes finds the device nodes that are missing on the node. Only paths below /dev are
-// checked: other directories of the host are not visible from a container. Its methods are
-// for one goroutine.
+// Nodes finds the device nodes that are missing on the machine. Only paths below /dev are
+// checked: other directories of the host are not visible from a container. Its methods must
+// be called from one goroutine.
 type Nodes struct {
 	// Host gives access to the host's device nodes.
 	Host inventory.HostNodes
-	// absent has the checked paths, and whether they are missing; all are checked again at
-	// next.
-	absent map[string]bool
-	next   time.Time
+	// absent has the checked paths, and whether they are missing. All are checked again at
+	// nextCheck.
+	absent    map[string]bool
+	nextCheck time.Time
 }
 
 // Missing returns the devices with a missing device node, each with the node's path, and
-// when to call it next.
+// when to call Missing next.
 func (n *Nodes) Missing(snapshot *inventory.Snapshot, now time.Time) (map[inventory.Key]string, time.Time) {
-	if !now.Before(n.next) {
-		n.absent, n.next = map[string]bool{}, now.Add(nodesInterval)
+	if !now.Before(n.nextCheck) {
+		n.absent, n.nextCheck = map[string]bool{}, now.Add(nodesInterval)
 	}
 	missing := map[inventory.Key]string{}
 	if _, err := os.Stat(n.Host.Devfs); err != nil {
-		return missing, n.next // there is nothing to compare with
+		return missing, n.nextCheck // there is nothing to compare with
 	}
 	for _, backend := range snapshot.Backends {
 		for _, d := range backend.Devices {
 			if path := n.firstMissing(d.Edits); path != "" {
 				missing[d.Key] = path
-				if soon := now.Add(missingNodesInterval); soon.Before(n.next) {
-					n.next = soon
+				if soon := now.Add(missingNodesInterval); soon.Before(n.nextCheck) {
+					n.nextCheck = soon
 				}
 			}
 		}
 	}
-	return missing, n.next
+	return missing, n.nextCheck
 }
 
 // firstMissing returns the first device node of the edits that is missing, "" if there is

@@ -19,8 +19,8 @@ func deviceWith(id string, hostPaths ...string) *inventory.Device {
 	return d
 }
 
-// Verifies that device nodes are looked for below the root of devfs alone, that links and
-// what cannot be looked for count as there, and when all are looked for again.
+// Verifies that device nodes are checked below the root of devfs alone, that links and paths
+// that cannot be checked count as present, and when all are checked again.
 func TestMissingNodes(t *testing.T) {
 	devfs := t.TempDir()
 	touch := func(name string) {
@@ -45,25 +45,25 @@ func TestMissingNodes(t *testing.T) {
 	}
 	n := Nodes{Host: inventory.HostNodes{Devfs: devfs}}
 	at := time.Unix(1000, 0)
-	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) || !n.next.Equal(at.Add(missingNodesInterval)) {
-		t.Errorf("missing %v until %v, want %v", got, n.next.Sub(at), want)
+	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) || !n.nextCheck.Equal(at.Add(missingNodesInterval)) {
+		t.Errorf("missing %v until %v, want %v", got, n.nextCheck.Sub(at), want)
 	}
 	touch("accel9")
 	if got, _ := n.Missing(snapshot, at.Add(time.Second)); !maps.Equal(got, want) {
-		t.Errorf("missing %v before the nodes are looked for again, want %v", got, want)
+		t.Errorf("missing %v before the nodes are checked again, want %v", got, want)
 	}
-	at = n.next
+	at = n.nextCheck
 	delete(want, inventory.Key{Backend: "mock", ID: "gone"})
 	if got, _ := n.Missing(snapshot, at); !maps.Equal(got, want) {
 		t.Errorf("missing %v, want %v", got, want)
 	}
 	snapshot.Backends[0].Devices = snapshot.Backends[0].Devices[:4]
-	at = n.next
-	if got, _ := n.Missing(snapshot, at); len(got) > 0 || !n.next.Equal(at.Add(nodesInterval)) {
-		t.Errorf("missing %v until %v, want none for %v", got, n.next.Sub(at), nodesInterval)
+	at = n.nextCheck
+	if got, _ := n.Missing(snapshot, at); len(got) > 0 || !n.nextCheck.Equal(at.Add(nodesInterval)) {
+		t.Errorf("missing %v until %v, want none for %v", got, n.nextCheck.Sub(at), nodesInterval)
 	}
 	n = Nodes{Host: inventory.HostNodes{Devfs: filepath.Join(devfs, "no-root")}}
 	if got, _ := n.Missing(snapshot, at); len(got) > 0 {
-		t.Errorf("without the root of devfs %v are missing, which nobody knows", got)
+		t.Errorf("without the root of devfs %v are missing, which cannot be known", got)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/accelmux/accelmux/core/resource"
 )
 
-// Round is the result of one run of the pipeline. New makes it; nobody changes it. A nil
-// *Round is that of before the first run: its methods find nothing.
+// Round is the result of one run of the pipeline. New makes it; it never changes. A nil *Round
+// stands for the time before the first run: its methods return zero values.
 type Round struct {
-	// Profile is the profile in force. One without backends stands for none.
+	// Profile is the profile in force; one without backends if none applies.
 	Profile *config.Profile
 	// Snapshot has the backends of the profile.
 	Snapshot *inventory.Snapshot
@@ -72,10 +72,10 @@ func New(r Round) *Round {
 	return &r
 }
 
-// Idle reports whether no profile was in force.
+// Idle reports whether no profile is in force.
 func (r *Round) Idle() bool { return r == nil || len(r.Profile.Backends) == 0 }
 
-// Backends are those of the snapshot.
+// Backends returns those of the snapshot.
 func (r *Round) Backends() []*inventory.Backend {
 	if r == nil {
 		return nil
@@ -83,7 +83,7 @@ func (r *Round) Backends() []*inventory.Backend {
 	return r.Snapshot.Backends
 }
 
-// Resources are those of the table.
+// Resources returns those of the table.
 func (r *Round) Resources() []*resource.Resource {
 	if r == nil {
 		return nil
@@ -107,7 +107,8 @@ func (r *Round) Each(show func(*inventory.Device, health.Verdict)) {
 	}
 }
 
-// Verdict is the complete verdict on a device: that in its resource, if it is in one.
+// Verdict returns the complete verdict on a device: that of the table, if the device is in a
+// resource.
 func (r *Round) Verdict(key inventory.Key) health.Verdict {
 	if d := r.owners[key].device; d != nil {
 		return d.Verdict
@@ -115,7 +116,7 @@ func (r *Round) Verdict(key inventory.Key) health.Verdict {
 	return r.OwnVerdict(key)
 }
 
-// OwnVerdict is the verdict without what follows from allocations and resets.
+// OwnVerdict returns the verdict without the faults that follow from allocations and resets.
 func (r *Round) OwnVerdict(key inventory.Key) health.Verdict {
 	return withFault(r.Health.Verdict(key), r.Unusable, key)
 }
@@ -150,12 +151,12 @@ func (r *Round) IsSelected(key inventory.Key) bool { return r.ResourceOf(key) !=
 // IsParent reports whether other devices of the snapshot are parts of it.
 func (r *Round) IsParent(key inventory.Key) bool { return r != nil && r.parents[key] }
 
-// Replicas returns how many containers may share each shared device. It must not be
-// changed.
+// Replicas returns how many containers may share each shared device. The caller must not
+// change it.
 func (r *Round) Replicas() map[inventory.Key]int { return r.replicas }
 
-// ResetScope returns whose resets reach the device. The inventory has checked that no device is a
-// part of itself. A nil device has none.
+// ResetScope returns the reset group and the parents by whose resets the device is affected. A
+// nil device has none. The inventory has checked that no device is its own ancestor.
 func (r *Round) ResetScope(device *inventory.Device) holders.ResetScope {
 	if device == nil {
 		return holders.ResetScope{}

@@ -14,7 +14,7 @@ type Request struct {
 	Size int
 }
 
-// Method says how a choice was found.
+// Method is how a choice was found.
 type Method string
 
 // The methods.
@@ -33,7 +33,7 @@ const (
 type Result struct {
 	// IDs are sorted. All of Must are among them, up to the size.
 	IDs []string
-	// Missing is how many fewer they are than were asked for: no more were available.
+	// Missing is how many fewer units there are than were requested: no more were available.
 	Missing int
 	// Parts are what the policy compares of the choice, in this order.
 	Parts []Part
@@ -57,7 +57,7 @@ const (
 // call is the memory of one choice, used again by the next one.
 type call struct {
 	state   []uint8
-	foreign []string // what must be included and is no unit
+	foreign []string // required IDs that are no units
 	// counts and remain are indexed by device, parts by physical device, nodes by place, busy
 	// by busyGroup.
 	counts, remain, parts, nodes, busy []int64
@@ -69,7 +69,7 @@ type call struct {
 // Choose answers a request. Any request has an answer; see [Result].
 func (t *Topology) Choose(r Request) Result { return t.without(r, "") }
 
-// without is a choice that must not have one of the units.
+// without returns a choice that does not have one of the units.
 func (t *Topology) without(r Request, ban string) Result {
 	c, ok := t.scratch.Get().(*call)
 	if !ok {

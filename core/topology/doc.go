@@ -1,10 +1,10 @@
 // Package topology chooses which of a resource's units a pod should get: those that
 // reach each other fast, on few NUMA nodes, and such that the next pod fares well too.
-// It answers from memory. It does not know kubelet, configuration or health: who uses
-// it says what is healthy and available, and what the policy is.
+// It answers from memory. It does not know kubelet, configuration or health: the caller
+// passes what is healthy and available, and the policy.
 //
 // [Prepare] makes a [Topology] of a resource's units, once for as long as their links
-// stay as they are; [Topology.Refresh] takes over a change of health. [Topology.Choose]
+// stay as they are; [Topology.Refresh] applies a change of health. [Topology.Choose]
 // answers requests; any request has an answer. Where fewer units are available than
 // asked for the answer is shorter, and kubelet adds what it has.
 //

@@ -13,9 +13,9 @@ type Explanation struct {
 	// none. If it is equally good, the order of IDs decides. It can be better if the choice
 	// is not [Result.Exact].
 	RunnerUp *Result
-	// Equal: the runner-up is as good in every part.
+	// Equal reports that the runner-up is as good in every part.
 	Equal bool
-	// Partial: there was no time to look at all other sets.
+	// Partial reports that ctx ended before all other sets were tried.
 	Partial bool
 }
 

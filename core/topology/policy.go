@@ -2,7 +2,7 @@ package topology
 
 import "fmt"
 
-// Policy says what a choice is for. The zero value is [BestLinks].
+// Policy is the goal of a choice. The zero value is [BestLinks].
 type Policy string
 
 // The policies, as the configuration names them. The package comment has what each

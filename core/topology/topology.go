@@ -45,10 +45,10 @@ type shape struct {
 	numa   []uint64
 	place  []int32
 	places int
-	// replicas says that a device has several units.
+	// replicas reports whether any device has several units.
 	replicas bool
 	graph    graph
-	// alike says that it makes no difference which units are chosen.
+	// alike reports that it makes no difference which units are chosen.
 	alike bool
 	table *table // nil for more than maxTable units
 	tree  tree   // nil with a table, and if the devices are no hierarchy
@@ -182,7 +182,7 @@ func (s *shape) root(d *inventory.Device, devices map[inventory.Key]int32) inven
 	return key
 }
 
-// maxParents bounds the way up, which might be a circle.
+// maxParents bounds the number of ancestors, which might be a cycle.
 const maxParents = 8
 
 // Len is how many units there are.

@@ -8,7 +8,7 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Group is a part of a hierarchy, for people to look at.
+// Group is a part of a hierarchy, for display.
 type Group struct {
 	// Names describe the group: "all", "links of 1800", "NUMA 0", "device gpu0".
 	Names []string

@@ -2,22 +2,23 @@ package resource
 
 import "github.com/accelmux/accelmux/core/inventory"
 
-// contest is a device ID in one of the resources that several backends report.
-type contest struct {
+// duplicateID is a device ID that several backends report in one resource.
+type duplicateID struct {
 	place int
 	id    string
 }
 
-// contested are such IDs, each with the backend that has it. Within one resource an ID
-// counts once: kubelet knows no backends. Who had it before keeps it, so that no
-// backend takes away another's devices. The caller holds m.mu.
-func (m *Mapper) contested(snap *inventory.Snapshot, assigned [][]*assignment, t *Table) map[contest]string {
+// idOwners returns the duplicate IDs, each with the backend whose device is in the resource:
+// kubelet identifies a device by resource and ID alone. The backend that had the ID in the
+// latest table keeps it, so that no backend replaces another's devices; otherwise it is the
+// first by name. The caller holds m.mu.
+func (m *Mapper) idOwners(snap *inventory.Snapshot, assigned [][]*assignment, t *Table) map[duplicateID]string {
 	shared := m.shared(snap, assigned, len(t.Resources))
 	if shared == nil {
 		return nil
 	}
-	first := map[contest]string{}
-	owners := map[contest]string{}
+	first := map[duplicateID]string{}
+	owners := map[duplicateID]string{}
 	had := map[int]map[inventory.Key]bool{}
 	for i, backend := range snap.Backends {
 		for j, d := range backend.Devices {
@@ -25,7 +26,7 @@ func (m *Mapper) contested(snap *inventory.Snapshot, assigned [][]*assignment, t
 			if place < 0 || !shared[place] {
 				continue
 			}
-			at := contest{place, d.ID}
+			at := duplicateID{place, d.ID}
 			before, claimed := first[at]
 			if !claimed {
 				first[at] = backend.Name
@@ -45,8 +46,8 @@ func (m *Mapper) contested(snap *inventory.Snapshot, assigned [][]*assignment, t
 	return owners
 }
 
-// shared are the places that devices of several backends come to; nil if there are
-// none: within one backend IDs differ.
+// shared returns, by place in the table, which resources have devices of several backends;
+// nil if none has. Within one backend IDs are unique.
 func (m *Mapper) shared(snap *inventory.Snapshot, assigned [][]*assignment, places int) []bool {
 	var shared []bool
 	backends := make([]string, places)
@@ -68,7 +69,7 @@ func (m *Mapper) shared(snap *inventory.Snapshot, assigned [][]*assignment, plac
 	return shared
 }
 
-// before are the devices that the resource had in the latest table.
+// before returns the devices that the resource had in the latest table.
 func (m *Mapper) before(resource string) map[inventory.Key]bool {
 	had := map[inventory.Key]bool{}
 	if m.last == nil {
