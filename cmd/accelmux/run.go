@@ -47,7 +47,7 @@ choose the profile, unless --profile does, and a change of them takes effect at
 once. Important changes and problems are written as Events on the Node.
 
 With --take-over a newer agent replaces a running one without a gap: it starts its
-backends and waits on standby. When the running agent is told to stop, it stores its
+backends and waits on standby. When the running agent gets SIGTERM, it stores its
 state, and answers kubelet until kubelet is connected to the newer one. Both need the
 same --state-dir, and each needs its own --run-dir. Without --take-over an agent exits
 with an error while another one uses the --state-dir.`,

@@ -65,7 +65,7 @@ func TestKeeper(t *testing.T) {
 	k.Keep([]byte(text))
 	end()
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("what is kept already was written again, %v", err)
+		t.Errorf("the stored configuration was written again, %v", err)
 	}
 	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// Verifies that a disk which is full is told of, and tried again until it is not.
+// Verifies that a full disk is reported, and the write tried again until it succeeds.
 func TestKeeperOnFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "configuration")

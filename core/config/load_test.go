@@ -183,7 +183,7 @@ func TestProfile(t *testing.T) {
 }
 
 // TestLoadUnreadable verifies that a file that is not there, or is not a file,
-// is told apart from one with mistakes.
+// differs from that of an invalid file.
 func TestLoadUnreadable(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "node.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file gives %v, want fs.ErrNotExist", err)

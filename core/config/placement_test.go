@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Verifies that a selector means what it means in Kubernetes.
+// Verifies that a selector matches as in Kubernetes.
 func TestNodeSelectorMatches(t *testing.T) {
 	node := map[string]string{"accelerator": "gpu", "zone": "a", "empty": ""}
 	expression := func(key string, operator NodeOperator, values ...string) *NodeSelector {

@@ -16,7 +16,7 @@ func allowOf(t *testing.T, backend string) (EditPolicy, error) {
 	return c.Profiles[0].Backends[0].Allow, nil
 }
 
-// A backend may give what its kind needs, by the name of its program, unless the
+// A backend may return the edits of its program's preset, unless the
 // configuration says otherwise; the lists add to that.
 func TestPresets(t *testing.T) {
 	for backend, want := range map[string][]string{

@@ -37,7 +37,7 @@ func manyParameters(n int) string {
 }
 
 // TestRefused verifies for every kind of mistake what the operator reads: the
-// file, the line, the field and the sentence.
+// file, the line, the field and the message.
 func TestRefused(t *testing.T) {
 	const (
 		backend  = "profiles[0].backends[0]"

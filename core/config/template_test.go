@@ -184,7 +184,7 @@ func checkName(t interface {
 	}
 }
 
-// FuzzParseName verifies that no text makes ParseName panic, and that what it takes
+// FuzzParseName verifies that no text makes ParseName panic, and that what it accepts
 // makes names that Kubernetes takes.
 func FuzzParseName(f *testing.F) {
 	for _, seed := range []string{"ex.com/gpu", "nvidia.com/mig-{profile}", "amd.com/{a}_{accelmux.io/class}", "ex.com/{a{b}}", "{a}/{b}", "e/}{", "a/{a}-{b}."} {

@@ -180,7 +180,7 @@ func TestWatchBadFile(t *testing.T) {
 	must(t, os.Remove(path))
 	for e = next(t, w); !errors.Is(e.Err, fs.ErrNotExist); e = next(t, w) {
 		if e.Err == nil {
-			t.Fatalf("event %+v for a file that is gone", e)
+			t.Fatalf("event %+v for a file that was removed", e)
 		}
 	}
 	write(t, path, other)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Verifies which lines are a handshake, and what is said of others.
+// Verifies which lines are a handshake, and the errors of others.
 func TestHandshake(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")

@@ -73,7 +73,7 @@ func (c *check) sample(ctx context.Context, s *session, now *backendv1.Inventory
 		case err := <-ended:
 			timer.Stop()
 			if grpcstatus.Code(err) == codes.Unimplemented {
-				return fmt.Errorf("Describe returns ABILITY_SAMPLE, but Sample is not implemented")
+				return fmt.Errorf("the backend describes ABILITY_SAMPLE, but Sample is not implemented")
 			}
 			return s.failed("Sample", 0, err)
 		case <-timer.C:

@@ -120,7 +120,7 @@ func (s *session) failed(call string, limit time.Duration, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		return fmt.Errorf("%s did not answer within %s", call, limit)
 	}
-	if status.Code(err) == codes.Unavailable { // most likely the process is gone
+	if status.Code(err) == codes.Unavailable { // most likely the process has ended
 		s.ended(context.Background(), 250*time.Millisecond)
 	}
 	if ending := s.ending(); ending != "" {

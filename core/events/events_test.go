@@ -66,7 +66,7 @@ func (s *server) fail(err error) {
 // atOnce lets the first Event wait for nothing.
 var atOnce = events.Timing{Spread: 1}
 
-// inBubble runs a recorder in a bubble of time, with what it logs.
+// inBubble runs a recorder in a synctest bubble, with its log.
 func inBubble(t *testing.T, test func(t *testing.T, s *server, r *events.Recorder, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

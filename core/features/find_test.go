@@ -79,7 +79,7 @@ func find(t *testing.T, p *config.Profile, s *inventory.Snapshot) *features.Set 
 	return set
 }
 
-// Verifies what devices become, and what is said when something does not fit.
+// Verifies the features of devices, and the problems of features that do not fit.
 func TestFind(t *testing.T) {
 	number, flag, version, negative := int64(3), true, inventory.Version("535.104.5+build"), int64(-1)
 	typed := device("gpu")
@@ -275,7 +275,7 @@ func TestAlwaysLabels(t *testing.T) {
 	})
 }
 
-// Verifies that sharing is told where there is some, and again when it changed though
+// Verifies that shared devices have the feature replicas, also when it changes though
 // the devices did not.
 func TestReplicas(t *testing.T) {
 	var f features.Finder

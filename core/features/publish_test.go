@@ -23,7 +23,7 @@ const (
 	otherOf = "other.accelmux.io/fpga.count"
 )
 
-// inBubble runs a publisher in a bubble of time, with what it logs.
+// inBubble runs a publisher in a synctest bubble, with its log.
 func inBubble(t *testing.T, opts features.Options, test func(t *testing.T, p *features.Publisher, log *bytes.Buffer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,8 +92,8 @@ func lines(t *testing.T, dir string) (text, expiry string, at time.Time) {
 }
 
 // Verifies the file as Node Feature Discovery reads it, over its life: written once,
-// renewed at half time and no sooner, changed when the features do, made anew when
-// somebody removed it, and left when the publisher ends.
+// renewed at half time and no sooner, changed when the features do, written again after it was
+// removed, and left when the publisher ends.
 func TestFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "features.d")
 	inBubble(t, features.Options{Dir: dir}, func(t *testing.T, p *features.Publisher, log *bytes.Buffer) {
@@ -113,7 +113,7 @@ func TestFile(t *testing.T) {
 		p.Publish(set(modelOf, "M1", countOf, "8"))
 		after(29 * time.Minute)
 		if _, again, _ := lines(t, dir); again != first {
-			t.Error("written anew though nothing changed")
+			t.Error("written again though nothing changed")
 		}
 		after(2 * time.Minute)
 		if _, again, at := lines(t, dir); again == first || time.Until(at) < 58*time.Minute {
