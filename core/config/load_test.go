@@ -182,7 +182,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestLoadUnreadable verifies that a file that is not there, or is not a file,
+// TestLoadUnreadable verifies that the error of a missing file, or of one that is not regular,
 // differs from that of an invalid file.
 func TestLoadUnreadable(t *testing.T) {
 	if _, err := Load(filepath.Join(t.TempDir(), "node.yaml")); !errors.Is(err, fs.ErrNotExist) {
