@@ -32,7 +32,7 @@ func request(containers ...[]string) *pluginapi.AllocateRequest {
 	return r
 }
 
-// What cannot be given is refused with a sentence that says what to do.
+// Verifies that a request that cannot be met is refused with a message that has what to do.
 func TestAllocateRefuses(t *testing.T) {
 	n := startNode(t, fast)
 	shared := func(r *resource.Resource) { r.Replicas, r.MaxReplicasPerContainer = 4, new(2) }
@@ -141,8 +141,8 @@ func TestAllocateInjections(t *testing.T) {
 	}
 }
 
-// Devices that disagree on how a variable is joined are told of in the status, and
-// not given to one container; each by itself is.
+// Verifies that devices that disagree on how a variable is joined are a problem in the status
+// and are not allocated to one container, and that each alone is.
 func TestAllocateDevicesThatDisagree(t *testing.T) {
 	for _, injection := range []config.Injection{config.InjectPlain, config.InjectCDI} {
 		n := startNode(t, fast)

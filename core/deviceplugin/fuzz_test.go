@@ -73,7 +73,7 @@ func (l *ledger) once(units []lifecycle.Unit) {
 }
 
 // asked are the resources that FuzzKubelet asks for: all ways of injection, with
-// devices that are sound (a to d), prepared first (b, d), unhealthy (e), refused by
+// devices that are healthy (a to d), prepared first (b, d), unhealthy (e), refused by
 // the agent (f), and without a CDI name (g).
 func asked() []*view {
 	devices := []*inventory.Device{
@@ -100,8 +100,8 @@ func asked() []*view {
 
 // FuzzKubelet takes any bytes that are a request of kubelet's. Whatever it asks,
 // nothing panics, no container gets what it must not have, no unit goes to two
-// containers of one call, what is refused is given back, and what is said about it
-// is a short sentence that names the resource.
+// containers of one call, what is refused is returned, and the error is a short message
+// that names the resource.
 func FuzzKubelet(f *testing.F) {
 	add := func(call uint8, m proto.Message) {
 		data, err := proto.Marshal(m)

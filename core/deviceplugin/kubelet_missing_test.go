@@ -10,9 +10,9 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// Verifies that a kubelet which is not there for long is told of, with what is
-// missing and what to look at: the directory, or the socket in it; and that it is
-// told when there is one, also after the directory came.
+// Verifies that a kubelet that is absent for long is reported, with what is missing (the
+// directory, or the socket in it) and what to check; and that its return is reported, also
+// after the directory was created.
 func TestKubeletMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		directory bool
@@ -32,7 +32,7 @@ func TestKubeletMissing(t *testing.T) {
 				case text := <-told:
 					return text
 				case <-time.After(patience.Long):
-					t.Fatal("nothing is told")
+					t.Fatal("nothing is reported")
 					return ""
 				}
 			}
@@ -45,7 +45,7 @@ func TestKubeletMissing(t *testing.T) {
 			n.run()
 			n.plugin.Publish(table(gpus(2), nil), allNames{})
 			if text := next(); !strings.Contains(text, c.says) || n.plugin.Trouble() != text || time.Since(begun) < timing.Patience {
-				t.Errorf("after %v: told %q, trouble %q", time.Since(begun), text, n.plugin.Trouble())
+				t.Errorf("after %v: reported %q, Trouble returns %q", time.Since(begun), text, n.plugin.Trouble())
 			}
 			if !c.directory { // what is missing changes: the directory comes first
 				if err := os.MkdirAll(n.kubelet.PluginDir(), 0o755); err != nil {

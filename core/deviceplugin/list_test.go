@@ -16,7 +16,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// Kubelet is told what it would see, and nothing else: each update makes it
+// Kubelet gets a list only if it differs for kubelet: each update makes it
 // write its whole checkpoint.
 func TestOnlyRealChangesAreSent(t *testing.T) {
 	n := startNode(t, fast)

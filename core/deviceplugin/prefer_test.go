@@ -126,7 +126,7 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-// Verifies that the topology is made anew for other devices, links or policies, and
+// Verifies that the topology is made again for other devices, links or policies, and
 // only then: a change of health is taken over by what there is.
 func TestTopologyIsKept(t *testing.T) {
 	first := newView(table(pairs(4), nil).Resources[0], allNames{}, nil)
@@ -165,7 +165,7 @@ func TestTopologyIsKept(t *testing.T) {
 	}
 }
 
-// Verifies that a request that cannot be met is logged, and that each choice is told.
+// Verifies that a request that cannot be met is logged, and that each choice is reported.
 func TestPreferTells(t *testing.T) {
 	var log bytes.Buffer
 	var told []topology.Result

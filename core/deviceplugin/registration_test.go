@@ -24,7 +24,7 @@ import (
 	"github.com/accelmux/accelmux/test/patience"
 )
 
-// A resource reaches kubelet with health and topology, and Status says so.
+// A resource reaches kubelet with health and topology, and Status has it.
 func TestRegisters(t *testing.T) {
 	n := startNode(t, fast)
 	n.plugin.Publish(table([]*inventory.Device{
@@ -326,7 +326,7 @@ func TestNewKubeletSocket(t *testing.T) {
 	}
 }
 
-// A name that kubelet refuses is a sentence in Status, and the others go on.
+// A name that kubelet refuses is a problem in Status, and the other resources are served.
 func TestRefusedName(t *testing.T) {
 	for name, kind := range registrations {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A name is fresh, fits, and tells the resource if there is room.
+// A name is new, fits, and contains the resource's name if there is room.
 func TestSocketNames(t *testing.T) {
 	valid := regexp.MustCompile(`^accelmux-[A-Za-z0-9._-]+-[0-9a-f]{8}-\d+\.sock$`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -44,7 +44,7 @@ func TestSocketOfADyingProcessGoes(t *testing.T) {
 }
 
 // Verifies that the socket of a dead process which cannot be removed, as its directory is
-// read-only for a while, goes when it can be, however late; and that this is told once.
+// read-only for a while, goes when it can be, however late; and that this is logged once.
 func TestStaleSocketGoesWhenItCan(t *testing.T) {
 	n := newNode(t, Timing{Connect: 20 * time.Millisecond}, false)
 	n.startKubelet()

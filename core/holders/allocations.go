@@ -91,7 +91,7 @@ func (a Allocation) Message() string {
 }
 
 // Sole returns the container that has the device, if there is exactly one and kubelet has
-// listed it. It costs a look-up, so that it can be called for every device.
+// listed it. It is cheap enough to be called for every device.
 func (b *Book) Sole(device inventory.Key) (Container, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

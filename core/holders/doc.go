@@ -1,6 +1,6 @@
 // Package holders knows who holds which device, and which operations of backends are in
-// progress on it. A holder is what was given as one: what one Allocate of kubelet's device
-// plugin API gave to one container.
+// progress on it. A holder is what one Allocate of kubelet's device plugin API allocated to
+// one container.
 //
 // Whether a holder may take a device, and whether a Prepare, Release or Reset may begin on
 // it, is decided by the [Book] alone, under one lock (operations.go).

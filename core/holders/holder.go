@@ -100,9 +100,8 @@ func (b *Book) give(resource string, units []Unit) {
 	signal(b.poller.soon)
 }
 
-// Return takes back what Take gave: the allocation was refused after all, so no container
-// has these units. One that kubelet has listed meanwhile, or that stands for another
-// device, stays.
+// Return undoes a Take: the allocation was refused later, so no container has these units. A
+// unit that kubelet has listed meanwhile, or whose device is another one now, stays allocated.
 func (b *Book) Return(resource string, units []Unit) {
 	b.mu.Lock()
 	for _, u := range units {

@@ -18,7 +18,7 @@ const takeLimit = 30 * time.Second
 //	operation   begins                              until it ends, the device
 //	Prepare     when no other is in progress        may be taken
 //	Release     when no other is in progress        may be taken if another holder has it
-//	Reset       if no other is, and nobody has it   cannot be taken
+//	Reset       if no other is, and it is not held  cannot be taken
 //
 // A call that was given up but that the backend may still work on is in progress. The
 // fields belong to Book.mu.
@@ -121,7 +121,7 @@ func (b *Book) BeginPrepare(ctx context.Context, devices []inventory.Key) (end f
 	}
 }
 
-// BeginRelease marks a device of a holder that ended as being released. shared says that
+// BeginRelease marks a device of a holder that ended as being released. shared reports that
 // another holder has the device; if not, none gets it before end is called. It waits while
 // another operation on it is in progress, and for ever after Drain, until ctx ends.
 func (b *Book) BeginRelease(ctx context.Context, device inventory.Key) (end func(), shared bool, err error) {

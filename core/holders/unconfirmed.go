@@ -6,8 +6,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// unconfirmed are devices that count as held though no allocation says so. The fields
-// belong to Book.mu.
+// unconfirmed has the devices that count as held although the book has no allocation of
+// them. The fields are guarded by Book.mu.
 type unconfirmed struct {
 	// suspects are from before this run, until complete: a list has been read, so that the
 	// book has every allocation.
@@ -24,8 +24,8 @@ func (u *unconfirmed) has(device inventory.Key) bool {
 	return u.suspects[device] || u.unresolved[device.ID]
 }
 
-// Suspect adds devices that may be held though the book does not say so, such as those with
-// a CDI definition of an earlier run. They count as held until kubelet's pods have been
+// Suspect adds devices that may be held although the book has no allocation of them, such as
+// those with a CDI definition of an earlier run. They count as held until kubelet's pods have been
 // listed.
 func (b *Book) Suspect(devices ...inventory.Key) {
 	b.mu.Lock()
@@ -39,8 +39,8 @@ func (b *Book) Suspect(devices ...inventory.Key) {
 }
 
 // byID returns the suspects of a book whose file is lost by their ID, without IDs that
-// several have. The resource that one was allocated as may have another name by now, so
-// that nothing else tells which device it is. The caller holds Book.mu.
+// several have. The resource that a device was allocated as may have another name by now, so
+// only the ID identifies it. The caller holds Book.mu.
 func (u *unconfirmed) byID() map[string]inventory.Key {
 	if !u.lost {
 		return nil

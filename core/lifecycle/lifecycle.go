@@ -26,7 +26,7 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Backends are the hooks of the running backends, as [supervisor.Supervisor] has them:
+// Backends calls the hooks of the running backends; [supervisor.Supervisor] implements it.
 // ended is called once, when the backend no longer works on the devices.
 type Backends interface {
 	Prepare(ctx context.Context, backend string, r *backendv1.PrepareRequest, ended func()) (*backendv1.PrepareResponse, error)
@@ -34,13 +34,13 @@ type Backends interface {
 	Reset(ctx context.Context, backend string, ids []string, ended func()) (*backendv1.ResetResponse, error)
 }
 
-// Definitions are the CDI definitions of holders' own edits, as [cdi.Store] has them.
+// Definitions writes the CDI definitions of holders' own edits; [cdi.Store] implements it.
 type Definitions interface {
 	Define(d cdi.HolderDefinition, live func(name string) bool) error
 	Undefine(device inventory.Key, live func(name string) bool) error
 }
 
-// Health gets the results of resets, as [health.Judge] does.
+// Health gets the results of resets; [health.Judge] implements it.
 type Health interface {
 	ResetDone(device inventory.Key, recovered bool, message string)
 }
@@ -80,7 +80,7 @@ type Lifecycle struct {
 	log        *slog.Logger
 	resets     *resets
 	unreleased unreleased
-	// updated says that there is a newer round.
+	// updated is signalled when there is a newer round.
 	updated chan struct{}
 	// calls are the releases and resets in progress, and the waits between two.
 	calls sync.WaitGroup
@@ -127,7 +127,7 @@ func (l *Lifecycle) Run(ctx context.Context) error {
 	}
 }
 
-// Update tells that there is a newer round. It does not block.
+// Update signals that there is a newer round. It does not block.
 func (l *Lifecycle) Update() {
 	select {
 	case l.updated <- struct{}{}:
@@ -195,7 +195,7 @@ func (l *Lifecycle) Take(ctx context.Context, r Request) (name string, err error
 	return name, nil
 }
 
-// Return takes back what Take gave: the allocation was refused after all.
+// Return undoes a Take: the allocation was refused later.
 func (l *Lifecycle) Return(r Request) {
 	l.opts.Book.Return(r.Resource, l.bookUnits(r.Units))
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // parameters returns the values that the container with these units gives to the
-// resource's parameters, as the configuration says where they are from. The pod is read
-// only if one may be from it.
+// resource's parameters, from the sources that the configuration names. The pod is read only
+// if it may be the source of one.
 func (l *Lifecycle) parameters(ctx context.Context, request Request) (map[string]string, error) {
 	r := l.opts.Round().Resource(request.Resource)
 	if r == nil || len(r.Parameters) == 0 {

@@ -81,9 +81,9 @@ func (r *resets) awaited(key inventory.Key) string {
 	return "the container that has device " + key.ID + ", which kubelet has not listed yet, is gone"
 }
 
-// ResetNotes returns a function that tells, for a device with a fault that a reset may
-// clear, why it is not cleared: what its reset waits for, or why the last one failed; "" if
-// there is nothing to tell.
+// ResetNotes returns a function that returns, for a device with a fault that a reset may
+// clear, why it is not cleared: what its reset waits for, or why the last one failed; ""
+// if neither applies.
 func (l *Lifecycle) ResetNotes() func(*inventory.Device) string {
 	l.resets.mu.Lock()
 	defer l.resets.mu.Unlock()

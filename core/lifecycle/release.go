@@ -44,7 +44,7 @@ func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	return true
 }
 
-// releaseDevice does what must follow the end of a holder; shared says that another holder
+// releaseDevice does what must follow the end of a holder; shared reports that another holder
 // has the device. end is called when no backend works on it any more.
 func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
 	if err := l.opts.Definitions.Undefine(ended.Device, l.liveDefinitions(ended.Device)); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // parametersJSON makes the JSON object that Prepare gets of the values of a resource's
-// parameters, which are texts. A text is a string if the backend's schema says so, and
-// JSON otherwise. Nil if there are none. The error is for the pod's user.
+// parameters, which are texts. A text becomes a string if the backend's schema allows one,
+// and is JSON otherwise. Nil if there are none. The error is for the pod's user.
 func parametersJSON(known []inventory.Parameter, values map[string]string) ([]byte, error) {
 	if len(values) == 0 {
 		return nil, nil

@@ -23,8 +23,8 @@ type Choice struct {
 	Reason string
 }
 
-// Named chooses where no labels count: the profile of that name, or with ""
-// what config.NodeConfig.Profile says.
+// Named chooses without the node's labels: the profile of that name, or with "" the one that
+// config.NodeConfig.Profile names.
 func Named(c *config.NodeConfig, name string) (Choice, error) {
 	profile, err := c.Profile(name)
 	if err != nil {
@@ -40,7 +40,7 @@ func Named(c *config.NodeConfig, name string) (Choice, error) {
 }
 
 // Choose chooses by the node's labels; nil ones are not known, and give
-// [ErrUnknown] if they matter. The error is a sentence for the operator.
+// [ErrUnknown] if they matter. The error is a message for the operator.
 func Choose(c *config.NodeConfig, labels map[string]string) (Choice, error) {
 	var matching, plain []*config.Profile
 	for i := range c.Profiles {

@@ -36,7 +36,7 @@ func (s *Switch) Run(ctx context.Context, files <-chan config.Event) error {
 	}
 }
 
-// load takes a new configuration file, or refuses it.
+// load applies a new configuration file, or refuses it.
 func (s *Switch) load(file config.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +87,8 @@ func (s *Switch) explain(next *Plan) bool {
 	return true
 }
 
-// refuseFile records why the newest configuration file is not used. A switch that is going
-// on goes on.
+// refuseFile records why the newest configuration file is not used. A switch in progress
+// continues.
 func (s *Switch) refuseFile(err error) {
 	s.loaded.refused = err
 	s.log.Error("configuration refused, the last good one stays in force", "path", s.opts.Path, "error", err)
@@ -138,7 +138,7 @@ func (s *Switch) reportStuck() {
 	s.opts.Events.Record(events.ProfileSwitchBlocked, "profile %s stays in force: %s", name, s.waits)
 }
 
-// Status is what a Switch does, for the operator.
+// Status is the state of a Switch, for the operator.
 type Status struct {
 	// Path is the configuration file.
 	Path string
@@ -156,7 +156,7 @@ type Status struct {
 	// Missing is what is missing before a profile is in force; none if one is, or no
 	// profile is for this node.
 	Missing []string
-	// Problems are all of that which an operator should know.
+	// Problems has all of these that are problems for the operator.
 	Problems []string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/accelmux/accelmux/core/supervisor"
 )
 
-// Plan is one profile, ready to be put in force. Nobody changes it.
+// Plan is one profile, ready to be put in force. It never changes.
 type Plan struct {
 	// Profile has no backends as long as none is chosen.
 	Profile *config.Profile

@@ -20,9 +20,9 @@ import (
 	"github.com/accelmux/accelmux/core/kubeapi"
 )
 
-// Run watches until ctx ends. A [cache.Reflector] does: it begins the watch again when
-// it ends, from the version last seen if it can. Where it gives up, it is started again
-// after a growing pause.
+// Run watches the Node until ctx ends, by a [cache.Reflector]. That begins the watch again
+// when it ends, from the last version if possible. If the Reflector returns, it is started
+// again after a backoff.
 func (w *Watcher) Run(ctx context.Context) error {
 	var keeper sync.WaitGroup
 	keeper.Go(func() { w.keep(ctx) })
@@ -38,7 +38,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	reflector := cache.NewReflectorWithOptions(w.requests(), &metav1.PartialObjectMetadata{}, store{w}, cache.ReflectorOptions{
 		Name: "node", Backoff: new(backoff.New(t.Backoff, t.BackoffLimit)),
 	})
-	// The watcher logs each change of what it knows; the Reflector would log each try.
+	// The watcher logs each new problem; the Reflector would log each attempt.
 	quiet := klog.NewContext(ctx, klog.Logger{})
 	failures := 0
 	for {
@@ -53,8 +53,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// requests are those of the Reflector. What becomes of them is how the watcher learns
-// of problems.
+// requests makes the Reflector's requests. The watcher takes problems from their results.
 func (w *Watcher) requests() *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -81,7 +80,7 @@ func (w *Watcher) requests() *cache.ListWatch {
 	}
 }
 
-// store is where the Reflector stores the one Node.
+// store is the Reflector's store of the one Node.
 type store struct{ *Watcher }
 
 // Add implements cache.ReflectorStore.

@@ -56,8 +56,8 @@ type SwitchOptions struct {
 //	      every backend has reported or refused: the backends of the old plan
 //	      alone are stopped, the new resources are advertised
 //
-// A new backend that fails holds the switch up only if the switch would stop an old one:
-// what runs is not stopped for what does not. Resources and the inventories that they are
+// A new backend that fails delays the switch only if the switch would stop an old one: a
+// backend that runs is not stopped for one that does not. Resources and the inventories that they are
 // made of change in one round, so that a selector and an attribute may change together. A
 // third configuration replaces the second while that is starting; while backends are
 // reconfigured it is queued, because they already use the second one's settings.
@@ -87,7 +87,7 @@ type Switch struct {
 	applied  time.Time
 }
 
-// stage is how far a switch is.
+// stage is a stage of a switch.
 type stage int
 
 const (

@@ -36,11 +36,11 @@ type allocation struct {
 	numa map[string][]int
 }
 
-// Allocate gives count devices of a resource to a container, as kubelet does
-// when a pod is admitted: the plugin is asked which it prefers if it offers
-// that, then to allocate, and the answer is kept. A container that holds the
-// resource already keeps what it has, without a call. reuse are devices of the
-// pod's init containers to take first. The pod is a name, or namespace/name.
+// Allocate allocates count devices of a resource to a container, as kubelet does
+// when it admits a pod: it calls GetPreferredAllocation if the plugin offers it, then
+// Allocate, and stores the answer. A container that has the resource already keeps its
+// devices, without a call. reuse lists devices of the pod's init containers to use
+// first. The pod is a name, or namespace/name.
 func (k *Kubelet) Allocate(ctx context.Context, pod, container, resource string, count int, reuse ...string) (*Allocation, error) {
 	k.mu.Lock()
 	if held := k.pods[pod][container][resource]; held != nil {
@@ -184,8 +184,8 @@ func (k *Kubelet) inUse(resource string) map[string]struct{} {
 	return used
 }
 
-// StartContainer starts a container as often as it is called: PreStartContainer
-// for every resource whose plugin asked for it, then the remembered answers,
+// StartContainer starts a container; it may be called again. It calls PreStartContainer
+// for every resource whose plugin requires it, and returns the stored answers,
 // merged. Kubelet calls no Allocate here. Where two resources disagree the first
 // in the order of their names wins (in kubelet it is an arbitrary one).
 func (k *Kubelet) StartContainer(ctx context.Context, pod, container string) (*Settings, error) {

@@ -122,7 +122,7 @@ func (k *Kubelet) open(ctx context.Context, c *client) error {
 	return nil
 }
 
-// follow is runClient: it takes lists until the stream ends.
+// follow is runClient: it receives lists until the stream ends.
 func (k *Kubelet) follow(p *process, c *client) {
 	err := k.receive(p, c)
 	if p.ctx.Err() != nil {
@@ -185,8 +185,8 @@ func newConn(socket string) (*grpc.ClientConn, error) {
 	)
 }
 
-// dial blocks until the connection stands, through failed attempts, as kubelet's
-// dial with grpc.WithBlock does.
+// dial blocks until the connection is ready, and tries again after failed attempts, as
+// kubelet's dial with grpc.WithBlock does.
 func dial(ctx context.Context, conn *grpc.ClientConn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -206,7 +206,7 @@ func dial(ctx context.Context, conn *grpc.ClientConn, limit time.Duration) error
 }
 
 // Disconnect breaks every connection that serves a resource, as a fault between
-// kubelet and a plugin would. Kubelet does not dial again by itself.
+// kubelet and a plugin would. Kubelet does not dial again on its own.
 func (k *Kubelet) Disconnect(resource string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,11 +1,11 @@
 // Package kubelettest is a stand-in for kubelet's device manager, as
 // net/http/httptest is one for a server: it speaks the device plugin API
 // (v1beta1), the plugin watcher's registration API and the pod-resources API
-// (v1) over real unix sockets, and keeps the books that kubelet keeps. Tests and
-// demonstrations put a real device plugin in front of it.
+// (v1) over real unix sockets, and stores allocations as kubelet does. Tests and
+// demonstrations connect a real device plugin to it.
 //
-// It is made after k8s.io/kubernetes v1.37 and copies what a device plugin can
-// run into, not what it would be nice to have:
+// It follows k8s.io/kubernetes v1.37, and copies its behaviour with its flaws, as far as a
+// device plugin can notice it:
 //
 //   - it dials back, blocking, inside the Register call, and asks for the
 //     options once per connection;
@@ -17,7 +17,7 @@
 //   - a start deletes every top-level socket in device-plugins and nothing else;
 //   - a list over 4 MiB breaks the stream, and a broken stream makes every
 //     device unhealthy;
-//   - answers to Allocate are remembered over a restart and replayed.
+//   - answers to Allocate are stored over a restart and replayed.
 //
 // [Options.Legacy] gives the connection handling of releases up to 1.36, where
 // the end of any stream of a resource disconnects its newest one.

@@ -19,7 +19,7 @@ import (
 
 // Options change how a stand-in behaves. The zero value is kubelet 1.37.
 type Options struct {
-	// Legacy takes the connection handling of releases up to 1.36: one
+	// Legacy selects the connection handling of releases up to 1.36: one
 	// connection a resource is known, a second one to the same socket is
 	// accepted, and the end of any stream disconnects the newest connection.
 	Legacy bool
@@ -29,7 +29,7 @@ type Options struct {
 	// OnDevices is called with every list that a plugin sends, before the OnEvent of
 	// it and under the same rules. It must not keep or change the list.
 	OnDevices func(resource string, devices []*pluginapi.Device)
-	// Log is where the stand-in says what it does; nil discards.
+	// Log gets the stand-in's logs; nil discards them.
 	Log *slog.Logger
 	// Timing is for tests; the zero value is kubelet's.
 	Timing Timing
@@ -190,7 +190,7 @@ func (k *Kubelet) start() (err error) {
 }
 
 // Stop ends the stand-in as SIGTERM ends kubelet: its sockets are removed, its
-// connections closed. Allocations stay in the books. A stopped one stays stopped.
+// connections closed. Allocations stay. It does nothing if the stand-in is stopped.
 func (k *Kubelet) Stop() {
 	k.lifecycle.Lock()
 	defer k.lifecycle.Unlock()

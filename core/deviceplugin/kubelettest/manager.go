@@ -9,7 +9,7 @@ import (
 )
 
 // manager is the part of kubelet's device manager that knows plugins: the
-// connections by resource, and what their lists said. Guarded by Kubelet.mu.
+// connections by resource, and their lists. Guarded by Kubelet.mu.
 type manager struct {
 	// clients are the connections that the registration server can still find,
 	// by resource. A duplicate registration makes it lose the first one, which

@@ -10,13 +10,13 @@ import (
 	podresourcesapi "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// podResourcesServer serves the pod-resources API from the books.
+// podResourcesServer serves the pod-resources API from the stand-in's allocations.
 type podResourcesServer struct {
 	podresourcesapi.UnimplementedPodResourcesListerServer
 	kubelet *Kubelet
 }
 
-// List tells of every pod that holds devices.
+// List returns every pod that has devices.
 func (s *podResourcesServer) List(context.Context, *podresourcesapi.ListPodResourcesRequest) (*podresourcesapi.ListPodResourcesResponse, error) {
 	k := s.kubelet
 	k.mu.Lock()
@@ -28,7 +28,7 @@ func (s *podResourcesServer) List(context.Context, *podresourcesapi.ListPodResou
 	return response, nil
 }
 
-// Get tells of one pod, and fails for one that holds nothing.
+// Get returns one pod, and fails for one without devices.
 func (s *podResourcesServer) Get(_ context.Context, r *podresourcesapi.GetPodResourcesRequest) (*podresourcesapi.GetPodResourcesResponse, error) {
 	k := s.kubelet
 	k.mu.Lock()
@@ -42,7 +42,7 @@ func (s *podResourcesServer) Get(_ context.Context, r *podresourcesapi.GetPodRes
 	return nil, fmt.Errorf("pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
 }
 
-// GetAllocatableResources tells of the healthy devices.
+// GetAllocatableResources returns the healthy devices.
 func (s *podResourcesServer) GetAllocatableResources(context.Context, *podresourcesapi.AllocatableResourcesRequest) (*podresourcesapi.AllocatableResourcesResponse, error) {
 	k := s.kubelet
 	k.mu.Lock()
@@ -74,8 +74,7 @@ func (k *Kubelet) podResources(pod string) *podresourcesapi.PodResources {
 	return out
 }
 
-// containerDevices is one entry for each NUMA node of the device, as kubelet
-// gives it.
+// containerDevices returns one entry for each NUMA node of the device, as kubelet does.
 func containerDevices(resource, id string, nodes []int) []*podresourcesapi.ContainerDevices {
 	if len(nodes) == 0 {
 		return []*podresourcesapi.ContainerDevices{{ResourceName: resource, DeviceIds: []string{id}}}

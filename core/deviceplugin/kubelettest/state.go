@@ -10,7 +10,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// State is what the stand-in knows at one moment. It shares nothing with it.
+// State is a copy of the stand-in's state at one moment.
 type State struct {
 	Running bool
 	// Resources are by name: those with a connection, and those that had one.
@@ -58,7 +58,7 @@ type Device struct {
 	NUMANodes []int
 }
 
-// EventType is what an event tells of.
+// EventType is the kind of an event.
 type EventType string
 
 // The events.
@@ -88,7 +88,7 @@ type Event struct {
 	Pod, Container  string
 	// Devices are the IDs of an EventAllocated.
 	Devices []string
-	// Err says why a registration was refused or a stream broke.
+	// Err is why a registration was refused or a stream broke.
 	Err error
 }
 
@@ -113,7 +113,7 @@ func (k *Kubelet) update(event Event, change func()) {
 	}
 }
 
-// State returns what is known now.
+// State returns the current state.
 func (k *Kubelet) State() State {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 
 const maxRegisterWait = 2*time.Minute + 2*time.Second
 
-// watcher is kubelet's plugin manager: it looks for sockets in RegistryDir, asks
-// each what it is, and connects. It sees files appear and vanish by looking once
-// per Timing.Reconcile, which is when kubelet acts on them too.
+// watcher is kubelet's plugin manager: it lists the sockets in RegistryDir once per
+// Timing.Reconcile, which is when kubelet acts on them too, calls GetInfo on each new one,
+// and connects.
 type watcher struct {
 	kubelet *Kubelet
 	process *process
