@@ -1,10 +1,12 @@
 // Package deviceplugin speaks kubelet's device plugin API (v1beta1) for every
 // resource of a [resource.Table].
 //
-// An advert is one resource: its current list of units, and the instances that send the
-// list. An instance is one gRPC server on one unix socket. It serves before it is
-// registered. Its socket name is never used again. One that failed is replaced, not
-// repaired:
+// A [Unit] is what kubelet counts as one device: a device, or a replica of one. An advert is
+// one resource: its current list of units, and the instances that send the list. An instance
+// is one gRPC server on one unix socket. It serves before it is registered, by a call of
+// Register or by kubelet's plugin watcher, which finds its socket in plugins_registry. A
+// socket name is used once: an instance that failed is replaced, not repaired. A resource is
+// in one of these states ([State]):
 //
 //	      has a unit, or is allocated  kubelet accepts
 //	empty ──────────────► waiting ───────────────────────► registering

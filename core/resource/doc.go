@@ -44,15 +44,15 @@
 //
 // # Names
 //
-// A name may hold placeholders after the slash: nvidia.com/mig-{profile},
-// ex.com/{accelmux.io/class}. Then the devices that the resource selects make its
-// name, and there is one resource for each name:
+// A configured name may have placeholders after the slash: nvidia.com/mig-{profile},
+// ex.com/{accelmux.io/class}. It is a template then: each device that it selects replaces
+// the placeholders by its own values, and there is one resource for each name that results:
 //
 //	{x}               the attribute x of the device's own backend, of any type but a list
 //	{domain/x}        the same, of a name with a domain such as resource.kubernetes.io
-//	{accelmux.io/x}   what the core knows of every device, as above
+//	{accelmux.io/x}   one of the accelmux.io attributes above, which every backend's devices have
 //
-// A device without such an attribute, or with an empty string there, is not
+// A device without one of the attributes, or with an empty value of it, is not
 // selected. "+" becomes ".", as in mig-1g.10gb.me of the profile 1g.10gb+me, and
 // every other run of characters that Kubernetes does not allow becomes "-".
 // Characters that a name may not begin or end with are removed there. A device whose
