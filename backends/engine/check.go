@@ -14,10 +14,10 @@ func (l *loop) check(c *check, now time.Time) {
 			c.hung, l.changed = true, true
 		}
 		return
-	case now.Before(c.due):
+	case now.Before(c.nextRun):
 		return
 	}
-	c.since, c.due = now, now.Add(l.set.Interval)
+	c.since, c.nextRun = now, now.Add(l.set.Interval)
 	run := c.Run
 	go func() {
 		err := run()
@@ -33,7 +33,7 @@ func (l *loop) check(c *check, now time.Time) {
 func (c *check) problems() []string {
 	switch {
 	case c.hung:
-		return []string{fmt.Sprintf("%s has not ended since %s: %s", c.What, c.since.UTC().Format(time.RFC3339), c.Hung)}
+		return []string{fmt.Sprintf("%s began at %s and has not returned: %s", c.What, c.since.UTC().Format(time.RFC3339), c.Hung)}
 	case c.err != nil:
 		return []string{c.err.Error()}
 	}

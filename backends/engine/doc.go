@@ -19,8 +19,8 @@
 //     at most once a second.
 //   - While something is missing (a device node, a part that the driver lists and cannot
 //     read) scans come after 1 s, 2 s, 4 s, up to the interval.
-//   - A scan that takes more than 5 s costs what it would have found: the health of that
-//     driver's devices is unknown, and a problem is reported. Other drivers go on.
+//   - If a scan has no result after 5 s, the health of that driver's devices is unknown until
+//     it has one, and a problem is reported. Other drivers are scanned meanwhile.
 //
 // A scan may see half of a change, so it is accepted like this:
 //
@@ -45,11 +45,12 @@
 //
 // Health. The gravest fault is reported, and of equal ones the first of: an operation in
 // progress, unit absent, device missing, the vendor's, busy, shared with the unit, device
-// node missing. A device that is busy (in reset, or being programmed by another process)
-// keeps what it was; after 2 minutes it needs a reset. Evidence of recovery
-// (sdk.Recovered) is a reset or a reload of the driver, followed by a scan that began
-// later. It ends with the next fault that needs more than time. A reset is evidence for
-// the other devices of the board, too, unless they had a fault of their own.
+// node missing. A busy device (in reset, or being programmed by another process) has the
+// fault "resetting" and keeps its last stable reading. After 2 minutes the fault needs a
+// reset. Evidence of recovery (sdk.Recovered) is a reset or a reload of the driver,
+// followed by a scan that began later. It lasts until the next fault whose recovery is more
+// than self. A reset is evidence for the other devices of the board, too, unless they had a
+// fault of their own.
 //
 // Operations. At most one operation runs on a unit. A device that is being programmed is
 // reported as before; one that is being reset has the fault "resetting".
@@ -62,7 +63,7 @@
 // waits for a scan that began after the call. After a reset it waits, for at most 30 s,
 // until all devices are back; that scan shows whether the reset helped.
 //
-// Telemetry is read unit by unit, side by side. A unit that takes longer than 3 s is left
+// Telemetry: units are read concurrently. A unit that takes longer than 3 s is left
 // out, and is not read again before it returns.
 //
 // # Concurrency

@@ -53,8 +53,8 @@ type Rememberer interface {
 	// Found is called before a reading that is not busy becomes d.Stable. At the first
 	// reading both are the same.
 	Found(d *KnownDevice, read Device)
-	// Lost is called when the device is absent or missing, so that another process may
-	// change it unseen.
+	// Lost is called after each scan in which the device is absent or missing, and when its
+	// driver has set it up again. Another process may have changed it unnoticed.
 	Lost(d *KnownDevice)
 }
 
@@ -84,7 +84,7 @@ type Scan struct {
 type Problem struct {
 	// Device begins with a PCI address or a name in sysfs, such as "region3".
 	Device string
-	// Lost: the device is left out for it.
+	// Lost: this problem makes the scan leave the device out.
 	Lost bool
 	// Err names the file, if there is one, and says what is wrong.
 	Err error
@@ -95,7 +95,7 @@ type Unit struct {
 	// ID stays the same over restarts, reboots, reloads of the driver and another order of
 	// discovery.
 	ID string
-	// Board is the same for units that share their fate; the ID if there are none.
+	// Board is the same for units that one reset reaches together; the ID of a single unit.
 	Board string
 	// PCI is nil for a unit that is not on PCI.
 	PCI *pci.Device

@@ -37,7 +37,7 @@ type Settings struct {
 	Sysfs string
 }
 
-// Check is something beside the devices that containers need.
+// Check is a periodic check of something other than devices.
 type Check struct {
 	// What identifies the check, and begins the problem that is reported when it hangs:
 	// "opening the directory /x".
@@ -52,7 +52,7 @@ type Check struct {
 type Engine struct {
 	options Options
 	asks    sdk.Asks[*loop]
-	// units has one operation for each unit, measuring one reading for telemetry.
+	// units allows one operation per unit, measuring one telemetry reading per unit.
 	units, measuring exclusive
 
 	mu       sync.Mutex

@@ -26,7 +26,7 @@ func (l *loop) health(d *KnownDevice, now time.Time) *sdk.Health {
 	case worst != nil:
 		return worst
 	case s.hung:
-		return sdk.Unknown(fmt.Sprintf("reading it has not ended since %s: the driver hangs, see the kernel's log",
+		return sdk.Unknown(fmt.Sprintf("the read that began at %s has not returned: the driver hangs; see the kernel log",
 			s.scanning.UTC().Format(time.RFC3339)))
 	case d.recovered:
 		return sdk.Recovered()
@@ -56,7 +56,7 @@ func (o *operation) fault() *sdk.Health {
 		return sdk.Fault("resetting", sdk.RecoverySelf, "it is being reset: what ran on it is lost")
 	case o.abandoned:
 		return sdk.Fault("programming", sdk.RecoverySelf, fmt.Sprintf(
-			"%s since %s, which took longer than the start of a container may: it can be used when that has ended; if it does not end, see the kernel's log",
+			"%s since %s. It exceeded the time limit of a container start. The device stays unavailable until it ends. If it does not end, see the kernel log.",
 			o.what, o.since.UTC().Format(time.RFC3339)))
 	}
 	return nil
@@ -78,7 +78,7 @@ func (l *loop) list() (devices []*sdk.Device, problems []string) {
 		for _, d := range known.sorted() {
 			device, more := l.device(d)
 			if d.reported.GetState() == backendv1.HealthState_HEALTH_STATE_UNKNOWN {
-				more = append([]string{fmt.Sprintf("%s: the health of the %s is not known now, so it stays as it was: %s",
+				more = append([]string{fmt.Sprintf("%s: the health of the %s is unknown; the last known health applies: %s",
 					d.Stable.ID, l.options.Hardware, d.reported.GetMessage())}, more...)
 			}
 			devices, problems = append(devices, device), append(problems, more...)

@@ -62,7 +62,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// begin begins all that is due.
+// begin begins the scans, readings and checks whose time has come.
 func (l *loop) begin(now time.Time) {
 	for _, s := range l.sources {
 		if s.scanning.IsZero() && !now.Before(s.next()) {
@@ -77,7 +77,7 @@ func (l *loop) begin(now time.Time) {
 	}
 }
 
-// pause is the time until something is due.
+// pause is the time until the loop has to do something.
 func (l *loop) pause(now time.Time) time.Duration {
 	until := now.Add(l.out.Pace())
 	sooner := func(at time.Time) {
@@ -85,9 +85,9 @@ func (l *loop) pause(now time.Time) time.Duration {
 			until = at
 		}
 	}
-	running := func(since, due time.Time) {
+	running := func(since, next time.Time) {
 		if since.IsZero() {
-			sooner(due)
+			sooner(next)
 		} else if hung := since.Add(hangs); hung.After(now) {
 			sooner(hung)
 		}
@@ -96,7 +96,7 @@ func (l *loop) pause(now time.Time) time.Duration {
 		running(s.scanning, s.next())
 	}
 	for _, c := range l.checks {
-		running(c.since, c.due)
+		running(c.since, c.nextRun)
 	}
 	for _, known := range l.roster.units {
 		if l.set.Sensing > 0 && !known.Absent() && known.sensing.IsZero() {
@@ -158,7 +158,7 @@ func (l *loop) reconfigure() {
 			continue
 		}
 		s := before[i]
-		s.driver, s.rank, s.due, s.candidate = d, rank, now, ""
+		s.driver, s.rank, s.periodic, s.candidate = d, rank, now, ""
 		l.sources = append(l.sources, s)
 	}
 	for _, s := range before {
@@ -174,7 +174,7 @@ func (l *loop) reconfigure() {
 	for _, wanted := range set.Checks {
 		i := slices.IndexFunc(checks, func(c *check) bool { return c.What == wanted.What })
 		if i < 0 {
-			l.checks = append(l.checks, &check{Check: wanted, due: now})
+			l.checks = append(l.checks, &check{Check: wanted, nextRun: now})
 			continue
 		}
 		checks[i].Check = wanted

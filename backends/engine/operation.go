@@ -66,7 +66,7 @@ func (e *Engine) Run(ctx context.Context, targets []Target, leave func(), op Ope
 	default:
 	}
 	l.post(func() { o.abandoned = !o.ended })
-	return fmt.Errorf("%s, which has not ended, and was abandoned: %w", op.What, ctx.Err())
+	return fmt.Errorf("%s: no result before the call ended; the operation is still running: %w", op.What, ctx.Err())
 }
 
 // end records the end of an operation.

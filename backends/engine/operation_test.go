@@ -245,7 +245,7 @@ func TestAbandoned(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		r.says("abandoned", err, "a0 is being programmed, which has not ended")
+		r.says("abandoned", err, "a0 is being programmed: no result before the call ended; the operation is still running")
 		r.wait("a0=programming a1=")
 		r.During(func() { err = r.operate(r.t.Context(), "a1", nil) })
 		r.says("the other device", err, "another operation on the card a has not ended")

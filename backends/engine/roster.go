@@ -222,8 +222,7 @@ func (d *KnownDevice) operating(by scan) bool {
 	return false
 }
 
-// renew records that the device was reset, or its driver reloaded, before the scan after
-// the one with a number began.
+// renew records a reset or driver reload; scans with a number above at show the result.
 func (d *KnownDevice) renew(at uint64) { d.renewed, d.renewedAt, d.recovered = true, at, false }
 
 func isFault(h *sdk.Health) bool { return h.GetState() == backendv1.HealthState_HEALTH_STATE_UNHEALTHY }

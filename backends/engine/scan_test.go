@@ -225,7 +225,7 @@ func TestHungFirstScan(t *testing.T) {
 	g := &fake{name: "g", result: Scan{Units: []Unit{unitOf("b", 2, "b0")}}}
 	run(t, time.Second, func(r *rig) {
 		r.wait("b0=")
-		r.problem("driver f has not ended")
+		r.problem("driver f that began at")
 		f.set(func() {
 			close(f.hold)
 			f.hold = nil
@@ -288,7 +288,7 @@ func TestChecks(t *testing.T) {
 		r.configure(func(s *Settings) {
 			s.Checks = []Check{{What: "opening /x", Hung: "its file system hangs", Run: func() error { <-hold; return nil }}}
 		})
-		r.problem("opening /x has not ended since")
+		r.problem("opening /x began at")
 		f.fail("a0", "broken", sdk.RecoveryReset)
 		r.wait("a0=broken")
 		close(hold)

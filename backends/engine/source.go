@@ -20,16 +20,19 @@ const (
 	// retryFirst is the pause before the first scan for what is missing; it doubles.
 	retryFirst = time.Second
 	// maxUnstable is the number of consecutive scans that saw a change in progress before a
-	// problem is reported, and of unconfirmed scans before the latest is accepted.
+	// problem is reported.
 	maxUnstable = 16
+	// maxUnconfirmed is the number of consecutive scans that were not confirmed before the
+	// latest is accepted.
+	maxUnconfirmed = 16
 )
 
-// next is the time of the next scan.
+// next is the time of the next scan: the periodic one, or an earlier one on request.
 func (s *source) next() time.Time {
-	if s.wanted.IsZero() {
-		return s.due
+	if s.requested.IsZero() {
+		return s.periodic
 	}
-	return earlier(s.due, s.wanted)
+	return earlier(s.periodic, s.requested)
 }
 
 // soon asks for a scan after an event.
@@ -44,8 +47,8 @@ func (s *source) soon(now time.Time) {
 
 // scanAt asks for a scan at a time or earlier.
 func (s *source) scanAt(at time.Time) {
-	if s.wanted.IsZero() || at.Before(s.wanted) {
-		s.wanted = at
+	if s.requested.IsZero() || at.Before(s.requested) {
+		s.requested = at
 	}
 }
 
@@ -55,7 +58,7 @@ func (s *source) scanned() bool { return s.last.number > 0 || s.hung || s.unstab
 // scan begins a scan.
 func (l *loop) scan(s *source, now time.Time) {
 	l.kernel.Subscribe(l.set.Interval)
-	s.scanning, s.wanted, s.due = now, time.Time{}, now.Add(l.set.Interval)
+	s.scanning, s.requested, s.periodic = now, time.Time{}, now.Add(l.set.Interval)
 	s.begun++
 	d, own, known := s.driver, l.roster.of(s), l.roster.all()
 	found := scan{set: l.set, began: now, number: s.begun, slots: map[string]slot{}}
@@ -94,16 +97,16 @@ func (l *loop) take(s *source, found scan) {
 		return // the settings no longer have the driver
 	}
 	if found.set != l.set {
-		s.wanted = now // it was made with older settings
+		s.requested = now // it was made with older settings
 		return
 	}
 	if !l.confirmed(s, found) {
-		if s.unstable < maxUnstable { // otherwise wait until it is due
+		if s.unstable < maxUnstable { // otherwise wait for the periodic scan
 			s.scanAt(now.Add(settle))
 		}
 		return
 	}
-	s.due = now.Add(s.pause(found, l.set.Interval))
+	s.periodic = now.Add(s.pause(found, l.set.Interval))
 	s.last, s.candidate, l.changed = found, "", true
 	s.duplicates = l.roster.take(s, found, now, l.remember())
 }
@@ -122,7 +125,7 @@ func (l *loop) confirmed(s *source, found scan) bool {
 	before := s.last.problems()
 	isNew := func(problem string) bool { return !slices.Contains(before, problem) }
 	suspect := slices.ContainsFunc(found.problems(), isNew) || l.lacks(s, found)
-	if identity := found.identity(); suspect && identity != s.candidate && s.unconfirmed < maxUnstable {
+	if identity := found.identity(); suspect && identity != s.candidate && s.unconfirmed < maxUnconfirmed {
 		s.candidate = identity
 		s.unconfirmed++
 		return false
@@ -180,7 +183,7 @@ func (s *source) problems(device string) []string {
 	switch {
 	case s.hung:
 		all = append(all, fmt.Sprintf(
-			"reading the %ss of the driver %s has not ended since %s, so nothing new is known of them: the driver hangs, see the kernel's log",
+			"the read of the %ss of the driver %s that began at %s has not returned, so changes are not seen: the driver hangs; see the kernel log",
 			device, s.driver.Name(), s.scanning.UTC().Format(time.RFC3339)))
 	case s.unstable >= maxUnstable:
 		all = append(all, fmt.Sprintf(

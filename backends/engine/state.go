@@ -48,9 +48,9 @@ type source struct {
 	begun uint64
 	// last is the scan that was accepted last; its number is 0 if there was none.
 	last scan
-	// due is the time of the next periodic scan, wanted that of one that something asked
-	// for; zero if nothing did.
-	due, wanted time.Time
+	// periodic is the time of the next periodic scan, requested that of an additional one,
+	// as after an event; zero if there is none.
+	periodic, requested time.Time
 	// candidate is the identity of a scan to be confirmed, unconfirmed the number of such
 	// scans in a row.
 	candidate   string
@@ -72,7 +72,7 @@ type scan struct {
 	// began is when, number counts the scans of the source from 1.
 	began  time.Time
 	number uint64
-	// slots tell what is where known units that were not found used to be, by their IDs.
+	// slots: for each known unit that the scan lacks, by ID, what occupies its place.
 	slots map[string]slot
 }
 
@@ -88,10 +88,11 @@ type slot struct {
 // check is a [Check] in progress or to come.
 type check struct {
 	Check
-	// since is the time at which the run in progress began; zero if there is none.
-	since, due time.Time
-	hung       bool
-	err        error // of the last run
+	// since is the time at which the run in progress began; zero if there is none. nextRun is
+	// that of the next one.
+	since, nextRun time.Time
+	hung           bool
+	err            error // of the last run
 }
 
 // roster has the units of the node and their devices, so that one that fails keeps its
@@ -140,7 +141,7 @@ type KnownDevice struct {
 	renewed   bool
 	renewedAt uint64
 	recovered bool
-	// ownFault: since it was last recovered it had a fault of its own that needs more than time.
+	// ownFault: since it was last recovered it had a fault of its own that needs a reset, a reboot or a replacement.
 	ownFault bool
 	// reported is the health that was published.
 	reported *sdk.Health

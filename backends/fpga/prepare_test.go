@@ -215,7 +215,7 @@ func TestAbandoned(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second || took < 20*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "has not ended")
+		r.says("abandoned", err, "a.gbs is being programmed into region 0 of the card a", "the operation is still running")
 		if !only("a-port0", "programming")(r.Last) {
 			r.inventory("the fault", only("a-port0", "programming"))
 		}

@@ -46,7 +46,7 @@ In a pod, or with --kubeconfig, the agent watches the labels of its own Node: th
 choose the profile, unless --profile does, and a change of them takes effect at
 once. Important changes and problems are written as Events on the Node.
 
-With --take-over a newer agent replaces a running one without a gap: it starts its
+With --take-over a newer agent can replace a running one: it starts its
 backends and waits on standby. When the running agent gets SIGTERM, it stores its
 state, and answers kubelet until kubelet is connected to the newer one. Both need the
 same --state-dir, and each needs its own --run-dir. Without --take-over an agent exits

@@ -30,8 +30,8 @@
 //
 // Further:
 //
-//   - UNHEALTHY acts at once. With the code of a standing fault, the graver
-//     recovery of the two holds; with that of a cleared fault, it is a new one.
+//   - UNHEALTHY acts at once. A repeated code keeps the graver recovery. After the fault was
+//     cleared, its code is a new fault.
 //   - Evidence is an event. It stays if the backend afterwards reports only HEALTHY
 //     or UNKNOWN. Snapshots may be skipped, events may not: they come from
 //     inventory.Backend.Superseded.
@@ -41,10 +41,9 @@
 //   - A device that is not listed keeps its faults, and the delay does not pass.
 //   - A device without container edits has the fault [CodeNoEdits] of RecoverySelf. Edits are
 //     the evidence against it.
-//   - A partition has the faults of its parent too, marked with the parent's ID, but not
-//     CodeNoEdits: a parent need not be usable itself. If a parent is not listed, its
-//     partitions are the evidence for it: what all of them report counts for the parent,
-//     except UNHEALTHY.
+//   - A partition also has the faults of its parent, marked with the parent's ID. CodeNoEdits
+//     is not among them: a container need not be able to use the parent itself.
+//   - If a parent is not listed, evidence that all its partitions report applies to it.
 //   - If the faults of a backend take more than 4 MiB, only the gravest of each device is
 //     stored until all are gone; Notes has the problem.
 //   - Devices of a backend that has been lost for longer than its holdover have

@@ -43,7 +43,7 @@ func TestAllocationIsHeldUntilListedNoMore(t *testing.T) {
 		t.Errorf("released (-want +got):\n%s", diff)
 	}
 	if got := endedKeys(b); got != nil {
-		t.Errorf("told twice: %v", got)
+		t.Errorf("reported twice: %v", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestListIsBelievedOnlyIfItCanBe(t *testing.T) {
 		up      time.Duration // of kubelet
 		noPods  bool          // the list is empty altogether
 		absent  bool          // there is no list
-		during  bool          // it was allocated anew while the list was made
+		during  bool          // it was allocated again while the list was made
 		release bool
 	}{
 		"gone":                        {seen: true, age: minute, up: time.Hour, release: true},
@@ -216,13 +216,13 @@ func TestSuspects(t *testing.T) {
 	k.up = time.Second
 	poll(t, b)
 	if complete(b) || !b.Held(key("a")) {
-		t.Error("a kubelet that has just started was believed")
+		t.Error("the list of a kubelet that has just started was accepted")
 	}
 	k.up = time.Hour
 	k.shows(pod("p", "b"))
 	poll(t, b)
 	if !complete(b) || b.Held(key("a")) || !b.Held(key("b")) {
-		t.Error("a list of a settled kubelet was not believed")
+		t.Error("a list of a kubelet that has finished its start was not accepted")
 	}
 	b.Suspect(key("a"))
 	if b.Held(key("a")) {
@@ -231,13 +231,13 @@ func TestSuspects(t *testing.T) {
 	select {
 	case <-b.Changed():
 	default:
-		t.Error("nobody was told")
+		t.Error("the change was not reported")
 	}
 }
 
-// If the notes are lost, a suspect that kubelet lists under a name which is nobody's any
-// more is held by whoever has it, until that one is gone; and what others have of a
-// book with notes is not looked at.
+// Verifies suspects that kubelet lists under a resource name that is no longer configured:
+// if the state file is lost, the container has them until it is gone; if it is not lost,
+// such an entry is ignored.
 func TestSuspectUnderAnOldName(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string // content; "" for none

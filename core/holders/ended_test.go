@@ -156,7 +156,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Verifies that holders that end without being settled are bounded.
+// Verifies that holders whose release is pending are bounded.
 func TestEndedIsBounded(t *testing.T) {
 	k := newKubelet()
 	b := open(t, k, options(t, k))

@@ -179,7 +179,7 @@ func TestRunWritesNowAndThen(t *testing.T) {
 	})
 }
 
-// A release that nobody took when we stopped is told of by the next run.
+// Verifies that a release that was not passed on before the end is reported by the next run.
 func TestReleaseThatNobodyTook(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)

@@ -17,8 +17,8 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// The book survives a restart, its unsettled releases too, and forgets all with
-// a new boot.
+// Verifies that the book survives a restart, with its pending releases, and forgets all
+// with a new boot.
 func TestBookSurvivesARestart(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
@@ -46,14 +46,14 @@ func TestBookSurvivesARestart(t *testing.T) {
 	}
 	ended := again.unsent()
 	if len(ended) != 1 || ended[0].Device != key("b") || ended[0].Holder.ID == "" {
-		t.Errorf("ended and not settled: %v", ended)
+		t.Errorf("pending releases: %v", ended)
 	}
 	again.Released(ended...)
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := endedKeys(open(t, k, opts)); got != nil {
-		t.Errorf("told again of %v", got)
+		t.Errorf("reported again: %v", got)
 	}
 	opts.BootID = "boot-2"
 	if fresh := open(t, k, opts); fresh.Held(key("a")) || fresh.Notes() != nil {
@@ -61,7 +61,7 @@ func TestBookSurvivesARestart(t *testing.T) {
 	}
 }
 
-// The grace begins anew with a restart: the clock may have been stepped.
+// Verifies that the grace begins again with a restart: the clock may have been stepped.
 func TestRestartRenewsTheGrace(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)
@@ -137,7 +137,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// A disk that is full costs the record, is said, and is made good.
+// Verifies that a full disk prevents the record, is reported as a problem, and that the
+// record is written when the disk has room again.
 func TestFullDisk(t *testing.T) {
 	k := newKubelet()
 	opts := options(t, k)

@@ -90,8 +90,8 @@ func (noHealth) ResetDone(inventory.Key, bool, string) {}
 
 // backend answers calls at once, but for a Prepare that is held up.
 type backend struct {
-	// hold, if set, gets the function that ends a Prepare; the caller is told that it took
-	// too long.
+	// hold, if set, gets the function that ends a Prepare; the caller gets the error of a
+	// call that took too long.
 	hold chan func()
 }
 

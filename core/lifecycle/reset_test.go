@@ -15,8 +15,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Verifies when a group is reset again: after a reset that failed, when its pause
-// is over; after one that worked, when the fault began anew or does not go.
+// Verifies when a group is reset again: after a reset that failed, when its pause has
+// passed; after one that worked, when the fault came back or stays.
 func TestResetIsDue(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
@@ -201,7 +201,7 @@ func TestGroupsToReset(t *testing.T) {
 
 // Verifies that what a pending reset would reach is given to no new container while it
 // waits for one that holds a part of it, by the reset group, and again when it no longer
-// waits: the fault is over, or a reset has failed.
+// waits: the fault is cleared, or a reset has failed.
 func TestPendingResetIsGivenToNobodyNew(t *testing.T) {
 	all := many(5)
 	backend := all.Backends[0]

@@ -112,8 +112,8 @@ func TestWatchAgainstServer(t *testing.T) {
 	}
 }
 
-// Verifies that rights taken away are said in a sentence, keep the labels, and are
-// noticed when they are back.
+// Verifies that missing rights are reported as a problem, that the labels last seen stay
+// meanwhile, and that they change again when the rights are back.
 func TestForbidden(t *testing.T) {
 	server := clustertest.New(t, nodeName, labels("gpu"))
 	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})
@@ -131,8 +131,8 @@ func TestForbidden(t *testing.T) {
 	wantNoNote(t, w)
 }
 
-// Verifies a Node that is not there yet, comes, is deleted and comes again: the
-// watch tells, without asking again and again.
+// Verifies a Node that does not exist yet, is created, deleted and created again: the watch
+// reports each, and the Node is not polled.
 func TestNodeComesAndGoes(t *testing.T) {
 	server := clustertest.New(t, nodeName, nil)
 	w, _ := start(t, profile.Options{Nodes: server.Client(t).NodeMetadata(nodeName), Node: nodeName, Path: filepath.Join(t.TempDir(), "selection"), Timing: quick})

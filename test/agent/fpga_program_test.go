@@ -205,7 +205,7 @@ func TestFPGAHang(t *testing.T) {
 	n.mark(n.resource(0))
 	begun, hold := make(chan struct{}), make(chan struct{})
 	n.kernel.Next(fpgadevice.Answer{Begun: begun, Hold: hold})
-	n.says(n.start("hung"), hung, "crypto.gbs", "has not ended")
+	n.says(n.start("hung"), hung, "crypto.gbs", "the operation is still running")
 	<-begun
 	n.wantFault(hung, "programming")
 	n.change(n.start("pod")) // for which the driver is read again and again
