@@ -46,13 +46,13 @@ type Agent struct {
 	outputs
 	pipeline
 
-	// claim is that of this agent to the state directory. active is set while what is in
-	// the directory is open, ending when another agent takes over.
+	// claim is that of this agent to the state directory. active: the state directory is
+	// open. ending: another agent takes over.
 	claim          *takeover.Claim
 	active, ending atomic.Bool
 	runLock        *takeover.FileLock
-	// onDuty are the goroutines that only the active agent has, serving those that go on
-	// until kubelet is connected to the agent that takes over.
+	// onDuty are the goroutines that end before another agent gets the state directory,
+	// serving those that go on until kubelet is connected to that agent.
 	onDuty, serving sync.WaitGroup
 }
 
@@ -194,7 +194,7 @@ func patiently[T any](log *slog.Logger, try func() (T, error)) (T, error) {
 			return got, err
 		}
 		if first {
-			log.Info("waiting for another agent to end", "held", err, "limit", lockPatience)
+			log.Info("waiting for another agent to end", "error", err, "limit", lockPatience)
 		}
 		<-tick.C
 	}

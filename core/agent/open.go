@@ -62,7 +62,7 @@ func (a *Agent) openState() error {
 		return err
 	}
 	if _, err := checkpoint.Sweep(a.opts.StateDir, ""); err != nil {
-		a.log.Warn("remove temporary files of an earlier run", "error", err)
+		a.log.Warn("temporary files of an earlier run not removed", "error", err)
 	}
 	if a.health, err = health.Open(health.Options{
 		Path: filepath.Join(a.opts.StateDir, "health"), BootID: bootID, Now: time.Now, Log: a.log,

@@ -23,8 +23,8 @@ import (
 	backendv1 "github.com/accelmux/accelmux/proto/accelmux/backend/v1"
 )
 
-// Options say what an agent runs, and where. Directories are created when missing, but for
-// BackendDir.
+// Options say what an agent runs, and where. The agent creates missing directories, except
+// KubeletDir and BackendDir.
 type Options struct {
 	// ConfigPath is the node configuration file; it is watched.
 	ConfigPath string
@@ -45,7 +45,8 @@ type Options struct {
 	// TakeOver is for [Run].
 	TakeOver bool
 	// Released is called after each attempt to release a device whose holder has ended, with
-	// nil or why it failed: then it is tried again. It must not block; nil for nobody.
+	// nil or why it failed: then it is tried again. It must not block. Nil: it is
+	// not called.
 	Released func(backend, device string, err error)
 	// Reaper reaps processes that backends leave behind; nil if there is none.
 	Reaper *supervisor.Reaper

@@ -20,8 +20,9 @@ type pipeline struct {
 	nodes round.Nodes
 }
 
-// holdersPause is how long a change of who holds what may wait for its round: it only
-// matters for definitions to remove and resets to begin, and comes with every allocation.
+// holdersPause is how long a change of the holders may wait for its round. Holder changes are
+// batched for 100 ms, because each allocation causes one. They only matter for definitions to
+// remove and resets to begin.
 const holdersPause = 100 * time.Millisecond
 
 // loop runs the pipeline whenever something changed, until ctx ends. The error is for a first
@@ -38,9 +39,7 @@ func (a *Agent) loop(ctx context.Context) error {
 		case <-changed:
 			due = earliest(due, time.Now().Add(holdersPause))
 			timer.Reset(max(time.Until(due), 0))
-			// Until then further changes wait in the channel: to be woken by every
-			// allocation would cost each of them more than its answer does.
-			changed = nil
+			changed = nil // until then further changes wait in the channel
 			continue
 		case <-a.inventory.Changed():
 		case <-a.wake:
@@ -134,8 +133,8 @@ func (a *Agent) advance() (time.Time, error) {
 }
 
 // ownSpecs locks the CDI specs of the first plan. An agent that serves nothing yet ends if
-// another agent has them: kubelet would take the devices from this one, and no container
-// could have them.
+// another agent has them: if two agents advertised the devices, kubelet would choose this one,
+// which cannot define them.
 func (a *Agent) ownSpecs(first *profile.Plan) error {
 	_, err := patiently(a.log, func() (struct{}, error) { return struct{}{}, a.cdi.Own(first.Defined()) })
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // told to stop, and the first error that made it stop otherwise. If another agent waits to
 // take over, the resources are served until kubelet is connected to that one.
 func (a *Agent) Run(ctx context.Context) error {
-	// The parts end when they are told, which is not yet when ctx does.
+	// parts does not inherit ctx's cancellation: the parts stop when end is called.
 	parts, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	a.part(parts, end, &a.serving, "serve status", status.NewServer(a.opts.RunDir, a.Source, a.log).Run)
@@ -94,10 +94,10 @@ func (a *Agent) serve(ctx, parts context.Context) error {
 	}
 }
 
-// close ends what is left, and returns err with what went wrong. The device plugin and
-// everything else that ends with Run's context is on its way out already, so kubelet sees the
-// resources go as a whole, not device by device. An agent that starts again keeps its claim to
-// the state directory.
+// close ends what is left, and returns err with what went wrong. The caller has canceled
+// parts, so the device plugin is already stopping. Kubelet therefore sees whole resources
+// disappear, not single devices. An agent that starts again keeps its claim to the state
+// directory.
 func (a *Agent) close(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.opts.Timing.Stop)
 	defer cancel()

@@ -29,8 +29,9 @@ const (
 // errOutdated ends an agent on standby whose configuration file has changed: it starts again.
 var errOutdated = errors.New("the configuration file has changed")
 
-// Run runs an agent until ctx ends. With Options.TakeOver it waits for another agent that has
-// the state directory to end, without it Run fails at once. See package takeover.
+// Run runs an agent until ctx ends. With Options.TakeOver, Run waits until the agent that has
+// locked the state directory ends. Without it, Run fails after lockPatience. See package
+// takeover.
 func Run(ctx context.Context, opts Options) error {
 	claim := takeover.New(opts.StateDir)
 	for {
@@ -109,7 +110,7 @@ func (a *Agent) giveUp(endDuty func()) {
 	connect, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
 	if err := errors.Join(err, a.claim.Release(connect)); err != nil {
-		a.log.Warn("release the state directory to another agent", "error", err)
+		a.log.Warn("releasing the state directory failed", "error", err)
 	}
 }
 

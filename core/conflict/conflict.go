@@ -152,7 +152,7 @@ func (d *Detector) update(differences map[string]string) {
 	d.unconfirmed = differences
 	d.mu.Unlock()
 	for _, c := range found {
-		d.opts.Log.Error("a conflicting device plugin is on this node", "resource", c.Resource, "problem", c.Message)
+		d.opts.Log.Error("a conflicting device plugin is on this node", "resource", c.Resource, "error", c.Message)
 		d.opts.Found(c)
 	}
 }
@@ -175,7 +175,7 @@ func (d *Detector) register(ctx context.Context, kubelets Devices) {
 		a.sockets = sockets
 		if closed || !a.registered && (len(sockets) == 0 || len(kubelets[c.Resource]) == 0) {
 			a.registered = true
-			d.opts.Log.Info("the conflicting device plugin has ended: the resource is registered again", "resource", c.Resource)
+			d.opts.Log.Info("registering the resource again: no other plugin's socket is open, one has closed, or kubelet has no device of it", "resource", c.Resource)
 			d.opts.Register(c.Resource)
 		}
 	}

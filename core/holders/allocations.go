@@ -73,10 +73,10 @@ func compareContainers(a, b Container) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod), strings.Compare(a.Name, b.Name))
 }
 
-// Excludes reports whether the device must not be given out as a unit of the resource,
-// which is one of its replicas or the whole device, as long as it is allocated so. Kubelet
-// itself excludes units of the same resource and form; of others only replicas may share a
-// device.
+// Excludes reports whether this allocation forbids another unit of the device. resource is
+// that of the other unit; replica reports that it is a replica, not the whole device.
+// Two replicas, or two whole devices, of the same resource: no, because kubelet tracks these.
+// Otherwise: only two replicas may share a device.
 func (a Allocation) Excludes(resource string, replica bool) bool {
 	own := isReplica(a.Unit)
 	if a.Resource == resource && own == replica {

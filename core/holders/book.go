@@ -92,8 +92,9 @@ func (t Timing) withDefaults() Timing {
 }
 
 // Book knows who holds which device, and which operations are in progress. Its methods are
-// safe for concurrent use and, but for Run, Store, Find and Close, wait neither for the
-// disk nor for kubelet.
+// safe for concurrent use. Run, Find and Allocatable wait for kubelet. Run, Find, Store and
+// Close wait for the disk. Take, BeginPrepare, BeginRelease and Drain wait for operations. The
+// others do not wait.
 type Book struct {
 	opts    Options
 	log     *slog.Logger

@@ -31,8 +31,8 @@ type endedDevices struct {
 	out   chan []Ended
 }
 
-// end records that a holder has lost a unit of a device; with its last one the device is
-// no longer its. The caller holds b.mu.
+// end records that a holder has lost a unit of a device. When it loses its last unit of the
+// device, the device is added to Ended. The caller holds b.mu.
 func (b *Book) end(a *allocation) {
 	for _, other := range b.byDevice[a.device] {
 		if other.holder == a.holder {
@@ -54,7 +54,7 @@ func (b *Book) end(a *allocation) {
 // known yet whether another holder has it is sent when that is known.
 func (b *Book) Ended() <-chan []Ended { return b.ended.out }
 
-// Released records that what had to follow the end of these is done.
+// Released records that these devices were released: Ended does not send them again.
 func (b *Book) Released(all ...Ended) {
 	b.mu.Lock()
 	for _, e := range all {

@@ -9,11 +9,11 @@ import (
 	"github.com/accelmux/accelmux/core/inventory"
 )
 
-// Kind is what a holder is, which decides how its end is noticed.
+// Kind is the kind of a holder. It decides how the holder's end is noticed.
 type Kind string
 
-// KindContainer is the kind of what one Allocate of the device plugin API gave to one
-// container: units of one resource. The list of kubelet's pods ends it.
+// KindContainer is the kind of a holder that is one Allocate call of the device plugin API:
+// the units of one resource that one container got. The list of kubelet's pods ends it.
 const KindContainer Kind = "container"
 
 // Ref names a holder. It is the same for every restart of the container and of the agent.
@@ -23,7 +23,7 @@ type Ref struct {
 	ID string
 }
 
-// Holder is what has devices.
+// Holder is one Allocate call: the units of one resource that one container got.
 type Holder struct {
 	Ref
 	Resource string

@@ -37,20 +37,20 @@ type podResources struct {
 	// server is the kubelet process, by its socket, and upSince when it began to serve.
 	server  identity
 	upSince time.Time
-	// checked is when server was the newest last; zero before the first check.
+	// checked is the time of the last successful stat of the socket; zero before the first.
 	checked time.Time
 }
 
 // startingError reports that kubelet started so recently that it must not be called.
 //
 // A List makes kubelet free the devices of all pods that it does not know, and at its start
-// it learns of them one after another (UpdateAllocatedDevices in
+// it loads them one after another (UpdateAllocatedDevices in
 // pkg/kubelet/cm/devicemanager, which List calls, and HandlePodAdditions in pkg/kubelet): a
 // List between them makes it forget what running pods have, and allocate it again.
 type startingError struct{ left time.Duration }
 
 func (e *startingError) Error() string {
-	return fmt.Sprintf("kubelet has just started, its pods are listed in %v", e.left.Round(time.Millisecond))
+	return fmt.Sprintf("kubelet has just started; the agent will list its pods in %v", e.left.Round(time.Millisecond))
 }
 
 // identity identifies a kubelet process: each makes its own socket.
@@ -137,9 +137,8 @@ func (p *podResources) check(now time.Time) error {
 	if id == p.server {
 		return nil
 	}
-	// The socket's age is by the wall clock once; from then on the monotonic clock counts.
-	// One from the future was made just now, and one that was not there at the last check
-	// is no older than that, whatever happened to the wall clock since.
+	// The age of a new socket comes from the wall clock, once. A socket from the future has
+	// age 0. A socket that is new since the last check is at most as old as that check.
 	age := max(now.Sub(id.made), 0)
 	if !before.IsZero() {
 		age = min(age, max(now.Sub(before), 0))

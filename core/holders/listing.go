@@ -10,7 +10,7 @@ import (
 )
 
 // emptyFactor is how much longer kubelet must have been up before a list without any pod
-// may end allocations: it lists none either before it knows its pods.
+// may end allocations: right after its start kubelet lists no pods.
 const emptyFactor = 10
 
 // listing is a list of kubelet's pods, and when it was made.

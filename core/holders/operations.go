@@ -30,29 +30,33 @@ type operations struct {
 
 // operation is one call of a backend.
 type operation struct {
-	// what is done to the devices, as a participle.
+	// what is preparation, release or reset.
 	what string
-	// exclusive: no holder has the devices or gets them before the operation has ended.
+	// exclusive: no holder has the devices, or gets them before the operation has ended.
 	exclusive bool
 	since     time.Time
 	ended     chan struct{}
 }
 
+// String completes the phrase "the device has been".
+func (op *operation) String() string {
+	return fmt.Sprintf("in %s since %s", op.what, op.since.Format(time.TimeOnly))
+}
+
 const (
-	prepared = "prepared"
-	released = "released"
-	reset    = "reset"
+	preparing = "preparation"
+	releasing = "release"
+	resetting = "reset"
 )
 
 // Take gives units of a resource to a new holder: they are held when it returns nil, and
-// on disk soon after, if Run runs. It waits while a device is released, at most 30 s, and
-// refuses a device that is being reset, or that is allocated in a way that kubelet does not
-// know to exclude these units.
+// on disk soon after, if Run runs. It waits while a device is released, at most 30 s. It
+// refuses a device that is being reset, and a device with another allocation that excludes the
+// unit (see Allocation.Excludes).
 //
-// An earlier holder of a unit has ended, or is an init container of the same pod: kubelet
-// gives a unit to no other container while its holder is there. So what an init container
-// leaves to its pod is the pod's from the start: [Book.Starting] returns the later holder
-// for both.
+// If a unit still has a holder, that is an init container of the same pod: kubelet gives a
+// unit to no other container while its holder is there. The unit then belongs to the later
+// holder, and [Book.Starting] returns that one for both containers.
 func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 	ctx, cancel := context.WithTimeout(ctx, takeLimit)
 	defer cancel()
@@ -61,11 +65,10 @@ func (b *Book) Take(ctx context.Context, resource string, units []Unit) error {
 		switch {
 		case op == nil:
 			return err
-		case op.what == reset:
-			return fmt.Errorf("device %s is being reset since %s: create the pod again, so that it gets another one",
-				device, op.since.Format(time.TimeOnly))
+		case op.what == resetting:
+			return fmt.Errorf("device %s has been %s: delete the pod and create it again, so that it gets another device", device, op)
 		case !op.wait(ctx):
-			return fmt.Errorf("device %s is being %s since %s: try again when that has ended", device, op.what, op.since.Format(time.TimeOnly))
+			return fmt.Errorf("device %s has been %s: delete the pod and create it again", device, op)
 		}
 	}
 }
@@ -110,20 +113,21 @@ func (b *Book) BeginPrepare(ctx context.Context, devices []inventory.Key) (end f
 		b.mu.Lock()
 		device, op := b.operations.on(devices)
 		if op == nil {
-			end = b.begin(prepared, false, devices)
+			end = b.begin(preparing, false, devices)
 			b.mu.Unlock()
 			return end, nil
 		}
 		b.mu.Unlock()
 		if !op.wait(ctx) {
-			return nil, fmt.Errorf("device %s is being %s since %s: %w", device, op.what, op.since.Format(time.TimeOnly), context.Cause(ctx))
+			return nil, fmt.Errorf("device %s has been %s: %w", device, op, context.Cause(ctx))
 		}
 	}
 }
 
 // BeginRelease marks a device of a holder that ended as being released. shared reports that
 // another holder has the device; if not, none gets it before end is called. It waits while
-// another operation on it is in progress, and for ever after Drain, until ctx ends.
+// another operation on it is in progress, but not longer than until ctx ends. After Drain it
+// waits until ctx ends.
 func (b *Book) BeginRelease(ctx context.Context, device inventory.Key) (end func(), shared bool, err error) {
 	devices := []inventory.Key{device}
 	for {
@@ -131,7 +135,7 @@ func (b *Book) BeginRelease(ctx context.Context, device inventory.Key) (end func
 		_, op := b.operations.on(devices)
 		if op == nil && !b.operations.drained {
 			shared = b.held(device)
-			end = b.begin(released, !shared, devices)
+			end = b.begin(releasing, !shared, devices)
 			b.mu.Unlock()
 			return end, shared, nil
 		}
@@ -152,7 +156,7 @@ func (b *Book) BeginReset(devices []inventory.Key) (end func(), blocker inventor
 			return nil, device
 		}
 	}
-	return b.begin(reset, true, devices), inventory.Key{}
+	return b.begin(resetting, true, devices), inventory.Key{}
 }
 
 // Resetting returns the devices that are being reset, and since when; nil if there are none.
@@ -161,7 +165,7 @@ func (b *Book) Resetting() map[inventory.Key]time.Time {
 	defer b.mu.Unlock()
 	var all map[inventory.Key]time.Time
 	for device, op := range b.operations.byDevice {
-		if op.what == reset {
+		if op.what == resetting {
 			if all == nil {
 				all = map[inventory.Key]time.Time{}
 			}

@@ -105,7 +105,7 @@ func TestTakeRefusesDuringReset(t *testing.T) {
 		t.Errorf("resetting are %v", since)
 	}
 	err := b.Take(t.Context(), gpu, units("b", "a"))
-	if err == nil || !strings.Contains(err.Error(), "mock/a is being reset") || b.Held(key("b")) {
+	if err == nil || !strings.Contains(err.Error(), "mock/a has been in reset") || b.Held(key("b")) {
 		t.Errorf("%v, held %v; want a refusal and nothing held", err, b.Held(key("b")))
 	}
 }
@@ -176,7 +176,7 @@ func TestOneOperationForADevice(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := b.BeginPrepare(short, keys("c", "a")); err == nil || !strings.Contains(err.Error(), "mock/a is being prepared") {
+		if _, err := b.BeginPrepare(short, keys("c", "a")); err == nil || !strings.Contains(err.Error(), "mock/a has been in preparation") {
 			t.Errorf("a second Prepare: %v", err)
 		}
 		if _, _, err := b.BeginRelease(short, key("b")); err == nil {

@@ -48,7 +48,7 @@ func (b *Book) Find(ctx context.Context, resource string, units []string) (Pod, 
 	}
 	switch len(found) {
 	case 0:
-		return Pod{}, fmt.Errorf("kubelet lists no pod that has %s: it does not list init containers, unless another container of the pod has their devices too",
+		return Pod{}, fmt.Errorf("kubelet lists no pod that has %s. Kubelet does not list ordinary init containers; such a pod is found only if a listed container of it has the same devices",
 			strings.Join(units, ", "))
 	case 1:
 		return found[0], nil

@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 	}{
 		"by the list":               {pods: []*podresourcesv1.PodResources{pod("p", "b", "a"), pod("q", "c")}, units: []string{"a", "b"}, want: found, lists: 1},
 		"some of a container's":     {pods: []*podresourcesv1.PodResources{pod("p", "b", "a")}, units: []string{"b"}, want: found, lists: 1},
-		"of another resource":       {pods: []*podresourcesv1.PodResources{podOf("p", "example.com/other", "a", "b")}, units: []string{"a"}, err: "kubelet lists no pod that has a: it does not list init containers", lists: 1},
+		"of another resource":       {pods: []*podresourcesv1.PodResources{podOf("p", "example.com/other", "a", "b")}, units: []string{"a"}, err: "kubelet lists no pod that has a. Kubelet does not list ordinary init containers", lists: 1},
 		"nobody":                    {units: []string{"a", "b"}, err: "kubelet lists no pod that has a, b", lists: 1},
 		"two pods":                  {pods: []*podresourcesv1.PodResources{pod("p", "a"), pod("q", "b")}, units: []string{"a", "b"}, err: "several pods that have a, b: ns/p and ns/q", lists: 1},
 		"a pod that is known":       {pods: []*podresourcesv1.PodResources{pod("p", "a", "b")}, noted: true, units: []string{"a", "b"}, want: found, lists: 1, gets: 1},

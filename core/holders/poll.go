@@ -13,8 +13,8 @@ type poller struct {
 	lister lister
 	// soon: list when kubelet has had the time to record an allocation.
 	soon chan struct{}
-	// listing is held by the one List call, and with it latest, which is kept while others
-	// wait that may share it; waiting counts who lists or waits.
+	// listing is held by the one List call. It guards latest, which is shared with waiting
+	// callers. waiting counts the callers that list or wait.
 	listing chan struct{} // 1 slot
 	latest  *listing
 	waiting atomic.Int32
@@ -107,7 +107,7 @@ func (b *Book) pollOnce(ctx context.Context) error {
 		return err // not a problem
 	}
 	if err != nil {
-		b.note("kubelet", fmt.Sprintf("holders: %v; devices that are allocated stay held until it answers", err))
+		b.note("kubelet", fmt.Sprintf("holders: %v; allocated devices stay allocated until kubelet answers", err))
 		return err
 	}
 	b.note("kubelet", "")

@@ -71,7 +71,7 @@ func (b *Book) backOff(failures int) time.Duration {
 	return backoff.After(failures+1, b.opts.Timing.RetryMin, b.opts.Timing.RetryMax)
 }
 
-// wait waits for a signal or until the pause is over; a negative one does not end. It returns
+// wait waits for a signal or until the pause has passed; a negative one does not pass. It returns
 // false if ctx ended.
 func wait(ctx context.Context, signal <-chan struct{}, pause time.Duration) bool {
 	var over <-chan time.Time

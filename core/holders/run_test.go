@@ -106,7 +106,7 @@ func TestRunWithoutKubelet(t *testing.T) {
 		if !b.Held(key("a")) {
 			t.Error("released by guess")
 		}
-		if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "stay held") {
+		if notes := b.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "stay allocated") {
 			t.Errorf("notes %q", notes)
 		}
 		<-time.After(2 * b.opts.Timing.RetryMax)

@@ -27,18 +27,18 @@ type StartedDevice struct {
 // container whose units went to several containers of its pod has several holders. If the
 // container does not start after all, failed takes the record back.
 //
-// Another container uses a device if
+// A device is shared if a container with other units, of this resource or another, has a unit
+// of it and has started. The container's own units have no other user: kubelet gives them to
+// no other pod while its pod is there, so an earlier run of the container, or the init
+// container before it, has ended. Of two containers that start at the same time, the second
+// to call sees the first; otherwise each would wait for the other to end.
 //
-//   - it has another unit of the device, under this resource or another. The container's own
-//     units have no other user: kubelet gives them to no other pod while its pod is there,
-//     so that an earlier run of the container, or the init container before it, has ended.
-//   - It has started before: otherwise there is nothing to disturb. Of two that start at the
-//     same time, the second to call sees the first; otherwise each would wait for the other
-//     to end.
-//   - If it is not known, it does: a unit that an init container had and that no other
-//     container got, one whose pod is gone but still listed or within the grace, one from
-//     before this run, and, for replicas, a device of which the book does not know all
-//     allocations yet.
+// A device also counts as shared if it is unknown whether another container still uses it:
+//
+//   - an init container had a unit of it that no other container got;
+//   - the pod with a unit of it is gone, but is still listed or within the grace;
+//   - a unit of it was allocated before this run;
+//   - the units are replicas, and the book does not know all allocations of the device yet.
 func (b *Book) Starting(resource string, units []Unit) (starts []Start, failed func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

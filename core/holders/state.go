@@ -55,7 +55,7 @@ type stateHold struct {
 // load reads the file of an earlier run.
 func (b *Book) load() {
 	if _, err := checkpoint.Sweep(filepath.Dir(b.opts.Path), filepath.Base(b.opts.Path)); err != nil {
-		b.log.Warn("remove temporary files of an earlier run", "error", err)
+		b.log.Warn("temporary files of an earlier run not removed", "error", err)
 	}
 	s, err := readState(b.opts.Path)
 	switch {
@@ -65,17 +65,18 @@ func (b *Book) load() {
 	case errors.Is(err, checkpoint.ErrCorrupt):
 		b.unconfirmed.lost = true
 		aside, moveErr := checkpoint.Quarantine(b.opts.Path)
+		moved := "moved to " + aside
 		if moveErr != nil {
-			aside = fmt.Sprintf("still there (%v)", moveErr)
+			moved = fmt.Sprintf("it could not be moved aside: %v", moveErr)
 		}
-		b.notes["state"] = fmt.Sprintf("holders: the record of allocations was damaged (%v) and is now %s; until kubelet's pods have been listed, devices with a definition of an earlier run count as held",
-			err, aside)
-		b.log.Warn("damaged record of allocations moved aside", "error", err, "file", aside)
+		b.notes["state"] = fmt.Sprintf("holders: the record of allocations is damaged (%v); %s; until kubelet's pods have been listed, devices with a definition of an earlier run count as held",
+			err, moved)
+		b.log.Warn("the record of allocations is damaged; "+moved, "error", err)
 		return
 	case err != nil:
 		b.unconfirmed.lost = true
 		b.notes["state"] = fmt.Sprintf("holders: the record of allocations cannot be read: %v", err)
-		b.log.Error("read the record of allocations", "error", err)
+		b.log.Error("reading the record of allocations failed", "error", err)
 		return
 	}
 	if s.BootID != b.opts.BootID {
@@ -150,7 +151,7 @@ func (b *Book) save() error {
 	}
 	if err != nil {
 		b.note("write", fmt.Sprintf("holders: the record of allocations cannot be written (%v); until it can, a restart relies on kubelet's list of pods", err))
-		b.log.Error("write the record of allocations, trying again", "error", err)
+		b.log.Error("writing the record of allocations failed, trying again", "error", err)
 		return fmt.Errorf("write the record of allocations: %w", err)
 	}
 	b.note("write", "")

@@ -13,7 +13,7 @@ type unconfirmed struct {
 	// book has every allocation.
 	suspects map[inventory.Key]bool
 	complete bool
-	// lost: the file of an earlier run cannot be read.
+	// lost: the state file was missing or unreadable.
 	lost bool
 	// unresolved are IDs of devices that are listed for a resource of ours, but that no
 	// backend has reported yet.
@@ -38,9 +38,9 @@ func (b *Book) Suspect(devices ...inventory.Key) {
 	}
 }
 
-// byID returns the suspects of a book whose file is lost by their ID, without IDs that
-// several have. The resource that a device was allocated as may have another name by now, so
-// only the ID identifies it. The caller holds Book.mu.
+// byID maps IDs to suspects; it leaves out IDs of several suspects. It returns nil unless the
+// state file was missing or unreadable. Only the ID identifies a device whose resource was
+// renamed. The caller holds Book.mu.
 func (u *unconfirmed) byID() map[string]inventory.Key {
 	if !u.lost {
 		return nil

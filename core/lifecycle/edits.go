@@ -44,7 +44,7 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 		return errors.Join(errs...)
 	}
 	if slices.ContainsFunc(starts, func(s holders.Start) bool { return s.Unnamed }) {
-		return checkNone(r.Resource, prepared)
+		return rejectEdits(r.Resource, prepared)
 	}
 	name, device := l.definition(r)
 	d := cdi.HolderDefinition{Name: name, Device: device}
@@ -57,9 +57,9 @@ func (l *Lifecycle) define(r Request, starts []holders.Start, answers map[invent
 	return nil
 }
 
-// checkNone is an error if there are edits for a container that was given no CDI name for
+// rejectEdits returns an error if there are edits for a container that got no CDI name for
 // them.
-func checkNone(resource string, prepared map[inventory.Key]inventory.Edits) error {
+func rejectEdits(resource string, prepared map[inventory.Key]inventory.Edits) error {
 	for _, edits := range prepared {
 		if !edits.Empty() {
 			return fmt.Errorf("Prepare returned further edits for %s, which this container cannot get: "+
@@ -69,8 +69,8 @@ func checkNone(resource string, prepared map[inventory.Key]inventory.Edits) erro
 	return nil
 }
 
-// liveDefinitions reports whether a CDI name is that of a holder that has the device. It
-// asks the book at its first call.
+// liveDefinitions returns a function that reports whether a CDI name is that of a holder that
+// has the device. The function asks the book at its first call.
 func (l *Lifecycle) liveDefinitions(device inventory.Key) func(name string) bool {
 	var names map[string]bool
 	return func(name string) bool {
@@ -98,7 +98,7 @@ func (l *Lifecycle) checkEdits(r *resource.Resource, key inventory.Key, wire *ba
 		return edits, fmt.Errorf("Prepare returned edits that are refused: %w", err)
 	}
 	if omitted != "" {
-		l.log.Warn("Prepare returned edits that the configuration does not allow", "device", key.String(), "resource", r.Name, "error", omitted)
+		l.log.Warn("edits of Prepare left out: the configuration does not allow them", "device", key.String(), "resource", r.Name, "error", omitted)
 	}
 	if r.Injection == config.InjectPlain && !edits.Empty() {
 		return edits, fmt.Errorf("Prepare returned further edits, which injection %q cannot give to a container: use %q",
@@ -107,10 +107,9 @@ func (l *Lifecycle) checkEdits(r *resource.Resource, key inventory.Key, wire *ba
 	return edits, nil
 }
 
-// joinPrepared sets the variables that are joined over the container's devices: with the
-// edits that Prepare returned in place of a device's own, and the device's own if it
-// returned none. The container gets these values, not those from when it was given the
-// devices.
+// joinPrepared joins variables over all devices of the container. It uses
+// the value of Prepare's edits, or else the device's own. The container gets these values, not
+// those of its allocation.
 func joinPrepared(units []Unit, prepared map[inventory.Key]inventory.Edits) error {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(prepared)), func(e inventory.Edits) bool { return len(e.Env) > 0 }) {
 		return nil

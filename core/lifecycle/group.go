@@ -30,15 +30,15 @@ func groupOf(d *inventory.Device) resetGroup {
 type attempt struct {
 	running bool
 	members []inventory.Key
-	// resets counts those since the group had no fault last.
+	// resets is the number of resets since the fault began.
 	resets int
 	next   time.Time
 	// worked is when the latest reset ended, if the backend reported that it worked; failure
 	// is why it failed, "" if it worked.
 	worked  time.Time
 	failure string
-	// blocker is the end of "the reset waits until", "" if it waits for nothing; blocked is
-	// since when; reached are the devices that the reset reaches.
+	// blocker completes the phrase "the reset waits until"; "" if it waits for nothing.
+	// blocked is since when it waits, reached are the devices that the reset reaches.
 	blocker string
 	blocked time.Time
 	reached []inventory.Key
@@ -61,8 +61,8 @@ func (a *attempt) anyNeedsReset(v *round.Round) bool {
 }
 
 // confirmLimit is how long a backend may go on reporting a fault after a reset that worked
-// before the group is reset again. Health takes such a report for as long as one from
-// before the reset.
+// before the group is reset again. For that time, health ignores the report as
+// outdated.
 const confirmLimit = time.Minute
 
 // longestDelay is the longest recovery delay that health gives a flapping device whose

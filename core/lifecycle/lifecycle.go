@@ -70,7 +70,7 @@ type Options struct {
 	ReleaseBackoff, ResetBackoff time.Duration
 }
 
-// maxDoubled bounds the pause between two attempts, in times the first.
+// The longest pause between two attempts is maxDoubled times the first.
 const maxDoubled = 64
 
 // Lifecycle takes, prepares, releases and resets devices. Its methods are safe for
@@ -160,8 +160,8 @@ func (r Request) ids() []string {
 	return ids
 }
 
-// definition returns the CDI name of what the holder alone gets, and the device that the
-// definition belongs to: that of the first unit by ID, also if it is known to the book alone.
+// definition returns the CDI name of the holder's own definition, and the device that owns
+// it: the device of the smallest unit ID, also if only the book knows that unit.
 func (l *Lifecycle) definition(r Request) (name string, device inventory.Key) {
 	first := r.Units[0]
 	for _, u := range r.Units[1:] {
@@ -183,8 +183,8 @@ func (l *Lifecycle) definition(r Request) (name string, device inventory.Key) {
 // needsPrepare reports whether the unit's device is prepared before each start.
 func needsPrepare(u Unit) bool { return u.Device.Hooks.Prepare }
 
-// Take gives the units to a new holder, in memory only: see [holders.Book.Take]. name is the
-// CDI name of what this holder alone gets, besides its devices; "" for nothing.
+// Take allocates the units to a new holder. It returns before the allocation is on disk; see
+// [holders.Book.Take]. name is the CDI name of the holder's own definition; "" if it has none.
 func (l *Lifecycle) Take(ctx context.Context, r Request) (name string, err error) {
 	if err := l.opts.Book.Take(ctx, r.Resource, l.bookUnits(r.Units)); err != nil {
 		return "", err

@@ -18,17 +18,17 @@ const (
 	codeResetPending = "reset-pending"
 )
 
-// pendingReset is a reset that waits: of is the faulted device, blocker the end of "waits
-// until".
+// pendingReset is a reset that waits: of is the faulted device, blocker completes the phrase
+// "waits until".
 type pendingReset struct {
 	of      inventory.Key
 	blocker string
 	since   time.Time
 }
 
-// waiters returns the devices that waiting resets reach, without those of groups whose last
+// pendingDevices returns the devices that waiting resets reach, without those of groups whose last
 // reset failed. The caller holds r.mu.
-func (r *resets) waiters(v *round.Round) map[inventory.Key]pendingReset {
+func (r *resets) pendingDevices(v *round.Round) map[inventory.Key]pendingReset {
 	pending := map[inventory.Key]pendingReset{}
 	for _, attempt := range r.attempts {
 		if attempt.blocker == "" || attempt.failure != "" {
@@ -67,7 +67,7 @@ func (l *Lifecycle) Faults(judged *health.View) map[inventory.Key]health.Fault {
 	return faults
 }
 
-// awaited is what a reset waits for at a device, as the end of "waits until".
+// awaited returns what a reset waits for at a device. It completes the phrase "waits until".
 func (r *resets) awaited(key inventory.Key) string {
 	book := r.lifecycle.opts.Book
 	if !book.Held(key) {

@@ -15,9 +15,9 @@ import (
 )
 
 // Kubelet does not name the container that it starts, so its pod is found by its units.
-// Kubelet waits 30 s for a container's preparation. Of these, finding the pod may take
-// searchLimit, which is longer than a kubelet that has just started is not asked, and
-// reading it readLimit. The rest is the backend's, whose own deadline is 25 s.
+// Kubelet gives a container's preparation 30 s. Finding the pod may take searchLimit, which is
+// longer than holders.Timing.Quiet. Reading it may take readLimit. The backend gets what is
+// left, and never more than 25 s (supervisor.Timing.Prepare).
 const (
 	searchLimit = 15 * time.Second
 	readLimit   = 5 * time.Second
@@ -42,8 +42,8 @@ func (l *Lifecycle) findPod(ctx context.Context, name string, units []string) (h
 	return found, pod, l.checkPod(found, pod, err)
 }
 
-// checkPod is an error unless this is the pod that kubelet listed, as far as its names
-// show: kubelet does not list the UID.
+// checkPod returns an error unless this is the pod that kubelet listed. It compares the names,
+// because kubelet does not list the UID.
 func (l *Lifecycle) checkPod(found holders.Pod, pod *corev1.Pod, err error) error {
 	at := found.Namespace + "/" + found.Name
 	if text, ok := kubeapi.Forbidden(err, "get", "pods", ""); ok {
@@ -64,9 +64,9 @@ func (l *Lifecycle) checkPod(found holders.Pod, pod *corev1.Pod, err error) erro
 }
 
 // containersOf returns the containers of the pod that may have the units. Kubelet lists
-// the units of all but ordinary init containers: such a one may have them before another
-// container has, if it asks for as many. A container with more units may be it if none has
-// exactly these, as units of removed devices that need no preparation are not among them.
+// the units of all but ordinary init containers. An ordinary init container is a candidate if
+// its limit equals the number of units. If no container matches exactly, one with more units
+// is a candidate: units may lack those of removed devices that need no preparation.
 func containersOf(pod *corev1.Pod, found holders.Pod, name string, units []string) []corev1.Container {
 	all := slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 	listed := func(fits func(has []string) bool) []corev1.Container {

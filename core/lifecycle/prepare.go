@@ -16,8 +16,8 @@ import (
 
 // Prepare has the backends prepare the devices of a container that is about to start, and
 // writes the CDI definition of what they returned for it. Devices that need no preparation
-// only count for what the container's devices have in common. If it fails, the container
-// must not start; it may be called again.
+// only add their variables (see joinPrepared). If it fails, the container must not start; it
+// may be called again.
 func (l *Lifecycle) Prepare(ctx context.Context, r Request) error {
 	parameters, err := l.parameters(ctx, r)
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Lifecycle) prepare(ctx context.Context, resource string, starts []holde
 			request := requests[backend]
 			response, err := l.prepareOn(ctx, backend, request, parameters)
 			if err != nil {
-				err = prepareError(backend, request, err)
+				err = wrapPrepareError(backend, request, err)
 				l.log.Warn("a container does not start: its devices could not be prepared",
 					"backend", backend, "resource", resource, "devices", deviceIDs(request), "error", err)
 				errs = append(errs, err)
@@ -114,8 +114,9 @@ func deviceIDs(r *backendv1.PrepareRequest) []string {
 	return ids
 }
 
-// prepareError names what failed once, in the backend's words if it has any.
-func prepareError(backend string, r *backendv1.PrepareRequest, err error) error {
+// wrapPrepareError names backend, devices and resource, with the backend's message if there is
+// one.
+func wrapPrepareError(backend string, r *backendv1.PrepareRequest, err error) error {
 	var call *supervisor.CallError
 	if errors.As(err, &call) && call.Message != "" {
 		return fmt.Errorf("backend %s could not prepare %v for %s: %s", backend, deviceIDs(r), r.GetResource(), call.Message)

@@ -36,7 +36,7 @@ func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	l.opts.Released(device, err)
 	l.unreleased.note(ended, err)
 	if err != nil {
-		l.log.Warn("release a device, trying again", "backend", device.Backend, "device", device.ID, "holder", ended.Holder.ID, "error", err)
+		l.log.Warn("device release failed, trying again", "backend", device.Backend, "device", device.ID, "holder", ended.Holder.ID, "error", err)
 		return false
 	}
 	l.log.Debug("device released", "backend", device.Backend, "device", device.ID, "holder", ended.Holder.ID)
@@ -44,8 +44,8 @@ func (l *Lifecycle) tryRelease(ctx context.Context, ended holders.Ended) bool {
 	return true
 }
 
-// releaseDevice does what must follow the end of a holder; shared reports that another holder
-// has the device. end is called when no backend works on it any more.
+// releaseDevice removes the CDI definitions of a holder that ended, and has the backend release
+// the device. shared reports that another holder has it. end is called when no backend works on it any more.
 func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shared bool, end func()) error {
 	if err := l.opts.Definitions.Undefine(ended.Device, l.liveDefinitions(ended.Device)); err != nil {
 		end()
@@ -65,7 +65,7 @@ func (l *Lifecycle) releaseDevice(ctx context.Context, ended holders.Ended, shar
 	return unreleasedError(ended.Device, response)
 }
 
-// unreleasedError is an error unless the backend has released the device.
+// unreleasedError returns an error unless the backend has released the device.
 func unreleasedError(key inventory.Key, response *backendv1.ReleaseResponse) error {
 	for _, result := range response.GetResults() {
 		if result.GetDeviceId() != key.ID {

@@ -72,7 +72,7 @@ func (r *resets) consider(ctx context.Context, v *round.Round) (next time.Time) 
 		}
 		r.start(ctx, v, group, need.members, current)
 	}
-	if pending := r.waiters(v); !maps.Equal(pending, r.pending) {
+	if pending := r.pendingDevices(v); !maps.Equal(pending, r.pending) {
 		r.pending = pending
 		r.lifecycle.opts.Changed()
 	}
@@ -137,7 +137,7 @@ func (r *resets) reset(ctx context.Context, backend string, members []inventory.
 	return unrecovered(members, results)
 }
 
-// unrecovered is an error unless all devices recovered. It has each reason once, as a
+// unrecovered returns an error unless all devices recovered. It has each reason once, as a
 // backend that refuses a reset gives the same for all of its devices.
 func unrecovered(members []inventory.Key, results map[string]*backendv1.ResetResult) error {
 	var reasons []string

@@ -27,7 +27,7 @@ func parametersJSON(known []inventory.Parameter, values map[string]string) ([]by
 		case known[i].IsText:
 			object[name] = values[name]
 		case !json.Valid([]byte(values[name])):
-			return nil, fmt.Errorf("the parameter %s must be JSON, such as 3, true or [1, 2], is %q", name, values[name])
+			return nil, fmt.Errorf("the parameter %s is %q; it must be JSON, such as 3, true or [1, 2]", name, values[name])
 		default:
 			object[name] = json.RawMessage(values[name])
 		}

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrUnknown is returned while the choice depends on labels that are not known yet.
 	ErrUnknown = errors.New("the node's labels are not known yet")
-	// ErrNone is returned where no profile is for this node.
-	ErrNone = errors.New("no profile's nodeSelector matches the node's labels, and there is none without one to fall back to")
+	// ErrNone is returned if no profile is for this node.
+	ErrNone = errors.New("no profile's nodeSelector matches the node's labels, and every profile has a nodeSelector")
 )
 
 // Choice is the profile that applies, and why.
@@ -40,7 +40,7 @@ func Named(c *config.NodeConfig, name string) (Choice, error) {
 }
 
 // Choose chooses by the node's labels; nil ones are not known, and give
-// [ErrUnknown] if they matter. The error is a message for the operator.
+// [ErrUnknown] if they matter. The error is shown to the operator.
 func Choose(c *config.NodeConfig, labels map[string]string) (Choice, error) {
 	var matching, plain []*config.Profile
 	for i := range c.Profiles {
@@ -80,7 +80,7 @@ func highest(matching []*config.Profile) (Choice, error) {
 	}
 	reason := "its nodeSelector matches the node's labels"
 	if len(matching) > 1 {
-		reason += fmt.Sprintf(", with the highest priority of %d that do, %d", len(matching), best.Priority)
+		reason += fmt.Sprintf("; %d profiles match, and it has the highest priority, %d", len(matching), best.Priority)
 	}
 	return Choice{best, reason}, nil
 }
@@ -97,5 +97,5 @@ func fallback(plain []*config.Profile, why string) (Choice, error) {
 	if len(plain) == 1 {
 		return Choice{plain[0], "the only one without a nodeSelector, as " + why}, nil
 	}
-	return Choice{}, fmt.Errorf("%s, and of those without one (%s) none is named %q", why, strings.Join(names, ", "), config.DefaultProfile)
+	return Choice{}, fmt.Errorf("%s; the candidates are the profiles %s: name one of them %q", why, strings.Join(names, ", "), config.DefaultProfile)
 }

@@ -39,7 +39,7 @@ func TestChoose(t *testing.T) {
 		},
 		"the highest priority": {
 			profiles: []config.Profile{newProfile("a", "gpu", -1), newProfile("b", "*", 2), newProfile("c", "gpu", 1)},
-			labels:   gpu, want: "b", reason: "with the highest priority of 3 that do, 2",
+			labels:   gpu, want: "b", reason: "; 3 profiles match, and it has the highest priority, 2",
 		},
 		"equal rank": {
 			profiles: []config.Profile{newProfile("default", "-", 0), newProfile("a", "gpu", 1), newProfile("b", "*", 1), newProfile("c", "gpu", 0)},
@@ -63,18 +63,18 @@ func TestChoose(t *testing.T) {
 		},
 		"none matches, none without": {
 			profiles: []config.Profile{newProfile("default", "fpga", 0)},
-			labels:   gpu, err: "there is none without one to fall back to",
+			labels:   gpu, err: "every profile has a nodeSelector",
 		},
 		"none matches, several without": {
 			profiles: []config.Profile{newProfile("a", "fpga", 0), newProfile("b", "-", 0), newProfile("c", "-", 0)},
-			labels:   gpu, err: `of those without one (b, c) none is named "default"`,
+			labels:   gpu, err: `the candidates are the profiles b, c: name one of them "default"`,
 		},
 		"no labels at all":         {profiles: []config.Profile{newProfile("a", "gpu", 0), newProfile("b", "-", 0)}, labels: map[string]string{}, want: "b"},
 		"unknown labels":           {profiles: []config.Profile{newProfile("a", "gpu", 0), newProfile("default", "-", 0)}, err: profile.ErrUnknown.Error()},
 		"unknown labels, no harm":  {profiles: []config.Profile{newProfile("a", "-", 0), newProfile("default", "-", 0)}, want: "default", reason: "no profile has a nodeSelector"},
 		"unknown labels, only one": {profiles: []config.Profile{newProfile("a", "-", 0)}, want: "a"},
 		"unknown labels, which one": {
-			profiles: []config.Profile{newProfile("a", "-", 0), newProfile("b", "-", 0)}, err: "no profile has a nodeSelector, and of those without one (a, b)",
+			profiles: []config.Profile{newProfile("a", "-", 0), newProfile("b", "-", 0)}, err: "no profile has a nodeSelector; the candidates are the profiles a, b",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestChoose(t *testing.T) {
 				if unknown := errors.Is(err, profile.ErrUnknown); unknown != (c.err == profile.ErrUnknown.Error()) {
 					t.Errorf("the error is ErrUnknown: %v", unknown)
 				}
-				if none := errors.Is(err, profile.ErrNone); none != strings.Contains(c.err, "there is none without one") {
+				if none := errors.Is(err, profile.ErrNone); none != strings.Contains(c.err, "every profile has a nodeSelector") {
 					t.Errorf("the error is ErrNone: %v", none)
 				}
 				return

@@ -68,8 +68,8 @@ func (s *Switch) chooseAgain() {
 	s.opts.Wake()
 }
 
-// explain gives the plan that is in force, or on its way to that, the newest reason. It
-// returns false if that is not the plan of next's profile. The caller holds s.mu.
+// explain updates the reason of the newest plan (queued, next or current). It returns false if
+// that plan is of another profile than next. The caller holds s.mu.
 func (s *Switch) explain(next *Plan) bool {
 	target := &s.current
 	switch {

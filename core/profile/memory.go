@@ -39,14 +39,15 @@ func (w *Watcher) recall() {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, checkpoint.ErrCorrupt):
 		aside, moveErr := checkpoint.Quarantine(w.opts.Path)
+		moved := "moved to " + aside
 		if moveErr != nil {
-			aside = fmt.Sprintf("still there (%v)", moveErr)
+			moved = fmt.Sprintf("it could not be moved aside: %v", moveErr)
 		}
-		w.fileNote = fmt.Sprintf("selection: the record of the node's labels was damaged (%v) and is now %s; the API server has to be asked", err, aside)
-		w.log.Warn("damaged record of the node's labels moved aside", "error", err, "file", aside)
+		w.fileNote = fmt.Sprintf("profile: the record of the node's labels is damaged (%v); %s; the agent waits for the API server to learn the labels", err, moved)
+		w.log.Warn("the record of the node's labels is damaged; "+moved, "error", err)
 	case err != nil:
-		w.fileNote = fmt.Sprintf("selection: the record of the node's labels cannot be read (%v); the API server has to be asked", err)
-		w.log.Error("read the record of the node's labels", "error", err)
+		w.fileNote = fmt.Sprintf("profile: the record of the node's labels cannot be read (%v); the agent waits for the API server to learn the labels", err)
+		w.log.Error("reading the record of the node's labels failed", "error", err)
 	case m.Node == w.opts.Node:
 		w.seen, w.profile = m.Labels, m.Profile
 	}
@@ -63,8 +64,8 @@ func (w *Watcher) save() error {
 	}
 	note := ""
 	if err != nil {
-		note = fmt.Sprintf("selection: the record of the node's labels cannot be written (%v); until it can, a restart needs the API server", err)
-		w.log.Error("write the record of the node's labels, trying again", "error", err)
+		note = fmt.Sprintf("profile: the record of the node's labels cannot be written (%v); until it can, a restart needs the API server", err)
+		w.log.Error("writing the record of the node's labels failed, trying again", "error", err)
 	}
 	w.mu.Lock()
 	w.fileNote = note

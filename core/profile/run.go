@@ -134,7 +134,7 @@ func (w *Watcher) update(change func()) {
 	case "":
 		w.log.Info("the node's labels are watched again", "node", w.opts.Node)
 	default:
-		w.log.Warn("the node's labels are not known for sure", "node", w.opts.Node, "problem", now.text)
+		w.log.Warn("cannot get the node's current labels", "node", w.opts.Node, "error", now.text)
 	}
 }
 

@@ -56,9 +56,9 @@ type SwitchOptions struct {
 //	      every backend has reported or refused: the backends of the old plan
 //	      alone are stopped, the new resources are advertised
 //
-// A new backend that fails delays the switch only if the switch would stop an old one: a
-// backend that runs is not stopped for one that does not. Resources and the inventories that they are
-// made of change in one round, so that a selector and an attribute may change together. A
+// A failing new backend blocks the switch only if an old backend would be stopped. Resources
+// and the inventories that they are made of change in one round, so that a selector and an
+// attribute may change together. A
 // third configuration replaces the second while that is starting; while backends are
 // reconfigured it is queued, because they already use the second one's settings.
 //
@@ -215,7 +215,8 @@ func (s *Switch) begin(next *Plan, now time.Time) {
 
 // Advance takes a switch to another plan as far as it goes now. It returns whether a plan
 // came in force, and when to call it again although nothing changes; zero for never. A plan
-// that comes in force is published before the next one may hold the publishing up again.
+// that comes in force is published before the next switch can reach the stage reconfiguring, in
+// which nothing is published.
 func (s *Switch) Advance(now time.Time) (changed bool, retry time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,8 +3,8 @@
 //
 //	snapshot, health's verdicts ──► resources ──► with what is allocated ──► CDI names ──► [Round]
 //
-// The rooms downstream (lifecycle, the frontends, telemetry, features, events, status) read
-// it and never change it; they may skip one. A nil Round is that of before the first run.
+// The packages downstream (lifecycle, the frontends, telemetry, features, events, status) read
+// it and never change it; a reader may miss rounds.
 //
 // The package also composes the one verdict on each device: what health judged, and the
 // faults that follow from resets, from allocations, from missing device nodes and from CDI

@@ -18,8 +18,8 @@ const (
 	codeNoCDIName = "no-cdi-name"
 )
 
-// Verdicts are health's verdicts with the faults of devices that are being reset, or that a
-// reset waits for. It implements resource.Verdicts.
+// Verdicts adds to health's verdicts the faults of devices that are being reset, or that a
+// waiting reset will reach. It implements resource.Verdicts.
 type Verdicts struct {
 	Health *health.View
 	Resets map[inventory.Key]health.Fault
@@ -47,7 +47,7 @@ func Injected(table *resource.Table) []*inventory.Device {
 // Unusable returns the faults of devices that no container can be started with: those with
 // a missing device node (missing has its path), and those that CDI cannot give to a
 // container although their resource is injected by CDI. A fault is cleared when its cause
-// is gone; one that the round before had keeps its time.
+// is gone; one that the previous round had keeps its time.
 func Unusable(injected []*inventory.Device, names *cdi.Names, missing map[inventory.Key]string, before *Round, now time.Time) map[inventory.Key]health.Fault {
 	faults := map[inventory.Key]health.Fault{}
 	add := func(key inventory.Key, code, message string) {

@@ -13,7 +13,8 @@ import (
 )
 
 // Round is the result of one run of the pipeline. New makes it; it never changes. A nil *Round
-// stands for the time before the first run: its methods return zero values.
+// stands for the time before the first run: it has no backends and no devices. Verdict,
+// OwnVerdict and Replicas must not be called on it.
 type Round struct {
 	// Profile is the profile in force; one without backends if none applies.
 	Profile *config.Profile
@@ -45,7 +46,8 @@ type owner struct {
 	device   *resource.Device
 }
 
-// New returns the round with these exported fields. Snapshot and Table are required.
+// New returns the round with these exported fields. Snapshot and Table are required; Idle
+// needs Profile, and the verdicts need Health.
 func New(r Round) *Round {
 	r.devices, r.parents = map[inventory.Key]*inventory.Device{}, map[inventory.Key]bool{}
 	for _, backend := range r.Snapshot.Backends {

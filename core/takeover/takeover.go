@@ -37,7 +37,7 @@ import (
 const (
 	lockName    = "lock"
 	standbyName = "standby.lock"
-	// poll is the interval of attempts to lock a file, and of looks at another agent's locks.
+	// poll is the interval of attempts to lock a file, and of checks of another agent's locks.
 	poll = 50 * time.Millisecond
 )
 

@@ -168,7 +168,7 @@ func TestBadLabelKeepsWhatRuns(t *testing.T) {
 	n.configure(strings.Replace(byLabel, "vendor: red", "vendor: blue", 1) + "    # two of the same rank\n")
 	n.wantProblem("profile blue stays in force", "red and blue")
 	n.configure(strings.NewReplacer("vendor: red}}", "vendor: blue}}\n    priority: 5").Replace(byLabel))
-	n.wantProfile("red", "with the highest priority of 2 that do, 5")
+	n.wantProfile("red", "2 profiles match, and it has the highest priority, 5")
 	n.wantCounts(gpu, 4, 4)
 	n.wantNoDip(gpu, 4)
 }

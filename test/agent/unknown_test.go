@@ -23,7 +23,7 @@ func TestUnknownOrBrokenProfile(t *testing.T) {
 		"no profile has the label": {
 			func(_ *node, s *clustertest.Server) { s.SetLabels(vendor("green")) },
 			"profile red stays in force: no profile's nodeSelector matches", events.ProfileRefused,
-			"what runs stays: no profile's nodeSelector matches the node's labels, and there is none without one to fall back to",
+			"what runs stays: no profile's nodeSelector matches the node's labels, and every profile has a nodeSelector",
 			"accelmux_profile_unchosen",
 		},
 		"two of equal rank": {
