@@ -163,7 +163,7 @@ func TestResetOfABoard(t *testing.T) {
 	}, cards...)
 }
 
-// Sensors and counts are measured while somebody listens: those of a card under its ID,
+// Sensors and counts are measured while a client requests metrics: those of a card under its ID,
 // those of a function that only manages under that of the board's.
 func TestSample(t *testing.T) {
 	a, manages := cardOf("a", 2, port("a", 0, functionA)), cardOf("m", 1)

@@ -33,7 +33,7 @@ func value(metrics []*sdk.Metric, device, name, label string) (float64, bool) {
 }
 
 // A sample is what NVML measures, in base units, and the XIDs by code. Nothing is
-// measured unless somebody listens.
+// measured unless a client requests metrics.
 func TestSample(t *testing.T) {
 	lib := drivertest.New("H100 80GB", 2)
 	r := start(t, lib, 2, "")
